@@ -116,7 +116,7 @@ pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
         return Ok(name.clone());
     }
     adopt(context)?;
-    let found = wire::with_store(context, async |store| Ok(store.named(name).await?))?;
+    let found = wire::with_store(context, async |store| Ok(store.runs_named(name).await?))?;
     let here = here(context);
     match choose(&found, name, here.as_deref()) {
         Choice::Nobody => Ok(name.clone()),
@@ -154,7 +154,7 @@ pub fn id_for(context: &Context, repository: &str, name: &AgentId) -> Result<Age
     }
     let find = |id: &AgentId| {
         let id = id.clone();
-        wire::with_store(context, async |store| Ok(store.named(&id).await?))
+        wire::with_store(context, async |store| Ok(store.runs_named(&id).await?))
     };
     // A spawn that was cut short goes on; a name that is taken here is refused by the plan.
     let named = find(name)?;

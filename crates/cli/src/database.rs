@@ -116,7 +116,7 @@ impl Kept {
         if events.is_empty() {
             return Ok(());
         }
-        self.with(async |store| store.keep(run, &mut events).await)
+        self.with(async |store| store.append_events(run, &mut events).await)
     }
 
     /// Writes down how an attempt stands.
@@ -161,7 +161,7 @@ pub struct KeptEvents {
 
 impl Events for KeptEvents {
     fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
-        self.kept.with(async |store| store.keep(&self.run, events).await)
+        self.kept.with(async |store| store.append_events(&self.run, events).await)
     }
 }
 

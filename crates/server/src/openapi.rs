@@ -1,4 +1,4 @@
-//! The API's description: paths from the table of routes, shapes from the types.
+//! The OpenAPI description: paths from the table of routes, schemas from the types.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::asked::scope_name;
 use crate::objects::{ApplyAnswer, ApplyRequest, AuditList, ObjectList, SecretValues};
 use crate::problem::ErrorBody;
+use crate::request::scope_name;
 use crate::routes::{Access, Call, Route, routes};
 use crate::tokens::{TokenAnswer, TokenList, TokenRequest, TokenView};
 use crate::webhooks::DeliveryAnswer;
 
 const JSON: &str = "application/json";
 const ERRORS: [(&str, &str); 9] = [
-    ("400", "What was sent cannot be read."),
-    ("401", "Nobody is known by this token, or the signature is wrong."),
-    ("403", "This may not be done with this token, or not at all."),
-    ("404", "There is nothing of this name."),
-    ("409", "It is not as the sender thought: another version, decided already, there already."),
-    ("413", "The body is too long."),
-    ("422", "What was sent can be read and does not fit."),
-    ("429", "Too often; `Retry-After` says when."),
-    ("503", "It cannot be done here or now."),
+    ("400", "The request is malformed."),
+    ("401", "The token is invalid, or the signature is wrong."),
+    ("403", "The token does not permit this, or nobody may do it."),
+    ("404", "There is nothing with this name."),
+    ("409", "Conflict: another version, already decided, or already existing."),
+    ("413", "The body is too large."),
+    ("422", "The request is well-formed but invalid."),
+    ("429", "Too many requests; see `Retry-After`."),
+    ("503", "Unavailable here or now."),
 ];
 
-/// What a route takes and gives.
+/// The request and response of a route.
 struct Shapes {
     body: Option<Value>,
     status: &'static str,
@@ -53,52 +53,52 @@ fn object(kind: Option<Kind>, generator: &mut SchemaGenerator) -> Value {
 }
 
 fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
-    let gives = |status, answer| Shapes { body: None, status, content: JSON, answer };
+    let returns = |status, answer| Shapes { body: None, status, content: JSON, answer };
     let plain = |content| Shapes {
         body: None,
         status: "200",
         content,
         answer: json!({ "type": "string" }),
     };
-    let takes = |body, status, answer| Shapes { body: Some(body), status, content: JSON, answer };
+    let accepts = |body, status, answer| Shapes { body: Some(body), status, content: JSON, answer };
     let g = generator;
     match route.call {
-        Call::Front | Call::Live | Call::Ready | Call::Metrics => plain("text/plain"),
-        Call::Description => gives("200", json!({ "type": "object" })),
-        Call::List => gives("200", of::<ObjectList>(g)),
-        Call::Create => takes(object(route.kind, g), "201", object(route.kind, g)),
-        Call::Read | Call::Delete => gives("200", object(route.kind, g)),
-        Call::Replace => takes(object(route.kind, g), "200", object(route.kind, g)),
-        Call::Patch => takes(json!({ "type": "object" }), "200", object(route.kind, g)),
-        Call::Status => takes(json!({ "type": "object" }), "403", of::<ErrorBody>(g)),
-        Call::Apply => takes(of::<ApplyRequest>(g), "200", of::<ApplyAnswer>(g)),
-        Call::SetSecret => takes(of::<SecretValues>(g), "200", object(route.kind, g)),
+        Call::Index | Call::Health | Call::Ready | Call::Metrics => plain("text/plain"),
+        Call::OpenApi => returns("200", json!({ "type": "object" })),
+        Call::List => returns("200", of::<ObjectList>(g)),
+        Call::Create => accepts(object(route.kind, g), "201", object(route.kind, g)),
+        Call::Read | Call::Delete => returns("200", object(route.kind, g)),
+        Call::Replace => accepts(object(route.kind, g), "200", object(route.kind, g)),
+        Call::Patch => accepts(json!({ "type": "object" }), "200", object(route.kind, g)),
+        Call::Status => accepts(json!({ "type": "object" }), "403", of::<ErrorBody>(g)),
+        Call::Apply => accepts(of::<ApplyRequest>(g), "200", of::<ApplyAnswer>(g)),
+        Call::SetSecret => accepts(of::<SecretValues>(g), "200", object(route.kind, g)),
         Call::Events => plain("text/event-stream"),
-        Call::RunEvents => gives("200", of::<RunEvents>(g)),
-        Call::Run(_) => takes(of::<RunVerbRequest>(g), "202", of::<RunAnswer>(g)),
-        Call::Dispatch => takes(of::<DispatchRequest>(g), "202", of::<RunAnswer>(g)),
-        Call::Decide => takes(of::<DecisionRequest>(g), "200", of::<DecisionAnswer>(g)),
-        Call::TryRule => takes(of::<RuleSample>(g), "200", of::<RuleTrial>(g)),
-        Call::Lifecycle => takes(of::<LifecycleRequest>(g), "200", of::<LifecycleAnswer>(g)),
-        Call::Replay => takes(of::<ReplayRequest>(g), "202", of::<ExecutionAnswer>(g)),
-        Call::Fire => takes(of::<FireRequest>(g), "202", of::<ExecutionAnswer>(g)),
-        Call::Materialize => takes(of::<RuleSample>(g), "202", of::<ExecutionAnswer>(g)),
-        Call::Review => takes(of::<PermissionQuestion>(g), "200", of::<PermissionReview>(g)),
+        Call::RunEvents => returns("200", of::<RunEvents>(g)),
+        Call::Run(_) => accepts(of::<RunVerbRequest>(g), "202", of::<RunAnswer>(g)),
+        Call::Dispatch => accepts(of::<DispatchRequest>(g), "202", of::<RunAnswer>(g)),
+        Call::Decide => accepts(of::<DecisionRequest>(g), "200", of::<DecisionAnswer>(g)),
+        Call::TryRule => accepts(of::<RuleSample>(g), "200", of::<RuleTrial>(g)),
+        Call::Lifecycle => accepts(of::<LifecycleRequest>(g), "200", of::<LifecycleAnswer>(g)),
+        Call::Replay => accepts(of::<ReplayRequest>(g), "202", of::<ExecutionAnswer>(g)),
+        Call::Fire => accepts(of::<FireRequest>(g), "202", of::<ExecutionAnswer>(g)),
+        Call::Materialize => accepts(of::<RuleSample>(g), "202", of::<ExecutionAnswer>(g)),
+        Call::Review => accepts(of::<PermissionQuestion>(g), "200", of::<PermissionReview>(g)),
         Call::Provision | Call::ActOnWorkspace => {
-            takes(of::<WorkspaceRequest>(g), "202", of::<WorkspaceAnswer>(g))
+            accepts(of::<WorkspaceRequest>(g), "202", of::<WorkspaceAnswer>(g))
         }
-        Call::Checks => gives("200", of::<ChecksAnswer>(g)),
-        Call::Capabilities => gives("200", of::<BTreeMap<String, Value>>(g)),
-        Call::Tokens => gives("200", of::<TokenList>(g)),
-        Call::MintToken => takes(of::<TokenRequest>(g), "201", of::<TokenAnswer>(g)),
-        Call::RevokeToken => gives("200", of::<TokenView>(g)),
-        Call::Audit => gives("200", of::<AuditList>(g)),
+        Call::Checks => returns("200", of::<ChecksAnswer>(g)),
+        Call::Capabilities => returns("200", of::<BTreeMap<String, Value>>(g)),
+        Call::Tokens => returns("200", of::<TokenList>(g)),
+        Call::MintToken => accepts(of::<TokenRequest>(g), "201", of::<TokenAnswer>(g)),
+        Call::RevokeToken => returns("200", of::<TokenView>(g)),
+        Call::Audit => returns("200", of::<AuditList>(g)),
         Call::Blob => plain("application/octet-stream"),
-        Call::Webhook => takes(json!({}), "202", of::<DeliveryAnswer>(g)),
+        Call::Webhook => accepts(json!({}), "202", of::<DeliveryAnswer>(g)),
     }
 }
 
-/// The parameters behind the question mark.
+/// The query parameters of a route.
 fn query(call: Call) -> &'static [&'static str] {
     match call {
         Call::List => &[
@@ -116,11 +116,11 @@ fn query(call: Call) -> &'static [&'static str] {
         Call::Delete => &["dryRun", "resourceVersion"],
         Call::Audit => &["after", "limit"],
         Call::Checks => &["sha"],
-        Call::Front
-        | Call::Live
+        Call::Index
+        | Call::Health
         | Call::Ready
         | Call::Metrics
-        | Call::Description
+        | Call::OpenApi
         | Call::Read
         | Call::Status
         | Call::SetSecret
@@ -150,14 +150,14 @@ fn query_schema(name: &str) -> Value {
             json!({ "type": "integer", "minimum": 0 })
         }
         "watch" => json!({ "enum": ["0", "1"], "description": "1: a stream of events" }),
-        "dryRun" => json!({ "enum": ["All"], "description": "Say what would be, change nothing" }),
+        "dryRun" => json!({ "enum": ["All"], "description": "Show the result, change nothing" }),
         "order" => json!({ "enum": ["oldest", "newest"] }),
         _ => json!({ "type": "string" }),
     }
 }
 
-/// Whether the namespace is a parameter behind the question mark.
-fn takes_namespace(route: &Route) -> bool {
+/// Whether the namespace is a query parameter.
+fn has_namespace_parameter(route: &Route) -> bool {
     let below = route.path.starts_with("/api/agents/") || route.kind.is_some();
     let lists = matches!(route.call, Call::List | Call::Events | Call::Create | Call::Review);
     (below || lists) && !route.path.contains("{namespace}") && route.call != Call::Capabilities
@@ -177,7 +177,7 @@ fn parameters(route: &Route) -> Vec<Value> {
         };
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
-    let namespace = takes_namespace(route).then_some("namespace");
+    let namespace = has_namespace_parameter(route).then_some("namespace");
     for name in query(route.call).iter().copied().chain(namespace) {
         parameters.push(json!({ "name": name, "in": "query", "schema": query_schema(name) }));
     }
@@ -242,7 +242,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// The description of the API, OpenAPI 3.1.
+/// The OpenAPI 3.1 description of the API.
 pub fn openapi() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());

@@ -1,4 +1,4 @@
-//! What a client is told when something is not done: one shape for all of it.
+//! Errors of the API, with one format for all of them.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -10,7 +10,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why something was not done.
+/// An error that is returned to a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -21,26 +21,26 @@ pub(crate) struct Problem {
     pub(crate) retry_after: Option<u64>,
 }
 
-/// The body of every answer that is an error.
+/// The body of every error response.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     /// The error.
     pub error: ErrorDetail,
 }
 
-/// What is wrong.
+/// An error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorDetail {
     /// A stable code.
     pub code: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong and how to fix it.
     pub message: String,
-    /// What joins this answer with the server's log.
+    /// The id of this response in the server's log.
     pub correlation_id: String,
-    /// What it is about, as `AgentStack/default/mender`; empty if nothing.
+    /// The resource, for example `AgentStack/default/mender`; can be empty.
     pub resource: String,
-    /// Each fault by itself.
+    /// The individual faults.
     pub reasons: Vec<ActionReason>,
 }
 
@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    pub(crate) fn bad(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", message)
     }
 
@@ -85,17 +85,17 @@ impl Problem {
         Self { retry_after: Some(seconds), ..problem }
     }
 
-    /// Unavailable, and in so many seconds perhaps not.
+    /// Unavailable; the client can retry after this many seconds.
     pub(crate) fn busy(message: impl Into<String>, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..Self::unavailable(message) }
     }
 
-    pub(crate) fn too_large(most: usize) -> Self {
-        let message = format!("the body is longer than the {most} bytes that are taken here");
+    pub(crate) fn too_large(max_bytes: usize) -> Self {
+        let message = format!("the body is larger than the limit of {max_bytes} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message)
     }
 
-    /// Well-formed, and yet not what it must be.
+    /// Well-formed input with invalid values.
     pub(crate) fn invalid(faults: &[Fault]) -> Self {
         let message = match faults {
             [fault] => format!("{}: {}", fault.field, fault.message),
@@ -113,23 +113,25 @@ impl Problem {
         Self { reasons, ..problem }
     }
 
-    pub(crate) fn fault(field: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn invalid_field(field: &str, message: impl Into<String>) -> Self {
         Self::invalid(&[Fault::new(field, message)])
     }
 
     #[must_use]
-    pub(crate) fn about(mut self, resource: impl Into<String>) -> Self {
+    pub(crate) fn with_resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = resource.into();
         self
     }
 
-    /// JSON that does not fit: 400 if it is no JSON, 422 if it is another one than was asked for.
+    /// 400 for malformed JSON, 422 for JSON of another type.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         match error.classify() {
-            serde_json::error::Category::Data => Self::fault("", error.to_string()),
+            serde_json::error::Category::Data => Self::invalid_field("", error.to_string()),
             serde_json::error::Category::Io
             | serde_json::error::Category::Syntax
-            | serde_json::error::Category::Eof => Self::bad(format!("this is no JSON: {error}")),
+            | serde_json::error::Category::Eof => {
+                Self::bad_request(format!("the body is not JSON: {error}"))
+            }
         }
     }
 
@@ -162,24 +164,25 @@ impl From<FleetError> for Problem {
         let message = error.to_string();
         match error {
             FleetError::NotFound { kind, namespace, name } => {
-                Self::not_found(message).about(format!("{kind}/{namespace}/{name}"))
+                Self::not_found(message).with_resource(format!("{kind}/{namespace}/{name}"))
             }
             FleetError::AlreadyExists { kind, namespace, name } => {
                 Self::conflict("ALREADY_EXISTS", message)
-                    .about(format!("{kind}/{namespace}/{name}"))
+                    .with_resource(format!("{kind}/{namespace}/{name}"))
             }
             FleetError::Conflict { kind, namespace, name, .. } => {
-                Self::conflict("CONFLICT", message).about(format!("{kind}/{namespace}/{name}"))
+                Self::conflict("CONFLICT", message)
+                    .with_resource(format!("{kind}/{namespace}/{name}"))
             }
             FleetError::Gone { .. } => Self::new(StatusCode::GONE, "GONE", message),
             FleetError::Unopened { value, why } => {
-                tracing::error!(what = value, why, "a value of a secret cannot be opened");
-                Self::unavailable("a value of a secret cannot be opened; the log says why")
+                tracing::error!(what = value, why, "a secret value cannot be decrypted");
+                Self::unavailable("a secret value cannot be decrypted (see the server log)")
             }
             FleetError::Unavailable(why) => {
-                // What a store says of itself may name files: it is for the log, not for the client.
-                tracing::error!(why, "the store does not work");
-                Self::unavailable("the store does not answer; the log says why")
+                // The message of the store can name files: it goes to the log only.
+                tracing::error!(why, "the store is unavailable");
+                Self::unavailable("the store is unavailable (see the server log)")
             }
         }
     }
@@ -192,11 +195,11 @@ impl From<DeclareError> for Problem {
             DeclareError::Store(error) => error.into(),
             DeclareError::Shape(error) => error.into(),
             DeclareError::Faulty { kind, name, faults } => {
-                Self::invalid(&faults).about(format!("{kind}/{name}"))
+                Self::invalid(&faults).with_resource(format!("{kind}/{name}"))
             }
             DeclareError::Recorded { .. } => Self::forbidden("KIND_DENIED", message),
-            DeclareError::Secret { .. } => Self::fault("kind", message),
-            DeclareError::Twice { .. } => Self::fault("documents", message),
+            DeclareError::Secret { .. } => Self::invalid_field("kind", message),
+            DeclareError::Twice { .. } => Self::invalid_field("documents", message),
         }
     }
 }
@@ -207,10 +210,9 @@ impl From<ObjectError> for Problem {
         let field = match &error {
             ObjectError::Version { .. } => "apiVersion",
             ObjectError::Kind { .. } => "kind",
-            ObjectError::Shape { why, .. } if why.starts_with("status") => "status",
             ObjectError::Shape { .. } => "spec",
         };
-        Self::fault(field, message)
+        Self::invalid_field(field, message)
     }
 }
 

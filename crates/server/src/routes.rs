@@ -1,16 +1,16 @@
-//! Every route, once: the router and the API's description both come from this table.
+//! The table of all routes, from which the router and the OpenAPI description are built.
 
 use bailiwick_fleet::ports::{RunVerb, TokenScope};
 use bailiwick_resources::Kind;
 
-/// What a route does.
+/// The action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
-    Front,
-    Live,
+    Index,
+    Health,
     Ready,
     Metrics,
-    Description,
+    OpenApi,
     List,
     Create,
     Read,
@@ -43,7 +43,6 @@ pub(crate) enum Call {
     Webhook,
 }
 
-/// The methods that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Method {
     Get,
@@ -68,22 +67,21 @@ impl Method {
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Anybody: it says nothing that is not public.
+    /// Anybody: the response is public.
     Open,
-    /// Whoever has a token of this scope or a higher one.
+    /// Clients with a token of this scope or a higher one.
     Scope(TokenScope),
-    /// Whoever signs with the repository's secret.
+    /// Clients that sign with the secret of the repository.
     Signed,
 }
 
-/// One route.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) call: Call,
     pub(crate) access: Access,
-    /// The kind, where the path itself does not say it.
+    /// The kind, if the path does not have it.
     pub(crate) kind: Option<Kind>,
     pub(crate) summary: &'static str,
 }
@@ -95,8 +93,8 @@ const ADMIN: Access = Access::Scope(TokenScope::Admin);
 
 type Row = (Method, &'static str, Call, Access, Option<Kind>, &'static str);
 
-/// The routes with their whole paths.
-const WHOLE: &[Row] = {
+/// Routes with their full paths.
+const ABSOLUTE: &[Row] = {
     use Method::{Delete, Get, Patch, Post, Put};
     const ONE: &str = "/api/v1alpha1/namespaces/{namespace}/{plural}/{name}";
     const SOME: &str = "/api/v1alpha1/namespaces/{namespace}/{plural}";
@@ -104,25 +102,25 @@ const WHOLE: &[Row] = {
     const SECRET: &str = "/api/v1alpha1/namespaces/{namespace}/secrets/{name}";
     const SECRETS: Option<Kind> = Some(Kind::Secret);
     &[
-        (Get, "/", Call::Front, Access::Open, None, "Say what this is"),
-        (Get, "/healthz", Call::Live, Access::Open, None, "Say that the server is alive"),
+        (Get, "/", Call::Index, Access::Open, None, "Describe this server"),
+        (Get, "/healthz", Call::Health, Access::Open, None, "Check that the server is running"),
         (
             Get,
             "/readyz",
             Call::Ready,
             Access::Open,
             None,
-            "Say whether the store answers, and turns are taken",
+            "Check that the store is available and the control loop is running",
         ),
-        (Get, "/metrics", Call::Metrics, VIEWER, None, "Figures for Prometheus"),
-        (Get, "/openapi.json", Call::Description, Access::Open, None, "This description"),
+        (Get, "/metrics", Call::Metrics, VIEWER, None, "Metrics for Prometheus"),
+        (Get, "/openapi.json", Call::OpenApi, Access::Open, None, "The OpenAPI description"),
         (Get, ALL, Call::List, VIEWER, None, "List or watch objects of every namespace"),
         (Post, ALL, Call::Create, ADMIN, None, "Create an object"),
         (Get, SOME, Call::List, VIEWER, None, "List or watch objects of a namespace"),
         (Post, SOME, Call::Create, ADMIN, None, "Create an object in a namespace"),
         (Get, ONE, Call::Read, VIEWER, None, "Read an object"),
-        (Put, ONE, Call::Replace, ADMIN, None, "Replace what is declared of an object"),
-        (Patch, ONE, Call::Patch, ADMIN, None, "Merge into what is declared of an object"),
+        (Put, ONE, Call::Replace, ADMIN, None, "Replace an object"),
+        (Patch, ONE, Call::Patch, ADMIN, None, "Patch an object"),
         (Delete, ONE, Call::Delete, ADMIN, None, "Delete an object"),
         (
             Put,
@@ -130,38 +128,38 @@ const WHOLE: &[Row] = {
             Call::Status,
             ADMIN,
             None,
-            "Refused: a status is written by the control plane alone",
+            "Refused: only the control plane writes a status",
         ),
-        (Get, SECRET, Call::Read, VIEWER, SECRETS, "Read the names of a secret's keys"),
-        (Put, SECRET, Call::SetSecret, ADMIN, SECRETS, "Set values of a secret"),
+        (Get, SECRET, Call::Read, VIEWER, SECRETS, "Read the key names of a secret"),
+        (Put, SECRET, Call::SetSecret, ADMIN, SECRETS, "Set secret values"),
         (Delete, SECRET, Call::Delete, ADMIN, SECRETS, "Delete a secret"),
         (Post, "/api/v1alpha1/apply", Call::Apply, ADMIN, None, "Apply documents, all or none"),
         (Get, "/api/v1alpha1/events", Call::Events, VIEWER, None, "Watch objects of every kind"),
         (Get, "/api/v1alpha1/tokens", Call::Tokens, ADMIN, None, "List tokens"),
-        (Post, "/api/v1alpha1/tokens", Call::MintToken, ADMIN, None, "Make a token, shown once"),
+        (Post, "/api/v1alpha1/tokens", Call::MintToken, ADMIN, None, "Create a token, shown once"),
         (Delete, "/api/v1alpha1/tokens/{name}", Call::RevokeToken, ADMIN, None, "Revoke a token"),
         (Get, "/api/v1alpha1/audit", Call::Audit, ADMIN, None, "Read the audit log"),
-        (Get, "/api/v1alpha1/blobs/{digest}", Call::Blob, OPERATOR, None, "Read kept bytes"),
+        (Get, "/api/v1alpha1/blobs/{digest}", Call::Blob, OPERATOR, None, "Read stored bytes"),
         (
             Post,
             "/webhooks/{repository}",
             Call::Webhook,
             Access::Signed,
             None,
-            "Take a signed webhook; it is durable when this answers",
+            "Receive a signed webhook; it is stored before the response",
         ),
     ]
 };
 
-/// Routes that stand below `/api/v1alpha1` and below `/api/agents`; the namespace is a parameter.
+/// Routes under both `/api/v1alpha1` and `/api/agents`; the namespace is a query parameter.
 const ACTIONS: &[Row] = {
     use Method::{Get, Post};
     const RUNS: Option<Kind> = Some(Kind::AgentDispatchRun);
-    const PLACES: Option<Kind> = Some(Kind::AgentWorkspace);
+    const WORKSPACES: Option<Kind> = Some(Kind::AgentWorkspace);
     const RULE: Option<Kind> = Some(Kind::AgentTriggerRule);
     &[
         (Get, "/runs", Call::List, VIEWER, RUNS, "List or watch runs"),
-        (Post, "/runs", Call::Dispatch, OPERATOR, RUNS, "Ask for a run"),
+        (Post, "/runs", Call::Dispatch, OPERATOR, RUNS, "Request a run"),
         (Get, "/runs/{name}", Call::Read, VIEWER, RUNS, "Read a run"),
         (
             Get,
@@ -171,8 +169,8 @@ const ACTIONS: &[Row] = {
             RUNS,
             "Read or follow a run's events",
         ),
-        (Post, "/runs/{name}/cancel", Call::Run(RunVerb::Cancel), OPERATOR, RUNS, "End a run"),
-        (Post, "/runs/{name}/retry", Call::Run(RunVerb::Retry), OPERATOR, RUNS, "Try a run again"),
+        (Post, "/runs/{name}/cancel", Call::Run(RunVerb::Cancel), OPERATOR, RUNS, "Cancel a run"),
+        (Post, "/runs/{name}/retry", Call::Run(RunVerb::Retry), OPERATOR, RUNS, "Retry a run"),
         (Post, "/runs/{name}/resume", Call::Run(RunVerb::Resume), OPERATOR, RUNS, "Resume a run"),
         (
             Post,
@@ -180,7 +178,7 @@ const ACTIONS: &[Row] = {
             Call::Run(RunVerb::Continue),
             OPERATOR,
             RUNS,
-            "Say more to a run",
+            "Send a message to a run",
         ),
         (Post, "/runs/{name}/fork", Call::Run(RunVerb::Fork), OPERATOR, RUNS, "Fork a run"),
         (
@@ -189,16 +187,16 @@ const ACTIONS: &[Row] = {
             Call::Decide,
             APPROVER,
             Some(Kind::AgentApproval),
-            "Answer an approval, once, as the token's person",
+            "Decide an approval, once, as the actor of the token",
         ),
-        (Post, "/rules/{name}/dry-run", Call::TryRule, OPERATOR, RULE, "Try a rule with an event"),
+        (Post, "/rules/{name}/dry-run", Call::TryRule, OPERATOR, RULE, "Test a rule with an event"),
         (
             Post,
             "/rules/{name}/lifecycle",
             Call::Lifecycle,
             OPERATOR,
             RULE,
-            "Enable, pause, end a rule",
+            "Enable, pause or retire a rule",
         ),
         (
             Post,
@@ -206,16 +204,16 @@ const ACTIONS: &[Row] = {
             Call::Replay,
             OPERATOR,
             RULE,
-            "Let a rule look at a delivery again",
+            "Evaluate a delivery again with a rule",
         ),
-        (Post, "/rules/{name}/fire", Call::Fire, OPERATOR, RULE, "Fire a rule by hand"),
+        (Post, "/rules/{name}/fire", Call::Fire, OPERATOR, RULE, "Fire a rule manually"),
         (
             Post,
             "/rules/{name}/materialize",
             Call::Materialize,
             OPERATOR,
             RULE,
-            "Make a work item of an event, and no run",
+            "Create a work item from an event, without a run",
         ),
         (
             Post,
@@ -223,18 +221,18 @@ const ACTIONS: &[Row] = {
             Call::Review,
             VIEWER,
             None,
-            "Say what a run would be permitted",
+            "Show the permissions that a run would have",
         ),
-        (Get, "/workspaces", Call::List, VIEWER, PLACES, "List or watch workspaces"),
-        (Post, "/workspaces", Call::Provision, OPERATOR, PLACES, "Make or link a workspace"),
-        (Get, "/workspaces/{name}", Call::Read, VIEWER, PLACES, "Read a workspace"),
+        (Get, "/workspaces", Call::List, VIEWER, WORKSPACES, "List or watch workspaces"),
+        (Post, "/workspaces", Call::Provision, OPERATOR, WORKSPACES, "Create or link a workspace"),
+        (Get, "/workspaces/{name}", Call::Read, VIEWER, WORKSPACES, "Read a workspace"),
         (
             Post,
             "/workspaces/{name}/action",
             Call::ActOnWorkspace,
             OPERATOR,
-            PLACES,
-            "Do something to a workspace",
+            WORKSPACES,
+            "Perform an action on a workspace",
         ),
         (
             Get,
@@ -242,14 +240,21 @@ const ACTIONS: &[Row] = {
             Call::Checks,
             VIEWER,
             Some(Kind::Repository),
-            "List the checks of a commit, and our runs beside them",
+            "List the checks and runs of a commit",
         ),
-        (Get, "/capabilities", Call::Capabilities, VIEWER, None, "What each agent program can do"),
+        (
+            Get,
+            "/capabilities",
+            Call::Capabilities,
+            VIEWER,
+            None,
+            "List the capabilities of each agent CLI",
+        ),
     ]
 };
 
-/// Short names below `/api/agents` for kinds.
-const SHORT: &[Row] = {
+/// Short names of kinds under `/api/agents`.
+const SHORT_NAMES: &[Row] = {
     use Method::{Delete, Get, Patch, Post, Put};
     const STACK: Option<Kind> = Some(Kind::AgentStack);
     const RULE: Option<Kind> = Some(Kind::AgentTriggerRule);
@@ -261,19 +266,26 @@ const SHORT: &[Row] = {
         (Post, "/stacks", Call::Create, ADMIN, STACK, "Create a stack"),
         (Get, "/stacks/{name}", Call::Read, VIEWER, STACK, "Read a stack"),
         (Put, "/stacks/{name}", Call::Replace, ADMIN, STACK, "Replace a stack"),
-        (Patch, "/stacks/{name}", Call::Patch, ADMIN, STACK, "Merge into a stack"),
+        (Patch, "/stacks/{name}", Call::Patch, ADMIN, STACK, "Patch a stack"),
         (Delete, "/stacks/{name}", Call::Delete, ADMIN, STACK, "Delete a stack"),
         (Get, "/rules", Call::List, VIEWER, RULE, "List or watch rules"),
         (Post, "/rules", Call::Create, ADMIN, RULE, "Create a rule"),
         (Get, "/rules/{name}", Call::Read, VIEWER, RULE, "Read a rule"),
         (Put, "/rules/{name}", Call::Replace, ADMIN, RULE, "Replace a rule"),
-        (Patch, "/rules/{name}", Call::Patch, ADMIN, RULE, "Merge into a rule"),
+        (Patch, "/rules/{name}", Call::Patch, ADMIN, RULE, "Patch a rule"),
         (Delete, "/rules/{name}", Call::Delete, ADMIN, RULE, "Delete a rule"),
         (Get, "/approvals", Call::List, VIEWER, APPROVAL, "List or watch approvals"),
         (Get, "/approvals/{name}", Call::Read, VIEWER, APPROVAL, "Read an approval"),
         (Get, "/secrets", Call::List, VIEWER, Some(Kind::Secret), "List secrets without values"),
         (Get, "/configmaps", Call::List, VIEWER, Some(Kind::ConfigMap), "List config maps"),
-        (Get, "/capability-requirements", Call::List, VIEWER, NEEDS, "List what objects need"),
+        (
+            Get,
+            "/capability-requirements",
+            Call::List,
+            VIEWER,
+            NEEDS,
+            "List capability requirements",
+        ),
         (
             Post,
             "/secrets/grants",
@@ -303,10 +315,13 @@ const SHORT: &[Row] = {
     ]
 };
 
-/// Every route.
 pub(crate) fn routes() -> Vec<Route> {
-    let tables: [(&str, &[Row]); 4] =
-        [("", WHOLE), ("/api/v1alpha1", ACTIONS), ("/api/agents", ACTIONS), ("/api/agents", SHORT)];
+    let tables: [(&str, &[Row]); 4] = [
+        ("", ABSOLUTE),
+        ("/api/v1alpha1", ACTIONS),
+        ("/api/agents", ACTIONS),
+        ("/api/agents", SHORT_NAMES),
+    ];
     let all =
         tables.into_iter().flat_map(|(prefix, rows)| rows.iter().map(move |row| (prefix, row)));
     all.map(|(prefix, &(method, path, call, access, kind, summary))| Route {
@@ -327,7 +342,7 @@ mod tests {
     use super::{Access, Call, Method, routes};
 
     #[test]
-    fn no_route_is_there_twice() {
+    fn routes_are_unique() {
         let mut seen = BTreeSet::new();
         for route in routes() {
             assert!(seen.insert((route.method, route.path.clone())), "{route:?}");
@@ -335,10 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_public_or_signed_needs_no_token() {
+    fn only_public_and_signed_routes_need_no_token() {
         for route in routes() {
             let open =
-                matches!(route.call, Call::Front | Call::Live | Call::Ready | Call::Description);
+                matches!(route.call, Call::Index | Call::Health | Call::Ready | Call::OpenApi);
             assert_eq!(route.access == Access::Open, open, "{route:?}");
             assert_eq!(route.access == Access::Signed, route.call == Call::Webhook, "{route:?}");
             if open {

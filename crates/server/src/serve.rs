@@ -1,4 +1,4 @@
-//! Listening, accepting, and stopping without cutting anybody off.
+//! Listens, accepts connections and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,65 +19,55 @@ use tokio::task::JoinSet;
 
 use crate::access::{Buckets, Hosts};
 use crate::app::{App, Peer, router};
-use crate::bodies::Room;
-use crate::changes::{Hub, follow, store_version};
-use crate::paced::Paced;
-use crate::settings::{Limits, Reach, Settings};
-use crate::stop::{Stop, Stopper, stopping};
-use crate::telemetry::{Metrics, Tally, Timed};
-use crate::webhooks::Takers;
+use crate::bodies::BodyBudget;
+use crate::changes::{Hub, follow_change_log, store_version};
+use crate::settings::{Exposure, Limits, Settings};
+use crate::shutdown::{Shutdown, ShutdownTrigger, shutdown_channel};
+use crate::telemetry::{Metrics, RunCounts, TimedStore};
+use crate::webhooks::WebhookTargets;
+use crate::write_timeout::WriteTimeout;
 
-/// Why the server did not start.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The address is not this machine's own.
     #[error(
-        "{0} can be reached from other machines; listen on a loopback address, or say that the network \
-         is meant"
+        "{0} is reachable from other machines; listen on a loopback address, or allow the network explicitly"
     )]
     NotLoopback(SocketAddr),
-    /// The address cannot be had.
     #[error("cannot listen on {address}: {error}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        error: io::Error,
-    },
-    /// The store does not answer.
-    #[error("the store does not answer: {0}")]
+    Listen { address: SocketAddr, error: io::Error },
+    #[error("the store is unavailable: {0}")]
     Store(#[from] FleetError),
 }
 
-/// The server: bound, and not yet answering.
+/// A server that is bound to its address and not yet running.
 pub struct Server<S, F> {
     listener: TcpListener,
     address: SocketAddr,
     app: Arc<App<S, F>>,
-    stop: Stopper,
+    trigger: ShutdownTrigger,
 }
 
 impl<S: FleetStore, F: Fleet> Server<S, F> {
-    /// Takes the address and looks at the store. Nothing is answered before `run`.
+    /// Binds the address and reads the store. Requests are answered after `run` is called.
     pub async fn bind(
         settings: Settings,
         store: Arc<S>,
         fleet: Arc<F>,
     ) -> Result<Self, ServeError> {
-        let wanted = settings.address;
-        if settings.reach == Reach::Loopback && !wanted.ip().is_loopback() {
-            return Err(ServeError::NotLoopback(wanted));
+        let address = settings.address;
+        if settings.exposure == Exposure::Loopback && !address.ip().is_loopback() {
+            return Err(ServeError::NotLoopback(address));
         }
-        let listen = |error| ServeError::Listen { address: wanted, error };
-        let listener = TcpListener::bind(wanted).await.map_err(listen)?;
+        let listen = |error| ServeError::Listen { address, error };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let metrics = Arc::new(Metrics::default());
-        let store = Arc::new(Timed::new(store, metrics.clone()));
-        let hub = Arc::new(Hub::new(settings.limits.behind));
-        hub.begin(store_version(store.as_ref()).await?);
-        let tally = Arc::new(Tally::default());
-        tally.begin(store.as_ref()).await?;
-        let (stop, stopped) = stopping();
+        let store = Arc::new(TimedStore::new(store, metrics.clone()));
+        let hub = Arc::new(Hub::new(settings.limits.max_stream_lag));
+        hub.start_at(store_version(store.as_ref()).await?);
+        let run_counts = Arc::new(RunCounts::default());
+        run_counts.load(store.as_ref()).await?;
+        let (trigger, shutdown) = shutdown_channel();
         let hosts = Hosts::new(&settings, address);
         let limits = settings.limits;
         let app = App {
@@ -85,45 +75,45 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             fleet,
             hub,
             metrics,
-            tally,
+            run_counts,
             hosts,
             addresses: Buckets::new(limits.per_address),
             tokens: Buckets::new(limits.per_token),
-            unbelieved: Buckets::new(limits.unbelieved_audit),
-            takers: Takers::default(),
-            watchers: Arc::new(Semaphore::new(limits.watchers)),
-            room: Room::new(
-                limits.unknown_bodies,
-                (limits.unknown_bodies / 4).max(limits.webhook_body),
-                limits.room_time,
+            rejected_webhooks: Buckets::new(limits.rejected_webhook_audit),
+            webhook_targets: WebhookTargets::default(),
+            watchers: Arc::new(Semaphore::new(limits.max_streams)),
+            body_budget: BodyBudget::new(
+                limits.anonymous_body_bytes,
+                (limits.anonymous_body_bytes / 4).max(limits.webhook_body_bytes),
+                limits.body_budget_timeout,
             ),
-            pulse: settings.pulse,
-            stop: stopped,
-            at_work: Arc::default(),
+            control_loop: settings.control_loop,
+            shutdown,
+            active_writes: Arc::default(),
             limits,
         };
-        Ok(Self { listener, address, app: Arc::new(app), stop })
+        Ok(Self { listener, address, app: Arc::new(app), trigger })
     }
 
-    /// Where it listens: with the port that was found, if none was asked for.
+    /// The bound address, with the assigned port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `until` is over; then nothing more is accepted, requests in flight are finished
-    /// for as long as the limits say, and streams get their last frame.
+    /// Serves until `until` completes. Then it accepts no connections, finishes requests in flight within the
+    /// grace period, and sends streams their last event.
     pub async fn run(self, until: impl Future<Output = ()> + Send) {
-        let Self { listener, address, app, stop } = self;
+        let Self { listener, address, app, trigger } = self;
         tracing::info!(%address, "listening");
-        let follower = tokio::spawn(follow(
+        let follower = tokio::spawn(follow_change_log(
             app.store.clone(),
             app.hub.clone(),
-            app.tally.clone(),
+            app.run_counts.clone(),
             app.metrics.clone(),
-            app.stop.clone(),
+            app.shutdown.clone(),
         ));
         let router = router(&app);
-        let places = Arc::new(Semaphore::new(app.limits.connections));
+        let slots = Arc::new(Semaphore::new(app.limits.max_connections));
         let mut connections = JoinSet::new();
         tokio::pin!(until);
         loop {
@@ -131,30 +121,30 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
                 biased;
                 () = &mut until => break,
                 Some(_) = connections.join_next() => {}
-                accepted = accept(&listener, &places) => {
-                    let Some((stream, peer, place)) = accepted else { continue };
-                    let served = Served {
+                accepted = accept(&listener, &slots) => {
+                    let Some((stream, peer, slot)) = accepted else { continue };
+                    let connection = Connection {
                         stream,
                         peer,
                         router: router.clone(),
                         limits: app.limits.clone(),
-                        stop: app.stop.clone(),
+                        shutdown: app.shutdown.clone(),
                         metrics: app.metrics.clone(),
-                        _place: place,
+                        _slot: slot,
                     };
-                    connections.spawn(served.run());
+                    connections.spawn(connection.run());
                 }
             }
         }
         drop(listener);
-        tracing::info!("stopping");
-        stop.stop();
+        tracing::info!("shutting down");
+        trigger.request();
         let finished = async {
             while connections.join_next().await.is_some() {}
-            let _ = app.at_work.write().await;
+            let _ = app.active_writes.write().await;
         };
-        if tokio::time::timeout(app.limits.grace, finished).await.is_err() {
-            tracing::warn!(connections = connections.len(), "cut off after the time of grace");
+        if tokio::time::timeout(app.limits.shutdown_grace, finished).await.is_err() {
+            tracing::warn!(connections = connections.len(), "closed after the grace period");
             connections.shutdown().await;
         }
         let _ = follower.await;
@@ -164,36 +154,36 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
 
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    slots: &Arc<Semaphore>,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.ok()?;
+    let slot = slots.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, peer)) => Some((stream, peer, place)),
+        Ok((stream, peer)) => Some((stream, peer, slot)),
         Err(error) => {
-            // Too many open files, mostly: it passes, and asking again at once does not help.
-            tracing::warn!(%error, "a connection was not accepted");
+            // Mostly too many open files: an immediate retry does not help.
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             None
         }
     }
 }
 
-struct Served {
+struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
     limits: Limits,
-    stop: Stop,
+    shutdown: Shutdown,
     metrics: Arc<Metrics>,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
-impl Served {
+impl Connection {
     async fn run(mut self) {
-        self.metrics.connection_came();
-        // An event is small, and is wanted now.
+        self.metrics.connection_opened();
+        // Events are small and must not be delayed.
         let _ = self.stream.set_nodelay(true);
-        let io = TokioIo::new(Paced::new(self.stream, self.limits.stall_time));
+        let io = TokioIo::new(WriteTimeout::new(self.stream, self.limits.write_timeout));
         let peer = Peer(self.peer);
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: Request<Incoming>| {
@@ -202,20 +192,20 @@ impl Served {
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.head_time)
-            .max_buf_size(self.limits.head.max(8_192))
+            .header_read_timeout(self.limits.header_timeout)
+            .max_buf_size(self.limits.header_bytes.max(8_192))
             .serve_connection(io, service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.stop.said() => {
+            () = self.shutdown.requested() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "a connection broke");
+            tracing::debug!(%error, "a connection failed");
         }
-        self.metrics.connection_left();
+        self.metrics.connection_closed();
     }
 }

@@ -1,32 +1,28 @@
-//! How the server is set up: where it listens and how much it bears.
+//! The settings and limits of the server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::pulse::Pulse;
+use crate::control_loop::ControlLoopMonitor;
 
-/// Who can reach the server.
+/// Which clients can reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// Programs of this machine; any other address is refused.
+pub enum Exposure {
+    /// Only this machine: other addresses are refused.
     Loopback,
-    /// Whoever reaches the address: somebody has said that this is meant.
+    /// The network; must be chosen explicitly.
     Network,
 }
 
-/// Where it listens and how much it bears.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where it listens.
     pub address: SocketAddr,
-    /// Who can reach it.
-    pub reach: Reach,
-    /// Names under which it is asked for, beside `localhost` and its own address. On a loopback address
-    /// any other `Host` is refused, so that no web page can be made to ask on somebody's behalf.
+    pub exposure: Exposure,
+    /// Accepted host names, in addition to `localhost` and its own address. On a loopback address any other
+    /// `Host` is refused, as a protection against DNS rebinding.
     pub hosts: Vec<String>,
-    /// Who says that turns are taken; nothing where nobody takes any.
-    pub pulse: Option<Pulse>,
-    /// How much it bears.
+    /// The monitor of the control loop; none if there is no loop.
+    pub control_loop: Option<ControlLoopMonitor>,
     pub limits: Limits,
 }
 
@@ -34,64 +30,55 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7840),
-            reach: Reach::Loopback,
+            exposure: Exposure::Loopback,
             hosts: Vec::new(),
-            pulse: None,
+            control_loop: None,
             limits: Limits::default(),
         }
     }
 }
 
-/// So many a second, and so many at once.
+/// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// How many come back each second.
     pub per_second: f64,
-    /// How many there are at most.
     pub burst: f64,
 }
 
-/// How much the server bears.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests of one address.
     pub per_address: Rate,
-    /// Requests of one token.
     pub per_token: Rate,
-    /// What a wrong token or signature costs of the address's requests.
-    pub cost_of_a_wrong_token: f64,
-    /// Lines of the audit log for webhooks that were not believed, for each repository.
-    pub unbelieved_audit: Rate,
-    /// The body of a request.
-    pub body: usize,
-    /// The body of a webhook.
-    pub webhook_body: usize,
-    /// All bodies at once of senders who have not shown who they are.
-    pub unknown_bodies: usize,
-    /// The head of a request.
-    pub head: usize,
-    /// Connections at once; more wait to be accepted.
-    pub connections: usize,
-    /// Streams at once; more are refused.
-    pub watchers: usize,
-    /// Changes that a stream may be behind before it is ended.
-    pub behind: usize,
-    /// How long a client may take for the head of its next request.
-    pub head_time: Duration,
-    /// How long a client may take for the body.
-    pub body_time: Duration,
-    /// How long a body of a sender whom nobody knows waits for room.
-    pub room_time: Duration,
-    /// How long a client may take to read what is sent to it.
-    pub stall_time: Duration,
-    /// How long an answer may take.
-    pub answer_time: Duration,
-    /// How long no turn may have ended before the server calls itself not ready.
-    pub turn_time: Duration,
-    /// How often a stream says that it is there.
+    /// How many requests of the address a wrong token or signature costs.
+    pub failed_auth_cost: f64,
+    /// Audit entries for webhooks with a wrong signature, for each repository.
+    pub rejected_webhook_audit: Rate,
+    pub body_bytes: usize,
+    pub webhook_body_bytes: usize,
+    /// All concurrent bodies of unauthenticated clients.
+    pub anonymous_body_bytes: usize,
+    pub header_bytes: usize,
+    /// Further connections wait to be accepted.
+    pub max_connections: usize,
+    /// Further streams are refused.
+    pub max_streams: usize,
+    /// How many changes a stream can lag behind before it is closed.
+    pub max_stream_lag: usize,
+    /// For the header of the next request.
+    pub header_timeout: Duration,
+    /// For the body of a request.
+    pub body_timeout: Duration,
+    /// How long the body of an unauthenticated client waits for memory.
+    pub body_budget_timeout: Duration,
+    /// How long a client may block a write.
+    pub write_timeout: Duration,
+    pub handler_timeout: Duration,
+    /// How long the control loop may complete no iteration before the server is not ready.
+    pub control_loop_timeout: Duration,
+    /// The interval of the heartbeats of a stream.
     pub heartbeat: Duration,
-    /// How long requests in flight may go on when the server stops.
-    pub grace: Duration,
+    /// How long requests in flight may run during shutdown.
+    pub shutdown_grace: Duration,
 }
 
 const MIB: usize = 1024 * 1024;
@@ -101,23 +88,23 @@ impl Default for Limits {
         Self {
             per_address: Rate { per_second: 500.0, burst: 2_000.0 },
             per_token: Rate { per_second: 200.0, burst: 1_000.0 },
-            cost_of_a_wrong_token: 50.0,
-            unbelieved_audit: Rate { per_second: 0.2, burst: 10.0 },
-            body: 4 * MIB,
-            webhook_body: 25 * MIB,
-            unknown_bodies: 256 * MIB,
-            head: 32 * 1024,
-            connections: 2_048,
-            watchers: 1_024,
-            behind: 1_024,
-            head_time: Duration::from_secs(15),
-            body_time: Duration::from_secs(60),
-            room_time: Duration::from_secs(5),
-            stall_time: Duration::from_secs(30),
-            answer_time: Duration::from_secs(60),
-            turn_time: Duration::from_secs(60 * 60),
+            failed_auth_cost: 50.0,
+            rejected_webhook_audit: Rate { per_second: 0.2, burst: 10.0 },
+            body_bytes: 4 * MIB,
+            webhook_body_bytes: 25 * MIB,
+            anonymous_body_bytes: 256 * MIB,
+            header_bytes: 32 * 1024,
+            max_connections: 2_048,
+            max_streams: 1_024,
+            max_stream_lag: 1_024,
+            header_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(60),
+            body_budget_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(30),
+            handler_timeout: Duration::from_secs(60),
+            control_loop_timeout: Duration::from_secs(60 * 60),
             heartbeat: Duration::from_secs(15),
-            grace: Duration::from_secs(20),
+            shutdown_grace: Duration::from_secs(20),
         }
     }
 }

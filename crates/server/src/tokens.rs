@@ -1,5 +1,4 @@
-//! Tokens over the API: made, listed, revoked. The text of one is in the answer that made it and
-//! nowhere else.
+//! Tokens in the API: create, list, revoke. The text of a token is only in the response that creates it.
 
 use std::sync::Arc;
 
@@ -12,35 +11,35 @@ use serde_json::json as value;
 
 use crate::access::{TokenError, mint};
 use crate::app::App;
-use crate::asked::{Answer, Asked, json, ok, scope_name};
 use crate::problem::Problem;
+use crate::request::{ApiRequest, HandlerResult, json, ok, scope_name};
 
-/// A wish for a token.
+/// A request for a token.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TokenRequest {
-    /// The person it stands for.
+    /// The person who uses it.
     pub actor: String,
-    /// What it may be used for.
+    /// Its permissions.
     pub scope: TokenScope,
-    /// When it ends; never when left out.
+    /// When it expires; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Moment>,
 }
 
-/// What may be known of a token.
+/// A token without its secret.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenView {
     /// Its id.
     pub id: String,
-    /// The person it stands for.
+    /// The person who uses it.
     pub actor: String,
-    /// What it may be used for.
+    /// Its permissions.
     pub scope: TokenScope,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Moment,
-    /// When it ends.
+    /// When it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Moment>,
     /// When it was revoked.
@@ -48,13 +47,13 @@ pub struct TokenView {
     pub revoked_at: Option<Moment>,
 }
 
-/// A token that was just made.
+/// A new token.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenAnswer {
-    /// The token itself: it is not shown again.
+    /// The token itself; it is not shown again.
     pub token: String,
-    /// What may be known of it.
+    /// The token without its secret.
     pub record: TokenView,
 }
 
@@ -74,40 +73,49 @@ impl From<TokenRecord> for TokenView {
     }
 }
 
-pub(crate) async fn list<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&[])?;
+pub(crate) async fn list<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&[])?;
     let items = app.store.tokens().await?.into_iter().map(TokenView::from).collect();
     ok(&TokenList { items })
 }
 
-pub(crate) async fn make<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&[])?;
-    let request: TokenRequest = asked.json()?;
-    let minted = mint(&request.actor, request.scope, request.expires_at, asked.now);
+pub(crate) async fn create<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&[])?;
+    let body: TokenRequest = request.json()?;
+    let minted = mint(&body.actor, body.scope, body.expires_at, request.now);
     let minted = minted.map_err(|error| match error {
-        TokenError::Actor => Problem::fault("actor", error.to_string()),
-        TokenError::Expired => Problem::fault("expiresAt", error.to_string()),
+        TokenError::Actor => Problem::invalid_field("actor", error.to_string()),
+        TokenError::Expired => Problem::invalid_field("expiresAt", error.to_string()),
         TokenError::Random(_) => Problem::unavailable(error.to_string()),
     })?;
-    let detail = value!({ "for": request.actor, "scope": scope_name(request.scope) });
-    let line = asked.audit("TokenCreated", format!("Token/{}", minted.record.id), detail);
-    let writes = vec![Write::Token(minted.record.clone()), Write::Audit(line)];
-    app.store.commit(writes, asked.now).await?;
+    let detail = value!({ "for": body.actor, "scope": scope_name(body.scope) });
+    let entry = request.audit("TokenCreated", format!("Token/{}", minted.record.id), detail);
+    let writes = vec![Write::Token(minted.record.clone()), Write::Audit(entry)];
+    app.store.commit(writes, request.now).await?;
     json(StatusCode::CREATED, &TokenAnswer { token: minted.text, record: minted.record.into() })
 }
 
-pub(crate) async fn revoke<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&[])?;
-    let id = asked.param("name");
+pub(crate) async fn revoke<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&[])?;
+    let id = request.param("name");
     let known = app.store.tokens().await?.into_iter().find(|token| token.id == id);
     let mut record =
         known.ok_or_else(|| Problem::not_found(format!("there is no token `{id}`")))?;
     if record.revoked_at.is_none() {
-        record.revoked_at = Some(asked.now);
+        record.revoked_at = Some(request.now);
         let detail = value!({ "of": record.actor, "scope": scope_name(record.scope) });
-        let line = asked.audit("TokenRevoked", format!("Token/{id}"), detail);
-        let writes = vec![Write::Token(record.clone()), Write::Audit(line)];
-        app.store.commit(writes, asked.now).await?;
+        let entry = request.audit("TokenRevoked", format!("Token/{id}"), detail);
+        let writes = vec![Write::Token(record.clone()), Write::Audit(entry)];
+        app.store.commit(writes, request.now).await?;
     }
     ok(&TokenView::from(record))
 }

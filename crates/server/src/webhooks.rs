@@ -1,4 +1,4 @@
-//! Webhooks: believed only with the repository's signature, answered only when they are durable.
+//! Receives webhooks: the signature must match, and a delivery is stored before it is acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +17,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json as value;
 
 use crate::app::App;
-use crate::asked::{Answer, Asked, json};
 use crate::problem::Problem;
+use crate::request::{ApiRequest, HandlerResult, json};
 
-/// What became of a webhook.
+/// The response to a webhook.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryAnswer {
-    /// The record of it.
+    /// The name of its record.
     pub delivery: String,
-    /// Whether it came before, with the same bytes.
+    /// Whether it is a redelivery with the same bytes.
     pub again: bool,
 }
 
-/// Headers that say what a webhook is. Never one with a signature.
-const TELLING: [&str; 8] = [
+/// Headers that are recorded. Never one with a signature.
+const RECORDED_HEADERS: [&str; 8] = [
     "content-type",
     "user-agent",
     "x-github-event",
@@ -42,8 +42,8 @@ const TELLING: [&str; 8] = [
     "x-bailiwick-event",
 ];
 
-/// The headers by which a sender gives id and event.
-fn names(forge: ForgeKind) -> (&'static str, &'static str) {
+/// The headers for the delivery id and the event.
+fn header_names(forge: ForgeKind) -> (&'static str, &'static str) {
     match forge {
         ForgeKind::Github => ("x-github-delivery", "x-github-event"),
         ForgeKind::Gitea => ("x-gitea-delivery", "x-gitea-event"),
@@ -51,78 +51,82 @@ fn names(forge: ForgeKind) -> (&'static str, &'static str) {
     }
 }
 
-/// One answer for all that is not believed: nobody learns which repositories there are.
-fn unbelieved() -> Problem {
+/// The same error for every rejection, so that nobody learns which repositories exist.
+fn rejected() -> Problem {
     Problem::unauthorized(
-        "no repository of this name takes webhooks, or the signature is not made with its secret",
+        "no repository with this name accepts webhooks, or the signature is wrong",
     )
 }
 
-fn plain(headers: &HeaderMap) -> BTreeMap<String, String> {
+fn unique_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     let text = |value: &hyper::header::HeaderValue| value.to_str().ok().map(str::to_owned);
-    let mut seen = BTreeMap::new();
+    let mut unique = BTreeMap::new();
     for name in headers.keys() {
         let mut values = headers.get_all(name).iter();
-        // A header that is there twice means two things: it is taken for none.
+        // A duplicated header is ambiguous, so it is ignored.
         if let (Some(value), None) = (values.next().and_then(text), values.next()) {
-            seen.insert(name.as_str().to_owned(), value);
+            unique.insert(name.as_str().to_owned(), value);
         }
     }
-    seen
+    unique
 }
 
-/// An id or the name of an event, as a sender gives it.
-fn word<'a>(headers: &'a BTreeMap<String, String>, name: &str) -> Result<&'a str, Problem> {
-    let given = headers.get(name).map(String::as_str).unwrap_or_default();
-    let fits = (1..=200).contains(&given.len())
-        && given.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
-    let message = || format!("send `{name}`: letters, digits, `-`, `_`, `.` and `:`, at most 200");
-    fits.then_some(given).ok_or_else(|| Problem::bad(message()))
+/// The value of a required header: an id or the name of an event.
+fn required_header<'a>(
+    headers: &'a BTreeMap<String, String>,
+    name: &str,
+) -> Result<&'a str, Problem> {
+    let value = headers.get(name).map(String::as_str).unwrap_or_default();
+    let is_valid = (1..=200).contains(&value.len())
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    let message =
+        || format!("send the header `{name}`: letters, digits, `-`, `_`, `.` and `:`, at most 200");
+    is_valid.then_some(value).ok_or_else(|| Problem::bad_request(message()))
 }
 
 pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
-    asked: &Asked,
-) -> Answer {
-    let name = asked.param("repository");
-    let Some(taker) = known(app, name).await? else {
+    request: &ApiRequest,
+) -> HandlerResult {
+    let name = request.param("repository");
+    let Some(target) = find_target(app, name).await? else {
         app.metrics.delivery("unbelieved");
-        tracing::warn!(repository = name, "a webhook for a repository that takes none");
-        return Err(unbelieved());
+        tracing::warn!(repository = name, "a webhook for a repository that accepts none");
+        return Err(rejected());
     };
-    let (repository, secret) = &*taker;
-    let headers = plain(&asked.headers);
+    let (repository, secret) = &*target;
+    let headers = unique_headers(&request.headers);
     let webhook =
-        Unverified { forge: repository.forge, secret, headers: &headers, body: &asked.body };
+        Unverified { forge: repository.forge, secret, headers: &headers, body: &request.body };
     if let Err(why) = app.fleet.verify_webhook(webhook) {
         app.metrics.delivery("unbelieved");
-        tracing::warn!(repository = name, %why, "a webhook is not believed");
-        note(app, asked, name).await?;
-        return Err(unbelieved());
+        tracing::warn!(repository = name, %why, "a webhook was rejected");
+        audit_rejection(app, request, name).await?;
+        return Err(rejected());
     }
-    let (id, event) = names(repository.forge);
-    let (delivery_id, event) = (word(&headers, id)?, word(&headers, event)?);
-    let digest = Sha256Hex::of(&asked.body).to_string();
-    let made_from = Sha256Hex::of(format!("{DEFAULT_NAMESPACE}/{name}\n{delivery_id}"));
-    let object_name = format!("wd-{}", made_from.prefix(40));
-    let telling = headers.iter().filter(|(name, _)| TELLING.contains(&name.as_str()));
+    let (id, event) = header_names(repository.forge);
+    let (delivery_id, event) = (required_header(&headers, id)?, required_header(&headers, event)?);
+    let digest = Sha256Hex::of(&request.body).to_string();
+    let key = Sha256Hex::of(format!("{DEFAULT_NAMESPACE}/{name}\n{delivery_id}"));
+    let object_name = format!("wd-{}", key.prefix(40));
+    let recorded = headers.iter().filter(|(name, _)| RECORDED_HEADERS.contains(&name.as_str()));
     let spec = WebhookDelivery {
         forge: repository.forge,
         delivery_id: delivery_id.to_owned(),
         event: event.to_owned(),
         repository: name.to_owned(),
         payload_digest: digest,
-        bytes: u64::try_from(asked.body.len()).unwrap_or(u64::MAX),
-        received_at: asked.now,
-        headers: telling.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        bytes: u64::try_from(request.body.len()).unwrap_or(u64::MAX),
+        received_at: request.now,
+        headers: recorded.map(|(name, value)| (name.clone(), value.clone())).collect(),
     };
     let incoming = || IncomingDelivery {
         name: object_name.clone(),
         spec: spec.clone(),
-        payload: asked.body.to_vec(),
+        payload: request.body.to_vec(),
     };
     let received = match app.store.receive(incoming()).await {
-        // The same one came at the same moment and was quicker: now it can be compared.
+        // A concurrent copy of the delivery was stored first: now it can be compared.
         Err(FleetError::AlreadyExists { .. }) => app.store.receive(incoming()).await?,
         received => received?,
     };
@@ -131,102 +135,102 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
         Received::Again => (StatusCode::OK, true),
         Received::Contradicts => {
             app.metrics.delivery("contradicting");
-            let message = "a delivery of this id is kept, with other bytes; give each its own id";
+            let message = "a delivery with this id is stored with other bytes; use a unique id for each delivery";
             return Err(Problem::conflict("DELIVERY_CONTRADICTS", message)
-                .about(format!("WebhookDelivery/{DEFAULT_NAMESPACE}/{object_name}")));
+                .with_resource(format!("WebhookDelivery/{DEFAULT_NAMESPACE}/{object_name}")));
         }
     };
     app.metrics.delivery(if again { "again" } else { "new" });
     json(status, &DeliveryAnswer { delivery: object_name, again })
 }
 
-/// A repository that takes webhooks, and the secret that they are signed with.
-type Taker = (Repository, Vec<u8>);
+/// A repository that accepts webhooks, and the secret of their signatures.
+type WebhookTarget = (Repository, Vec<u8>);
 
-/// Repositories that are being read. Those who ask for one at the same time share one reading, that began
-/// after the last of them had asked: nobody is told what was so before. Nothing is kept beyond that.
+/// Repositories that are being read. Concurrent requests for a repository share one read that started after all of
+/// them, so that none gets an outdated result. Results are not cached beyond that.
 #[derive(Default)]
-pub(crate) struct Takers(Mutex<BTreeMap<String, Arc<Shared>>>);
+pub(crate) struct WebhookTargets(Mutex<BTreeMap<String, Arc<LastRead>>>);
 
-/// What was read last, and when that began.
-type Shared = tokio::sync::Mutex<Option<(Instant, Arc<Taker>)>>;
+/// The last result, and the start of its read.
+type LastRead = tokio::sync::Mutex<Option<(Instant, Arc<WebhookTarget>)>>;
 
-/// Somebody who asks.
-struct Visit<'a> {
-    takers: &'a Takers,
+/// A request that waits for a read.
+struct SharedRead<'a> {
+    webhook_targets: &'a WebhookTargets,
     name: &'a str,
-    shared: Arc<Shared>,
+    last: Arc<LastRead>,
 }
 
-impl Takers {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Shared>>> {
+impl WebhookTargets {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LastRead>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn visit<'a>(&'a self, name: &'a str) -> Visit<'a> {
-        let shared = Arc::clone(self.all().entry(name.to_owned()).or_default());
-        Visit { takers: self, name, shared }
+    fn share<'a>(&'a self, name: &'a str) -> SharedRead<'a> {
+        let last = Arc::clone(self.all().entry(name.to_owned()).or_default());
+        SharedRead { webhook_targets: self, name, last }
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for SharedRead<'_> {
     fn drop(&mut self) {
-        let mut all = self.takers.all();
-        // The last one: the other is the list's own.
-        if Arc::strong_count(&self.shared) <= 2 {
+        let mut all = self.webhook_targets.all();
+        // The last request: the other reference is in the map.
+        if Arc::strong_count(&self.last) <= 2 {
             all.remove(self.name);
         }
     }
 }
 
-/// The repository and the secret that its webhooks are signed with.
-async fn known<S: FleetStore, F: Fleet>(
+/// Finds a repository that accepts webhooks.
+async fn find_target<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     name: &str,
-) -> Result<Option<Arc<Taker>>, Problem> {
+) -> Result<Option<Arc<WebhookTarget>>, Problem> {
     if !is_object_name(name) {
         return Ok(None);
     }
-    let asked = Instant::now();
-    let visit = app.takers.visit(name);
-    let mut shared = visit.shared.lock().await;
-    if let Some((begun, taker)) = &*shared
-        && *begun >= asked
+    let requested = Instant::now();
+    let shared = app.webhook_targets.share(name);
+    let mut last = shared.last.lock().await;
+    if let Some((started, target)) = &*last
+        && *started >= requested
     {
-        return Ok(Some(Arc::clone(taker)));
+        return Ok(Some(Arc::clone(target)));
     }
-    let begun = Instant::now();
-    let taker = read(app, name).await?.map(Arc::new);
-    *shared = taker.clone().map(|taker| (begun, taker));
-    Ok(taker)
+    let started = Instant::now();
+    let target = read_target(app, name).await?.map(Arc::new);
+    *last = target.clone().map(|target| (started, target));
+    Ok(target)
 }
 
-async fn read<S: FleetStore, F: Fleet>(
+async fn read_target<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     name: &str,
-) -> Result<Option<Taker>, Problem> {
+) -> Result<Option<WebhookTarget>, Problem> {
     let Some(object) = app.store.get(Kind::Repository, DEFAULT_NAMESPACE, name).await? else {
         return Ok(None);
     };
     let repository = object.typed::<Repository>()?.spec;
     let Some(key) = &repository.webhook_secret_ref else { return Ok(None) };
     let secret = app.store.secret_value(DEFAULT_NAMESPACE, &key.name, &key.key).await?;
-    // An empty secret is none: anybody could sign with it.
+    // An empty secret is refused: anybody could sign with it.
     Ok(secret.filter(|secret| !secret.is_empty()).map(|secret| (repository, secret)))
 }
 
-/// A line in the audit log, and not one for each of a flood.
-async fn note<S: FleetStore, F: Fleet>(
+/// Records a rejection in the audit log, with a rate limit.
+async fn audit_rejection<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
-    asked: &Asked,
+    request: &ApiRequest,
     repository: &str,
 ) -> Result<(), Problem> {
-    if app.unbelieved.take(repository.to_owned(), 1.0, Instant::now()).is_err() {
+    if app.rejected_webhooks.take(repository.to_owned(), 1.0, Instant::now()).is_err() {
         return Ok(());
     }
     let subject = format!("Repository/{DEFAULT_NAMESPACE}/{repository}");
-    let detail = value!({ "bytes": asked.body.len() });
-    let line = asked.audit("WebhookSignatureDenied", subject, detail);
-    app.store.commit(vec![Write::Audit(line)], asked.now).await?;
+    let detail = value!({ "bytes": request.body.len() });
+    let entry = request.audit("WebhookSignatureDenied", subject, detail);
+    app.store.commit(vec![Write::Audit(entry)], request.now).await?;
     Ok(())
 }

@@ -1,10 +1,6 @@
-//! What it costs to check a claim against 10,000 live ones, beside 10: ratios from one interleaved run.
+//! The cost of checking a claim against 10,000 live claims compared with 10: ratios from one interleaved run.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a benchmark that cannot do its work must stop"
-)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a benchmark panics on failure")]
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +27,7 @@ fn wish(run: &str, glob: String) -> Wish {
     }
 }
 
-/// Of each kind that people write: a directory, a file, names that begin alike.
+/// A directory, a file, or names with a common prefix.
 fn glob(number: usize) -> String {
     match number % 3 {
         0 => format!("crates/c{number}-x/src/**"),
@@ -49,31 +45,31 @@ async fn filled(file: std::path::PathBuf, count: usize) -> Store {
     store
 }
 
-/// How long it takes to learn that somebody is in the way.
+/// The time of a refused claim.
 async fn refused(store: &Store, number: usize) -> Duration {
-    let wish = wish("asking", glob(number % FEW));
-    let begun = Instant::now();
+    let wish = wish("requester", glob(number % FEW));
+    let started = Instant::now();
     let answer = store.acquire(&wish, 1).await.expect("an answer");
-    let took = begun.elapsed();
+    let took = started.elapsed();
     assert!(matches!(answer, Acquired::Obstructed(_)), "{answer:?}");
     took
 }
 
-/// How long it takes to get a claim that nobody has.
+/// The time of a granted claim.
 async fn granted(store: &Store, number: usize) -> Duration {
-    let wish = wish("asking", glob(MANY + number % FEW));
-    let begun = Instant::now();
+    let wish = wish("requester", glob(MANY + number % FEW));
+    let started = Instant::now();
     let answer = store.acquire(&wish, 1).await.expect("an answer");
-    let took = begun.elapsed();
+    let took = started.elapsed();
     let Acquired::Granted(claim) = answer else { panic!("{answer:?}") };
     store.release(claim.fence, Outcome::Failed, 2).await.expect("a release");
     took
 }
 
 async fn measure() {
-    let place = tempfile::tempdir().expect("a directory");
-    let few = filled(place.path().join("few.db"), FEW).await;
-    let many = filled(place.path().join("many.db"), MANY).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let few = filled(directory.path().join("few.db"), FEW).await;
+    let many = filled(directory.path().join("many.db"), MANY).await;
     let mut times: [Vec<Duration>; 4] = Default::default();
     for number in 0..ROUNDS {
         let took = [

@@ -1,4 +1,4 @@
-//! Attempts, and the events of runs.
+//! Attempts and the events of runs.
 
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
@@ -15,13 +15,13 @@ const COLUMNS: &str = "run, number, cli, version, model, login, sandbox, session
                        detail, started_at, ended_at, tokens, micro_usd, turns, tool_calls, denied, \
                        budget";
 
-/// How many events are forgotten in one transaction.
-const FORGOTTEN_AT_ONCE: i64 = 5_000;
+/// How many events one transaction deletes, so that other writers do not wait long.
+const DELETE_BATCH_SIZE: i64 = 5_000;
 
 impl Store {
-    /// Records that an attempt begins; its number is the next of its run.
+    /// Records the start of an attempt; returns its number within its run.
     pub async fn begin_attempt(&self, attempt: &Attempt) -> Result<u64, StoreError> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         let row = sqlx::query("SELECT COALESCE(MAX(number), 0) + 1 FROM attempts WHERE run = $1")
             .bind(attempt.run.as_str())
             .fetch_one(&mut *transaction)
@@ -40,7 +40,7 @@ impl Store {
         .bind(&attempt.login)
         .bind(&attempt.sandbox)
         .bind(attempt.session.as_deref())
-        .bind(word(&attempt.phase))
+        .bind(serde_name(&attempt.phase))
         .bind(signed(attempt.started_at))
         .bind(serde_json::to_string(&attempt.budget).unwrap_or_default())
         .execute(&mut *transaction)
@@ -50,17 +50,17 @@ impl Store {
         Ok(number.unsigned_abs())
     }
 
-    /// Writes down how an attempt stands; what identifies it stays.
+    /// Updates the state of an attempt, not its identity.
     pub async fn update_attempt(&self, attempt: &Attempt) -> Result<(), StoreError> {
         let used = &attempt.used;
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         let updated = sqlx::query(
             "UPDATE attempts SET session = $1, phase = $2, ending = $3, detail = $4, ended_at = $5, \
              tokens = $6, micro_usd = $7, turns = $8, tool_calls = $9, denied = $10, budget = $11, \
              model = $12 WHERE run = $13 AND number = $14",
         )
         .bind(attempt.session.as_deref())
-        .bind(word(&attempt.phase))
+        .bind(serde_name(&attempt.phase))
         .bind(attempt.ending.map(Ending::as_str))
         .bind(&attempt.detail)
         .bind(attempt.ended_at.map(signed))
@@ -83,9 +83,9 @@ impl Store {
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
-    /// The attempts of a run, in order; of every run if none is given.
+    /// The attempts of a run, or of all runs, in order.
     pub async fn attempts(&self, run: Option<&AgentId>) -> Result<Vec<Attempt>, StoreError> {
-        // Two statements: one for both would read through all of them to find one's.
+        // Two statements: a combined one would scan all rows to find those of one run.
         let only = if run.is_some() { "WHERE run = $1 " } else { "" };
         let query = format!("SELECT {COLUMNS} FROM attempts {only}ORDER BY run, number");
         let mut query = sqlx::query(sqlx::AssertSqlSafe(query));
@@ -98,8 +98,8 @@ impl Store {
 
     fn attempt(&self, row: &AnyRow) -> Result<Attempt, StoreError> {
         let read = || -> Result<Attempt, Box<dyn std::error::Error>> {
-            let number = |place: usize| -> Result<u64, sqlx::Error> {
-                Ok(row.try_get::<i64, _>(place)?.unsigned_abs())
+            let number = |column: usize| -> Result<u64, sqlx::Error> {
+                Ok(row.try_get::<i64, _>(column)?.unsigned_abs())
             };
             let ending: Option<String> = row.try_get(9)?;
             Ok(Attempt {
@@ -111,8 +111,8 @@ impl Store {
                 login: row.try_get(5)?,
                 sandbox: row.try_get(6)?,
                 session: row.try_get(7)?,
-                phase: named::<Phase>(&row.try_get::<String, _>(8)?)?,
-                ending: ending.as_deref().map(named::<Ending>).transpose()?,
+                phase: from_serde_name::<Phase>(&row.try_get::<String, _>(8)?)?,
+                ending: ending.as_deref().map(from_serde_name::<Ending>).transpose()?,
                 detail: row.try_get(10)?,
                 started_at: number(11)?,
                 ended_at: row.try_get::<Option<i64>, _>(12)?.map(i64::unsigned_abs),
@@ -132,9 +132,13 @@ impl Store {
         })
     }
 
-    /// Keeps events of a run, in this order, and gives each its number.
-    pub async fn keep(&self, run: &AgentId, events: &mut [Event]) -> Result<(), StoreError> {
-        let mut transaction = self.writing().await?;
+    /// Appends events of a run in this order, and sets their numbers.
+    pub async fn append_events(
+        &self,
+        run: &AgentId,
+        events: &mut [Event],
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
         let row = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM events WHERE run = $1")
             .bind(run.as_str())
             .fetch_one(&mut *transaction)
@@ -169,12 +173,12 @@ impl Store {
         Ok(())
     }
 
-    /// The events of a run behind number `after`, at most `most` of them.
+    /// The events of a run after number `after`, at most `limit`.
     pub async fn run_events(
         &self,
         run: &AgentId,
         after: u64,
-        most: u32,
+        limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
         let rows = sqlx::query(
             "SELECT number, detail FROM events WHERE run = $1 AND number > $2 AND listed = 1 \
@@ -182,19 +186,19 @@ impl Store {
         )
         .bind(run.as_str())
         .bind(signed(after))
-        .bind(i64::from(most))
+        .bind(i64::from(limit))
         .fetch_all(&self.pool)
         .await
         .map_err(|error| self.error(&error))?;
         self.read_events(&rows)
     }
 
-    /// The last events of a run of one kind, at most `most` of them, in their order.
+    /// The last events of a kind of a run, at most `limit`, in order.
     pub async fn events_of_kind(
         &self,
         run: &AgentId,
         kind: &str,
-        most: u32,
+        limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
         let rows = sqlx::query(
             "SELECT number, detail FROM events WHERE run = $1 AND kind = $2 AND listed = 1 \
@@ -202,7 +206,7 @@ impl Store {
         )
         .bind(run.as_str())
         .bind(kind)
-        .bind(i64::from(most))
+        .bind(i64::from(limit))
         .fetch_all(&self.pool)
         .await
         .map_err(|error| self.error(&error))?;
@@ -239,33 +243,32 @@ impl Store {
         Ok(number.unsigned_abs())
     }
 
-    /// Forgets the listed events of a run; its notes stay. Gives how many were forgotten.
-    pub async fn forget_events(&self, run: &AgentId) -> Result<u64, StoreError> {
-        let mut forgotten = 0;
+    /// Deletes the event stream of a run, not its notes; returns how many events were deleted.
+    pub async fn delete_events(&self, run: &AgentId) -> Result<u64, StoreError> {
+        let mut deleted = 0;
         loop {
-            // Some at a time, so that nobody waits long.
-            let mut transaction = self.writing().await?;
-            let done = sqlx::query(
+            let mut transaction = self.begin_write().await?;
+            let count = sqlx::query(
                 "DELETE FROM events WHERE run = $1 AND listed = 1 AND number < $2 + \
                  (SELECT MIN(number) FROM events WHERE run = $3 AND listed = 1)",
             )
             .bind(run.as_str())
-            .bind(FORGOTTEN_AT_ONCE)
+            .bind(DELETE_BATCH_SIZE)
             .bind(run.as_str())
             .execute(&mut *transaction)
             .await
             .map_err(|error| self.error(&error))?
             .rows_affected();
             transaction.commit().await.map_err(|error| self.error(&error))?;
-            if done == 0 {
-                return Ok(forgotten);
+            if count == 0 {
+                return Ok(deleted);
             }
-            forgotten += done;
+            deleted += count;
         }
     }
 
-    /// The last note of a run of one of these two kinds: its moment in milliseconds, kind and text.
-    pub async fn last_note(
+    /// The last note of a run with one of these kinds: its time in milliseconds, kind and text.
+    pub async fn last_run_note(
         &self,
         run: &AgentId,
         kinds: (&str, &str),
@@ -292,14 +295,14 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The word that an enumeration is written with.
-fn word(value: &impl Serialize) -> String {
+/// The serde name of an enum value.
+fn serde_name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(_) | Err(_) => String::new(),
     }
 }
 
-fn named<T: DeserializeOwned>(word: &str) -> Result<T, serde_json::Error> {
+fn from_serde_name<T: DeserializeOwned>(word: &str) -> Result<T, serde_json::Error> {
     serde_json::from_value(serde_json::Value::String(word.to_owned()))
 }

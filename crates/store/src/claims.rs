@@ -1,5 +1,5 @@
-//! Claims: exclusive leases on paths. What each function decides is decided by `control`, inside of
-//! the one transaction that reads what is there and writes what follows.
+//! Claims: exclusive leases on paths. `control` makes the decisions, inside the transaction that reads the
+//! claims and writes the result.
 
 use std::collections::BTreeSet;
 
@@ -18,43 +18,44 @@ use crate::open::Store;
 const COLUMNS: &str =
     "fence, run, line, repository, inside, outside, taken_at, leased_until, outcome, released_at";
 
-/// How many values one query is given.
-const CHUNK: usize = 500;
+/// The maximum number of parameters of a query.
+const MAX_PARAMETERS: usize = 500;
 
-/// Which claims are looked at.
 #[derive(Debug, Clone, Copy)]
-enum Near {
-    /// Those that have not ended.
+enum ClaimFilter {
+    /// Claims that are not closed.
     Open,
-    /// All that came after this one.
+    /// Claims with a later fence than this one.
     After(Fence),
 }
 
 impl Store {
-    /// Takes a claim, all of it or nothing. A run that has it already keeps its fence, as long as
-    /// nobody else was there meanwhile.
+    /// Acquires a claim, all of it or nothing. A run that already has it keeps its fence, unless another run had
+    /// an overlapping claim in the meantime.
     pub async fn acquire(&self, wish: &Wish, now: u64) -> Result<Acquired, StoreError> {
-        let mut transaction = self.writing().await?;
-        let near = self.near(&mut transaction, &wish.repository, &wish.area(), Near::Open).await?;
-        let obstacles = obstacles(wish, &near, now);
+        let mut transaction = self.begin_write().await?;
+        let candidates = self
+            .overlap_candidates(&mut transaction, &wish.repository, &wish.area(), ClaimFilter::Open)
+            .await?;
+        let obstacles = obstacles(wish, &candidates, now);
         if !obstacles.is_empty() {
             return Ok(Acquired::Obstructed(obstacles));
         }
-        for fence in overtaken(wish, &near, now) {
-            self.end(&mut transaction, fence, Outcome::Expired, now).await?;
+        for fence in overtaken(wish, &candidates, now) {
+            self.close_claim(&mut transaction, fence, Outcome::Expired, now).await?;
         }
         let own = self.newest(&mut transaction, &wish.run, &wish.repository).await?;
         let same = |own: &Claim| own.inside == wish.inside && own.except == wish.except;
         if let Some(own) = own {
-            let holds = self.holding(&mut transaction, &own).await?;
-            if holds == Holding::Holds && same(&own) {
+            let holding = self.holding(&mut transaction, &own).await?;
+            if holding == Holding::Holds && same(&own) {
                 let until = now.saturating_add(wish.lease);
-                let claim = self.lengthen(&mut transaction, own, until).await?;
+                let claim = self.extend_lease(&mut transaction, own, until).await?;
                 self.commit(transaction).await?;
                 return Ok(Acquired::Renewed(claim));
             }
             if own.release.is_none() {
-                self.end(&mut transaction, own.fence, Outcome::Conflict, now).await?;
+                self.close_claim(&mut transaction, own.fence, Outcome::Conflict, now).await?;
             }
         }
         let fence = self.next_fence(&mut transaction).await?;
@@ -64,21 +65,21 @@ impl Store {
         Ok(Acquired::Granted(claim))
     }
 
-    /// Keeps the newest claim of a run until this time, if it still holds, and says whether it does.
-    /// From then on nobody else can take it before that time; so this is what a landing asks.
-    pub async fn hold_claim(
+    /// Extends the newest claim of a run until this time, if it is still valid. Nobody else can acquire it before
+    /// that time, so a landing calls this first.
+    pub async fn renew_claim(
         &self,
         run: &AgentId,
         repository: &str,
         until: u64,
     ) -> Result<Option<(Claim, Holding)>, StoreError> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         let Some(own) = self.newest(&mut transaction, run, repository).await? else {
             return Ok(None);
         };
         match self.holding(&mut transaction, &own).await? {
             Holding::Holds => {
-                let claim = self.lengthen(&mut transaction, own, until).await?;
+                let claim = self.extend_lease(&mut transaction, own, until).await?;
                 self.commit(transaction).await?;
                 Ok(Some((claim, Holding::Holds)))
             }
@@ -86,20 +87,20 @@ impl Store {
         }
     }
 
-    /// Ends a claim; one that has ended stays as it is.
+    /// Closes a claim; a closed claim stays unchanged.
     pub async fn release(
         &self,
         fence: Fence,
         outcome: Outcome,
         now: u64,
     ) -> Result<Released, StoreError> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         let found = self.claims_of(&mut transaction, &[fence]).await?.into_iter().next();
         match found {
             None => Ok(Released::Unknown),
             Some(claim) if claim.release.is_some() => Ok(Released::Before(claim)),
             Some(claim) => {
-                self.end(&mut transaction, fence, outcome, now).await?;
+                self.close_claim(&mut transaction, fence, outcome, now).await?;
                 self.commit(transaction).await?;
                 let release = Some(Release { outcome, at: now });
                 Ok(Released::Now(Claim { release, ..claim }))
@@ -107,21 +108,21 @@ impl Store {
         }
     }
 
-    /// Ends all claims of a run, and says how many there were.
+    /// Closes all claims of a run; returns how many were open.
     pub async fn release_run(
         &self,
         run: &AgentId,
         outcome: Outcome,
         now: u64,
     ) -> Result<usize, StoreError> {
-        let mut transaction = self.writing().await?;
-        let ended = self.end_all_of(&mut transaction, run, outcome, now).await?;
+        let mut transaction = self.begin_write().await?;
+        let closed = self.close_claims_of(&mut transaction, run, outcome, now).await?;
         self.commit(transaction).await?;
-        Ok(ended)
+        Ok(closed)
     }
 
-    /// The same within something larger: a run and its claims end together.
-    pub(crate) async fn end_all_of(
+    /// As `release_run`, inside a larger transaction.
+    pub(crate) async fn close_claims_of(
         &self,
         transaction: &mut Transaction<'_, Any>,
         run: &AgentId,
@@ -132,27 +133,27 @@ impl Store {
         let rows = sqlx::query(open).bind(run.as_str()).fetch_all(&mut **transaction).await;
         let fences = self.fences(&rows.map_err(|error| self.error(&error))?)?;
         for fence in &fences {
-            self.end(transaction, *fence, outcome, now).await?;
+            self.close_claim(transaction, *fence, outcome, now).await?;
         }
         Ok(fences.len())
     }
 
-    /// Ends the claims whose time is over; gives their fences. Their runs can have them again as long
-    /// as nobody else has taken them.
+    /// Closes the claims whose lease has expired; returns their fences. Their runs can acquire them again unless
+    /// somebody else did.
     pub async fn expire(&self, now: u64) -> Result<Vec<Fence>, StoreError> {
-        let mut transaction = self.writing().await?;
-        let over = "SELECT fence FROM claims WHERE outcome IS NULL AND leased_until <= $1 \
+        let mut transaction = self.begin_write().await?;
+        let expired = "SELECT fence FROM claims WHERE outcome IS NULL AND leased_until <= $1 \
                     ORDER BY fence";
-        let rows = sqlx::query(over).bind(signed(now)).fetch_all(&mut *transaction).await;
+        let rows = sqlx::query(expired).bind(signed(now)).fetch_all(&mut *transaction).await;
         let fences = self.fences(&rows.map_err(|error| self.error(&error))?)?;
         for fence in &fences {
-            self.end(&mut transaction, *fence, Outcome::Expired, now).await?;
+            self.close_claim(&mut transaction, *fence, Outcome::Expired, now).await?;
         }
         self.commit(transaction).await?;
         Ok(fences)
     }
 
-    /// All claims, oldest first; those of one repository if it is given.
+    /// All claims, or those of a repository, oldest first.
     pub async fn claims(&self, repository: Option<&str>) -> Result<Vec<Claim>, StoreError> {
         let query =
             format!("SELECT {COLUMNS} FROM claims WHERE $1 = '' OR repository = $2 ORDER BY fence");
@@ -162,9 +163,9 @@ impl Store {
         rows.iter().map(|row| self.claim(row)).collect()
     }
 
-    /// The runs that one was started by, at whatever distance, nearest first. A run that is not in the
-    /// ledger yet is looked up by the one above it.
-    pub async fn line(&self, parent: Option<&AgentId>) -> Result<Vec<AgentId>, StoreError> {
+    /// The parent and all its ancestors, nearest first. The run itself may not be in the ledger yet, so its parent
+    /// is given.
+    pub async fn ancestor_ids(&self, parent: Option<&AgentId>) -> Result<Vec<AgentId>, StoreError> {
         let Some(parent) = parent else { return Ok(Vec::new()) };
         match self.ancestors(parent).await {
             Ok(line) => Ok(line.into_iter().map(|run: Run| run.id).collect()),
@@ -184,27 +185,28 @@ impl Store {
         transaction: &mut Transaction<'_, Any>,
         own: &Claim,
     ) -> Result<Holding, StoreError> {
-        let after = Near::After(own.fence);
-        let later = self.near(transaction, &own.repository, &own.area(), after).await?;
+        let after = ClaimFilter::After(own.fence);
+        let later =
+            self.overlap_candidates(transaction, &own.repository, &own.area(), after).await?;
         Ok(holding(own, &later))
     }
 
-    /// The claims of a repository that an area can meet, as far as beginnings tell.
-    async fn near(
+    /// The claims of a repository that can overlap an area, by the fixed prefixes of their globs.
+    async fn overlap_candidates(
         &self,
         transaction: &mut Transaction<'_, Any>,
         repository: &str,
         area: &Area,
-        which: Near,
+        filter: ClaimFilter,
     ) -> Result<Vec<Claim>, StoreError> {
-        let (open, after): (&[i64], Fence) = match which {
-            Near::Open => (&[1], Fence(0)),
-            Near::After(fence) => (&[1, 0], fence),
+        let (open, after): (&[i64], Fence) = match filter {
+            ClaimFilter::Open => (&[1], Fence(0)),
+            ClaimFilter::After(fence) => (&[1, 0], fence),
         };
         let mut fences = BTreeSet::new();
-        for beginning in shortest(&area.beginnings()) {
-            let above = above(beginning);
-            let list = placeholders(6, above.len());
+        for beginning in minimal_prefixes(&area.beginnings()) {
+            let prefixes = proper_prefixes(beginning);
+            let list = placeholders(6, prefixes.len());
             let query = format!(
                 "SELECT fence FROM claim_beginnings WHERE repository = $1 AND is_open = $2 \
                  AND fence > $3 AND beginning >= $4 AND beginning < $5 \
@@ -218,8 +220,8 @@ impl Store {
                     .bind(signed(after.0))
                     .bind(beginning)
                     .bind(format!("{beginning}\u{10ffff}"));
-                for above in &above {
-                    rows = rows.bind(*above);
+                for prefix in &prefixes {
+                    rows = rows.bind(*prefix);
                 }
                 let rows = rows.fetch_all(&mut **transaction).await;
                 fences.extend(self.fences(&rows.map_err(|error| self.error(&error))?)?);
@@ -235,11 +237,11 @@ impl Store {
         fences: &[Fence],
     ) -> Result<Vec<Claim>, StoreError> {
         let mut claims = Vec::with_capacity(fences.len());
-        for some in fences.chunks(CHUNK) {
-            let list = placeholders(1, some.len());
+        for chunk in fences.chunks(MAX_PARAMETERS) {
+            let list = placeholders(1, chunk.len());
             let query = format!("SELECT {COLUMNS} FROM claims WHERE fence IN ({list})");
             let mut rows = sqlx::query(sqlx::AssertSqlSafe(query));
-            for fence in some {
+            for fence in chunk {
                 rows = rows.bind(signed(fence.0));
             }
             let rows = rows.fetch_all(&mut **transaction).await;
@@ -301,7 +303,7 @@ impl Store {
         .execute(&mut **transaction)
         .await
         .map_err(|error| self.error(&error))?;
-        for beginning in shortest(&claim.area().beginnings()) {
+        for beginning in minimal_prefixes(&claim.area().beginnings()) {
             sqlx::query(
                 "INSERT INTO claim_beginnings (repository, is_open, beginning, fence) \
                  VALUES ($1, 1, $2, $3)",
@@ -316,7 +318,7 @@ impl Store {
         Ok(())
     }
 
-    async fn end(
+    async fn close_claim(
         &self,
         transaction: &mut Transaction<'_, Any>,
         fence: Fence,
@@ -330,11 +332,11 @@ impl Store {
             .execute(&mut **transaction)
             .await
             .map_err(|error| self.error(&error))?;
-        self.list_as(transaction, fence, 0).await
+        self.set_open(transaction, fence, 0).await
     }
 
-    /// Lets a claim last until this time, if that is later; one that has run out is open again.
-    async fn lengthen(
+    /// Extends the lease to this time if that is later; an expired claim is open again.
+    async fn extend_lease(
         &self,
         transaction: &mut Transaction<'_, Any>,
         claim: Claim,
@@ -350,11 +352,11 @@ impl Store {
         .execute(&mut **transaction)
         .await
         .map_err(|error| self.error(&error))?;
-        self.list_as(transaction, claim.fence, 1).await?;
+        self.set_open(transaction, claim.fence, 1).await?;
         Ok(Claim { leased_until: until, release: None, ..claim })
     }
 
-    async fn list_as(
+    async fn set_open(
         &self,
         transaction: &mut Transaction<'_, Any>,
         fence: Fence,
@@ -371,14 +373,14 @@ impl Store {
 
     fn claim(&self, row: &AnyRow) -> Result<Claim, StoreError> {
         let read = || -> Result<Claim, Box<dyn std::error::Error>> {
-            let number = |place: usize| -> Result<u64, sqlx::Error> {
-                Ok(row.try_get::<i64, _>(place)?.unsigned_abs())
+            let number = |column: usize| -> Result<u64, sqlx::Error> {
+                Ok(row.try_get::<i64, _>(column)?.unsigned_abs())
             };
             let line: Vec<String> = serde_json::from_str(&row.try_get::<String, _>(2)?)?;
             let outcome: Option<String> = row.try_get(8)?;
             let at = row.try_get::<Option<i64>, _>(9)?.unwrap_or_default().unsigned_abs();
             let release = outcome.map(|word| {
-                let outcome = Outcome::parse(&word).ok_or(format!("`{word}` is no outcome"))?;
+                let outcome = Outcome::parse(&word).ok_or(format!("`{word}` is not an outcome"))?;
                 Ok::<_, String>(Release { outcome, at })
             });
             Ok(Claim {
@@ -393,7 +395,7 @@ impl Store {
                 release: release.transpose()?,
             })
         };
-        read().map_err(|error| self.broken(&format!("a claim cannot be read: {error}")))
+        read().map_err(|error| self.database_failure(&format!("a claim cannot be read: {error}")))
     }
 
     fn fences(&self, rows: &[AnyRow]) -> Result<Vec<Fence>, StoreError> {
@@ -404,10 +406,10 @@ impl Store {
 
     fn json(&self, value: &impl serde::Serialize) -> Result<String, StoreError> {
         serde_json::to_string(value)
-            .map_err(|error| self.broken(&format!("a claim cannot be written: {error}")))
+            .map_err(|error| self.database_failure(&format!("a claim cannot be written: {error}")))
     }
 
-    fn broken(&self, why: &str) -> StoreError {
+    fn database_failure(&self, why: &str) -> StoreError {
         StoreError::Database { database: self.location.to_string(), why: why.to_owned() }
     }
 
@@ -416,26 +418,26 @@ impl Store {
     }
 }
 
-/// Those that begin with none of the others.
-fn shortest(beginnings: &BTreeSet<String>) -> Vec<&str> {
-    let mut kept: Vec<&str> = Vec::new();
-    // Sorted, so that what one begins with comes before it.
+/// The texts of which no other text is a prefix.
+fn minimal_prefixes(beginnings: &BTreeSet<String>) -> Vec<&str> {
+    let mut minimal: Vec<&str> = Vec::new();
+    // The set is sorted: a prefix comes before the texts that start with it.
     for beginning in beginnings {
-        if !kept.last().is_some_and(|before| beginning.starts_with(before)) {
-            kept.push(beginning);
+        if !minimal.last().is_some_and(|before| beginning.starts_with(before)) {
+            minimal.push(beginning);
         }
     }
-    kept
+    minimal
 }
 
-/// What a beginning itself begins with, all of it left out.
-fn above(beginning: &str) -> Vec<&str> {
+/// The prefixes of a text that are shorter than it.
+fn proper_prefixes(beginning: &str) -> Vec<&str> {
     beginning.char_indices().filter_map(|(end, _)| beginning.get(..end)).collect()
 }
 
 fn placeholders(first: usize, count: usize) -> String {
     let list: Vec<String> = (first..first + count).map(|number| format!("${number}")).collect();
-    // A list of nothing has nothing.
+    // SQL has no empty list.
     if list.is_empty() { "NULL".to_owned() } else { list.join(", ") }
 }
 

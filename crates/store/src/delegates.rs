@@ -1,4 +1,4 @@
-//! Runs that were delegated.
+//! Delegated runs.
 
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::{AgentId, Delegate};
@@ -7,10 +7,10 @@ use sqlx::Row;
 use crate::open::Store;
 
 impl Store {
-    /// Keeps how a delegated run stands, in the place of what was known.
-    pub async fn keep_delegate(&self, delegate: &Delegate) -> Result<(), StoreError> {
+    /// Inserts or replaces the state of a delegated run.
+    pub async fn save_delegate(&self, delegate: &Delegate) -> Result<(), StoreError> {
         let detail = serde_json::to_string(delegate).unwrap_or_default();
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         sqlx::query(
             "INSERT INTO delegates (run, parent, closed, created_at, detail) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT (run) DO UPDATE SET \
@@ -27,26 +27,25 @@ impl Store {
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
-    /// What is known of a delegated run.
     pub async fn delegate(&self, run: &AgentId) -> Result<Option<Delegate>, StoreError> {
         let row = sqlx::query("SELECT detail FROM delegates WHERE run = $1")
             .bind(run.as_str())
             .fetch_optional(&self.pool)
             .await
             .map_err(|error| self.error(&error))?;
-        row.map(|row| self.delegate_of(row.try_get("detail"))).transpose()
+        row.map(|row| self.parse_delegate(row.try_get("detail"))).transpose()
     }
 
-    /// Every delegated run, in the order in which they were started.
+    /// All delegated runs, in the order of their start.
     pub async fn delegates(&self) -> Result<Vec<Delegate>, StoreError> {
         let rows = sqlx::query("SELECT detail FROM delegates ORDER BY created_at, run")
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.error(&error))?;
-        rows.into_iter().map(|row| self.delegate_of(row.try_get("detail"))).collect()
+        rows.into_iter().map(|row| self.parse_delegate(row.try_get("detail"))).collect()
     }
 
-    fn delegate_of(&self, detail: Result<String, sqlx::Error>) -> Result<Delegate, StoreError> {
+    fn parse_delegate(&self, detail: Result<String, sqlx::Error>) -> Result<Delegate, StoreError> {
         let detail = detail.map_err(|error| self.error(&error))?;
         serde_json::from_str(&detail).map_err(|error| StoreError::Database {
             database: self.location.to_string(),

@@ -1,4 +1,4 @@
-//! The ledger: who was spawned from what, with which spec, at what cost.
+//! The ledger: which run was spawned from which, with which spec, at what cost.
 
 use std::collections::BTreeSet;
 
@@ -10,39 +10,34 @@ use sqlx::Row;
 use crate::open::Store;
 use crate::runs::select_run;
 
-/// A hundredth of a dollar, in the ledger's finest unit.
+/// The ledger counts micro-cents.
 const MICRO_PER_CENT: i64 = 1_000_000;
 
 /// Something that happened to a run, or to the ledger itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// The run; empty for the ledger itself.
+    /// The id of the run; empty for the ledger itself.
     pub run: String,
-    /// Its place in the order of that run, from one.
+    /// The number of the event within its run, from 1.
     pub number: i64,
-    /// When, in milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub at: i64,
-    /// What kind of thing.
     pub kind: String,
-    /// The rest.
     pub detail: String,
 }
 
-/// What a run cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// Hundredths of a United States dollar.
+    /// US cents.
     pub cents: u32,
-    /// Who was paid.
     pub provider: String,
-    /// For which model.
     pub model: String,
-    /// Whether it takes the place of what was recorded, instead of being added.
+    /// Whether it replaces the recorded cost instead of being added to it.
     pub replace: bool,
 }
 
 impl Store {
-    /// All runs, oldest first; those of one status if it is given.
+    /// All runs, or those with a status, oldest first.
     pub async fn list(&self, status: Option<RunStatus>) -> Result<Vec<Run>, StoreError> {
         let rows = match status {
             Some(status) => {
@@ -56,10 +51,10 @@ impl Store {
         self.runs(&rows.map_err(|error| self.error(&error))?)
     }
 
-    /// Runs whose identity begins with `prefix`, oldest first.
-    pub async fn with_dna(&self, prefix: &str) -> Result<Vec<Run>, StoreError> {
+    /// Runs whose DNA starts with `prefix`, oldest first.
+    pub async fn find_by_dna_prefix(&self, prefix: &str) -> Result<Vec<Run>, StoreError> {
         let indexed: String = prefix.chars().take(30).collect();
-        // The first comparison is answered by the index; the second by what it leaves.
+        // The index answers the first comparison; the second filters its result.
         let rows = sqlx::query(select_run!(
             "WHERE substr(dna, 1, 30) >= $1 AND substr(dna, 1, 30) < $2 \
              AND substr(dna, 1, $3) = $4 ORDER BY started_at, id"
@@ -74,7 +69,7 @@ impl Store {
         self.runs(&rows)
     }
 
-    /// The run itself and all that descend from it, oldest first.
+    /// The run and all its descendants, oldest first.
     pub async fn descendants(&self, id: &AgentId) -> Result<Vec<Run>, StoreError> {
         self.get(id).await?;
         let rows = sqlx::query(select_run!(
@@ -91,13 +86,13 @@ impl Store {
         self.runs(&rows)
     }
 
-    /// The run itself and those that it descends from, nearest first.
+    /// The run and all its ancestors, nearest first.
     pub async fn ancestors(&self, id: &AgentId) -> Result<Vec<Run>, StoreError> {
         let mut line = vec![self.get(id).await?];
         let mut seen = BTreeSet::from([id.clone()]);
-        let mut asked = 0;
-        while let Some(run) = line.get(asked) {
-            asked += 1;
+        let mut next = 0;
+        while let Some(run) = line.get(next) {
+            next += 1;
             let Some(parent) = run.parent_branch.clone() else { continue };
             let query = select_run!("WHERE id = $1 OR branch = $2 ORDER BY started_at, id");
             let rows = sqlx::query(query).bind(&parent).bind(&parent).fetch_all(&self.pool).await;
@@ -107,7 +102,7 @@ impl Store {
         Ok(line)
     }
 
-    /// Runs that were forked from, or asked for by, the agent of this identity.
+    /// Runs that the agent with this DNA created, or that were forked from it.
     pub async fn forked_or_created_by(&self, dna: &str) -> Result<Vec<Run>, StoreError> {
         let rows = sqlx::query(select_run!(
             "WHERE fork_parent = $1 OR creator = $2 ORDER BY started_at, id"
@@ -121,7 +116,7 @@ impl Store {
     }
 
     /// The runs of a branch, oldest first.
-    pub async fn on_branch(&self, branch: &str) -> Result<Vec<Run>, StoreError> {
+    pub async fn runs_on_branch(&self, branch: &str) -> Result<Vec<Run>, StoreError> {
         let rows = sqlx::query(select_run!("WHERE branch = $1 ORDER BY started_at, id"))
             .bind(branch)
             .fetch_all(&self.pool)
@@ -130,7 +125,7 @@ impl Store {
         self.runs(&rows)
     }
 
-    /// The task.toml that is kept under this digest, or a beginning of it that only one has.
+    /// The task.toml with this digest, or with a unique prefix of it.
     pub async fn spec(&self, sha: &str) -> Result<Option<String>, StoreError> {
         let length = i64::try_from(sha.chars().count()).unwrap_or(i64::MAX);
         let rows = sqlx::query("SELECT task FROM specs WHERE substr(sha, 1, $1) = $2 LIMIT 2")
@@ -145,9 +140,9 @@ impl Store {
         }
     }
 
-    /// Adds to what a run has cost, or sets it; gives the new sum in hundredths of a dollar.
+    /// Adds to the cost of a run, or replaces it; returns the new sum in cents.
     pub async fn record_cost(&self, id: &AgentId, cost: &Cost) -> Result<i64, StoreError> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         let updated = sqlx::query(
             "UPDATE runs SET cost_micro_cents = cost_micro_cents * $1 + $2, provider = $3, \
              model = $4 WHERE id = $5",
@@ -165,27 +160,32 @@ impl Store {
             return Err(self.no_such_run(id.as_str()).await);
         }
         let detail = format!("{} cents, {} {}", cost.cents, cost.provider, cost.model);
-        self.append(&mut transaction, id.as_str(), "cost", &detail).await?;
+        self.append_event(&mut transaction, id.as_str(), "cost", &detail).await?;
         transaction.commit().await.map_err(|error| self.error(&error))?;
         Ok(self.find(id).await?.map_or(0, |run| run.cost_cents))
     }
 
-    /// Writes an event of the ledger itself.
-    pub async fn note(&self, kind: &str, detail: &str) -> Result<(), StoreError> {
-        let mut transaction = self.writing().await?;
-        self.append(&mut transaction, "", kind, detail).await?;
+    /// Appends an event of the ledger itself.
+    pub async fn append_ledger_note(&self, kind: &str, detail: &str) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        self.append_event(&mut transaction, "", kind, detail).await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
-    /// Writes an event of a run that is in the ledger.
-    pub async fn note_of(&self, id: &AgentId, kind: &str, detail: &str) -> Result<(), StoreError> {
+    /// Appends an event of a run in the ledger, which is not in its event stream.
+    pub async fn append_run_note(
+        &self,
+        id: &AgentId,
+        kind: &str,
+        detail: &str,
+    ) -> Result<(), StoreError> {
         self.get(id).await?;
-        let mut transaction = self.writing().await?;
-        self.append(&mut transaction, id.as_str(), kind, detail).await?;
+        let mut transaction = self.begin_write().await?;
+        self.append_event(&mut transaction, id.as_str(), kind, detail).await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
-    /// What happened to a run, in order; to the ledger itself with an empty `run`.
+    /// The events of a run in order; those of the ledger itself if `run` is empty.
     pub async fn events(&self, run: &str) -> Result<Vec<Event>, StoreError> {
         let rows = sqlx::query(
             "SELECT run, number, at, kind, detail FROM events WHERE run = $1 ORDER BY number",

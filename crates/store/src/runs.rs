@@ -1,4 +1,4 @@
-//! Recording runs and moving them on.
+//! Records runs and changes their status.
 
 use bailiwick_lifecycle::ports::{NewRun, RunStore, StoreError};
 use bailiwick_model::claim::Outcome;
@@ -68,7 +68,7 @@ impl Store {
         rows.iter().map(|row| self.run(row)).collect()
     }
 
-    /// The run of this id, or an error that names one that may have been meant.
+    /// The run with this id, or an error that names the nearest id.
     pub async fn get(&self, id: &AgentId) -> Result<Run, StoreError> {
         match self.find(id).await? {
             Some(run) => Ok(run),
@@ -84,8 +84,8 @@ impl Store {
         StoreError::NoSuchRun { id: id.to_owned(), near }
     }
 
-    /// Appends an event to a run, or to the ledger itself with an empty `run`.
-    pub(crate) async fn append(
+    /// Appends an event to a run, or to the ledger itself if `run` is empty.
+    pub(crate) async fn append_event(
         &self,
         transaction: &mut Transaction<'_, Any>,
         run: &str,
@@ -148,10 +148,10 @@ impl Store {
                 .await
                 .map_err(|error| self.error(&error))?;
         }
-        self.append(transaction, run.id.as_str(), "forked", &run.branch).await
+        self.append_event(transaction, run.id.as_str(), "forked", &run.branch).await
     }
 
-    /// Refuses a name that the repository has already.
+    /// Fails if the repository already has a run with this name.
     async fn require_free_name(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -181,22 +181,22 @@ impl RunStore for Store {
     }
 
     async fn record(&self, run: &NewRun, spec: Option<&str>) -> Result<(), StoreError> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         self.insert(&mut transaction, run, spec).await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
     async fn finish_spawn(&self, id: &AgentId) -> Result<(), StoreError> {
-        let mut transaction = self.writing().await?;
-        let done = sqlx::query("UPDATE runs SET half_spawned = 0 WHERE id = $1")
+        let mut transaction = self.begin_write().await?;
+        let updated = sqlx::query("UPDATE runs SET half_spawned = 0 WHERE id = $1")
             .bind(id.as_str())
             .execute(&mut *transaction)
             .await
             .map_err(|error| self.error(&error))?;
-        if done.rows_affected() == 0 {
+        if updated.rows_affected() == 0 {
             return Err(self.no_such_run(id.as_str()).await);
         }
-        self.append(&mut transaction, id.as_str(), "spawned", "").await?;
+        self.append_event(&mut transaction, id.as_str(), "spawned", "").await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
@@ -206,7 +206,7 @@ impl RunStore for Store {
         next: RunStatus,
         summary: Option<&str>,
     ) -> Result<(), StoreError> {
-        let mut transaction = self.writing().await?;
+        let mut transaction = self.begin_write().await?;
         let row = sqlx::query(select_run!("WHERE id = $1"))
             .bind(id.as_str())
             .fetch_optional(&mut *transaction)
@@ -229,17 +229,17 @@ impl RunStore for Store {
         .execute(&mut *transaction)
         .await
         .map_err(|error| self.error(&error))?;
-        // Whoever cannot land any more keeps nobody out.
+        // A run that can no longer land must not block others.
         let outcome = match next {
             RunStatus::Merged => Some(Outcome::Done),
             RunStatus::Failed | RunStatus::Rejected => Some(Outcome::Failed),
             RunStatus::Running | RunStatus::Done => None,
         };
         if let Some(outcome) = outcome {
-            self.end_all_of(&mut transaction, id, outcome, now().unsigned_abs()).await?;
+            self.close_claims_of(&mut transaction, id, outcome, now().unsigned_abs()).await?;
         }
         let detail = summary.unwrap_or_default();
-        self.append(&mut transaction, id.as_str(), next.as_str(), detail).await?;
+        self.append_event(&mut transaction, id.as_str(), next.as_str(), detail).await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 }

@@ -1,4 +1,4 @@
-//! What a check needs to know of the world, and what was found out.
+//! What checks need to know, and the facts that were looked up for them.
 
 use std::collections::BTreeMap;
 
@@ -13,140 +13,136 @@ use crate::verdict::Verdict;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pass {
-    /// What the agent made, on the base that it started from.
+    /// The work of the agent on the base that it started from.
     Worktree,
-    /// The same merged onto today's base.
+    /// The work merged onto the current base.
     SimulatedMerge,
 }
 
-/// What a check wants to know beyond the changes.
+/// What a check needs to know in addition to the changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The changed files whose text is looked at, before and after, by their path now.
+    /// Changed files whose content is needed, before and after, by their path after the change.
     pub texts: Vec<String>,
-    /// What each commit of the work did to manifests and lock files.
+    /// What each commit of the work changed in manifests and lock files.
     pub commits: bool,
-    /// What is to be run.
+    /// What has to be run.
     pub jobs: Vec<Job>,
-    /// How the repository stands against how it stood at the spawn.
+    /// The state of the repository, compared with its state at the spawn.
     pub repository: bool,
     /// The agent's report.
     pub report: bool,
-    /// The agent's row in the ledger.
+    /// The agent's ledger row.
     pub ledger: bool,
 }
 
-/// What was found out.
+/// The facts that a verdict is derived from. `None` means that they were not looked up.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// On which tree.
+    /// The tree that the facts are about.
     pub pass: Pass,
-    /// What the agent changed there.
+    /// What the agent changed in it.
     pub changes: Vec<Change>,
-    /// Texts of changed files, by their path now.
+    /// The content of changed files, by their path after the change.
     pub texts: BTreeMap<String, Texts>,
-    /// What each commit of the work did to manifests and lock files; nothing where nobody asked.
-    pub commits: Option<Vec<Committed>>,
-    /// How the jobs went.
+    /// What each commit of the work changed in manifests and lock files.
+    pub commits: Option<Vec<CommitDifferences>>,
+    /// The outcomes of the jobs.
     pub jobs: BTreeMap<Job, Outcome>,
-    /// How the repository stands, if somebody asked.
+    /// The state of the repository.
     pub repository: Option<RepositoryFacts>,
-    /// The report, if somebody asked.
+    /// The agent's report.
     pub report: Option<Report>,
-    /// The row in the ledger, if somebody asked and there is one.
+    /// The agent's ledger row, if there is one.
     pub ledger: Option<Run>,
-    /// What was measured by the checks in front of this one, by capability and pass.
+    /// The verdicts of the checks that ran before this one, by capability and pass.
     pub measured: Vec<(String, Pass, Verdict)>,
 }
 
-/// What a commit of the work did.
+/// What a commit of the work changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Committed {
-    /// Its name.
+pub struct CommitDifferences {
+    /// The id of the commit.
     pub commit: String,
-    /// What differs from each of its parents.
-    pub against: Vec<Difference>,
+    /// The differences from each of its parents.
+    pub per_parent: Vec<Difference>,
 }
 
-/// Changed files with their texts.
+/// Changed files with their content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// The changes.
     pub changes: Vec<Change>,
-    /// The texts, by the path now.
+    /// The content, by the path after the change.
     pub texts: BTreeMap<String, Texts>,
 }
 
-/// A file before and after.
+/// The content of a file before and after the change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// Before; nothing where it was not there.
+    /// Before; none if the file was added.
     pub before: Option<Vec<u8>>,
-    /// Now; nothing where it is deleted.
+    /// After; none if the file was deleted.
     pub after: Option<Vec<u8>>,
 }
 
 /// The agent's report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Where it comes from, as a person would write it.
+    /// Where it comes from, as shown to people.
     pub place: String,
-    /// Its text, or why there is none.
-    pub text: Result<String, NoReport>,
+    pub text: Result<String, ReportError>,
 }
 
 /// Why a report has no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoReport {
-    /// The agent left none: no file and no final message.
+pub enum ReportError {
+    /// The agent left no report file and no final message.
     #[error("the agent's final message is not recorded and this file does not exist")]
     Missing,
-    /// There is one, and it cannot be read.
+    /// The report exists but cannot be read.
     #[error("{0}")]
     Unreadable(String),
 }
 
-/// How the repository stands against how it stood at the spawn.
+/// The state of the repository, compared with a baseline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepositoryFacts {
-    /// What it is compared with.
-    pub since: Since,
-    /// The branch or commit that was checked out, and the one that is.
-    pub head: Moved,
-    /// The commit that HEAD led to, and the one that it leads to.
-    pub commit: Moved,
-    /// Whether the configuration is another one; not known without a record of the spawn.
+    pub baseline: Baseline,
+    /// The branch or commit that HEAD names.
+    pub head: ValueChange,
+    /// The commit that HEAD resolves to.
+    pub commit: ValueChange,
+    /// Whether git's configuration changed; unknown without a record of the spawn.
     pub configuration: Option<bool>,
-    /// Hooks that were added, changed or removed; not known without a record of the spawn.
+    /// Hooks that were added, changed or removed; unknown without a record of the spawn.
     pub hooks: Option<Vec<String>>,
-    /// References that moved, appeared or vanished, and now reach a commit made in the worktree.
+    /// References that were moved, created or deleted and now reach a commit made in the worktree.
     pub references: Vec<String>,
     /// Commits made in the worktree.
     pub commits: Vec<String>,
 }
 
-/// What the repository is compared with.
+/// What the state of the repository is compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Since {
-    /// The record that was made when the agent was spawned.
+pub enum Baseline {
+    /// The record from the time when the agent was spawned.
     Spawn,
-    /// The commit where the work left the base branch: there is no record of a spawn.
+    /// The merge base with the base branch, if there is no record of a spawn.
     #[default]
     MergeBase,
 }
 
-/// Something before and now.
+/// A value at the baseline and now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Moved {
-    /// At the spawn, as far as it is known.
+pub struct ValueChange {
+    /// At the baseline, if it is known.
     pub before: Option<String>,
-    /// Now.
     pub now: Option<String>,
 }
 
-impl Moved {
-    /// Whether it is another one; what is not known did not move.
-    pub fn is_moved(&self) -> bool {
+impl ValueChange {
+    /// Whether the value changed; an unknown value counts as unchanged.
+    pub fn is_changed(&self) -> bool {
         self.before.is_some() && self.before != self.now
     }
 }

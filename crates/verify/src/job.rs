@@ -1,4 +1,4 @@
-//! What has to be run on a tree, in the sandbox, and how it ended.
+//! What has to be run on a tree in the sandbox, and its outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,142 +10,122 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "job", rename_all = "kebab-case")]
 pub enum Job {
     /// A command line for `/bin/sh -c` in the root of the tree.
-    Command {
-        /// The command line.
-        line: String,
-    },
+    Command { line: String },
     /// `cargo check` of every target.
-    CargoCheck {
-        /// Of which crates.
-        of: Crates,
-        /// Whether a warning is an error.
-        warnings: Warnings,
-    },
-    /// The tests of crates, each test told apart.
-    CargoTest {
-        /// Of which crates.
-        of: Crates,
-    },
+    CargoCheck { of: Crates, warnings: Warnings },
+    /// The tests of crates, with a result for each test.
+    CargoTest { of: Crates },
 }
 
 /// Which crates a job is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crates {
-    /// These, wherever in the tree their workspace is.
+    /// The crates with these names, in any workspace of the tree.
     Named(Vec<String>),
-    /// All of every workspace that holds one of these paths; where none does, all of every workspace
-    /// in the tree.
-    Holding(Vec<String>),
+    /// All crates of each workspace that contains one of these paths; if none does, all crates of all
+    /// workspaces in the tree.
+    #[serde(rename = "holding")]
+    Containing(Vec<String>),
 }
 
-/// What a warning of the compiler is.
+/// How compiler warnings count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Warnings {
-    /// A warning.
+    /// As warnings.
     Allowed,
-    /// An error.
+    /// As errors.
     Denied,
 }
 
-/// How a job went.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It could not be started, or what it was to look at is not there.
-    CouldNotRun {
-        /// Why.
-        why: String,
-    },
-    /// A program of it changed files of the tree that is measured, so that nothing it said counts.
+    /// It could not be started, or its subject does not exist.
+    CouldNotRun { why: String },
+    /// A command changed files of the measured tree, so its results do not count.
     TreeChanged {
-        /// The program, as a person would write it.
+        /// The command line, as shown to people.
         line: String,
-        /// The first of these files.
+        /// The first of the changed files.
         paths: Vec<String>,
     },
-    /// Its commands, in their order, up to the first that failed.
-    Commands(Vec<Ran>),
-    /// Tests that were run.
+    /// The commands in order, up to the first that failed.
+    Commands(Vec<CommandResult>),
+    /// Tests were run.
     Tests {
-        /// The build in front of them.
-        build: Vec<Ran>,
-        /// Crate by crate; empty when the build failed.
+        /// The build before the tests.
+        build: Vec<CommandResult>,
+        /// The tests of each crate; empty if the build failed.
         crates: Vec<CrateTests>,
     },
 }
 
-/// A program that was run.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ran {
-    /// As a person would write it.
+pub struct CommandResult {
+    /// The command line, as shown to people.
     pub line: String,
-    /// How it ended.
-    pub ended: Ended,
-    /// The end of what it printed, both streams as they came.
+    pub ended: Termination,
+    /// The end of its output, with both streams interleaved.
     pub tail: String,
-    /// How long it took.
+    /// The elapsed time.
     pub took: Duration,
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
-    /// By itself, with this code.
+pub enum Termination {
+    /// It exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// A signal killed it.
     Signal(i32),
-    /// By us: it ran longer than this.
+    /// It was stopped because it ran longer than this.
     TimedOut(Duration),
-    /// By us: it printed more than this many bytes.
+    /// It was stopped because it printed more than this many bytes.
     TooMuchOutput(u64),
 }
 
 /// The tests of one crate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrateTests {
-    /// The crate.
     pub name: String,
-    /// Its test programs.
     pub programs: Vec<TestProgram>,
-    /// Its documentation tests, which are run and not counted.
-    pub documentation: Option<Ran>,
+    /// Its documentation tests, which must pass but are not counted.
+    pub documentation: Option<CommandResult>,
 }
 
-/// One test program.
+/// A test program of a crate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestProgram {
     /// The target, for example `lib` or `tests/it`.
     pub target: String,
-    /// What it says of itself.
     pub harness: Harness,
-    /// Its run.
-    pub run: Ran,
+    pub run: CommandResult,
 }
 
-/// Who runs the tests of a program.
+/// The test harness of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Harness {
-    /// The standard one: it lists its tests, and writes a result for each to a file of ours.
+    /// The standard harness: it lists its tests and writes the result of each to a file.
     Standard {
-        /// The tests that it listed before it ran.
+        /// The tests that it listed before the run.
         listed: Vec<String>,
-        /// The result of each, as it wrote it down.
+        /// The result of each test.
         results: BTreeMap<String, TestResult>,
     },
-    /// One of its own: the program is one test, and its exit code the result.
-    Own,
-    /// One that gave a result for a test that it was not to run: none of its results counts.
-    Forged {
-        /// That test.
-        test: String,
-    },
+    /// A custom harness: the program counts as one test, with its exit code as the result.
+    #[serde(rename = "own")]
+    Custom,
+    /// A harness that reported a test that it was not told to run: none of its results count.
+    Forged { test: String },
 }
 
-/// How one test ended.
+/// The result of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TestResult {
@@ -153,13 +133,13 @@ pub enum TestResult {
     Ok,
     /// It failed.
     Failed,
-    /// It was not run.
+    /// It was skipped.
     Ignored,
 }
 
-impl Ran {
-    /// Whether it ended by itself with 0.
+impl CommandResult {
+    /// Whether it exited with 0.
     pub fn succeeded(&self) -> bool {
-        self.ended == Ended::Exit(0)
+        self.ended == Termination::Exit(0)
     }
 }

@@ -1,11 +1,13 @@
-//! Did it? What each check needs to know, and its verdict from what was found out.
+//! Verification: what each check needs to know, and its verdict on the facts.
 //!
-//! Pure: a check names its [`Needs`], somebody else looks them up and runs what has to be run, and
-//! [`judge`] gives the verdict from the [`Facts`]. The same facts give the same verdict, everywhere.
+//! This crate is pure. A check names its [`Needs`], the caller looks them up and runs the jobs, and
+//! [`judge`] derives the verdict from the [`Facts`]. The same facts always give the same verdict.
 //!
 //! ```text
 //!  Subject ──needs()──▶ Needs ──(source-control, runner, store)──▶ Facts ──judge()──▶ Verdict
 //! ```
+
+#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
 
 pub mod change;
 pub mod checks;
@@ -20,7 +22,7 @@ mod report;
 pub mod verdict;
 
 pub use change::{Change, Entry, Mode};
-pub use checks::{Check, How, Subject, judge, needs};
+pub use checks::{Check, CheckMethod, Subject, judge, needs};
 pub use facts::{Facts, Needs, Pass};
 pub use job::{Job, Outcome};
 pub use verdict::Verdict;

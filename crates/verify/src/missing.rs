@@ -1,46 +1,44 @@
-//! What a failed command was missing: a program, a module or a package that nobody installed.
+//! Finds out from the output of a failed command which program, module or package is not installed.
 //!
-//! A check runs in a fresh copy of the tree, without a network. The most frequent reason for a failure
-//! that has nothing to do with the work is that dependencies are not installed there.
+//! A check runs in a fresh copy of the tree without network access. If it fails for a reason unrelated to
+//! the work, the most frequent cause is that dependencies are not installed there.
 
-use crate::job::{Ended, Ran};
+use crate::job::{CommandResult, Termination};
 
-/// The exit code of a shell that does not find a program.
-const NOT_FOUND: i32 = 127;
+/// The exit code of a shell that cannot find a program.
+const COMMAND_NOT_FOUND: i32 = 127;
 
-/// Programs that come with the packages of a Python project.
+/// Programs that Python packages install.
 const PYTHON_TOOLS: [&str; 11] = [
     "pytest", "tox", "nox", "ruff", "mypy", "black", "flake8", "pylint", "isort", "coverage",
     "pyright",
 ];
-/// Programs that come with the packages of a JavaScript project.
+/// Programs that JavaScript packages install.
 const NODE_TOOLS: [&str; 14] = [
     "mocha", "jest", "vitest", "eslint", "prettier", "tsc", "tsx", "ts-node", "webpack", "vite",
     "rollup", "next", "ava", "c8",
 ];
-/// Commands that run programs of a JavaScript project.
+/// Commands that run programs of JavaScript packages.
 const NODE_RUNNERS: [&str; 6] = ["npm", "npx", "yarn", "pnpm", "node", "bun"];
 
-/// What was missing.
+/// What is not installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
     /// A program.
     Program {
-        /// Its name.
         name: String,
-        /// Whose packages have it, where that is known.
+        /// The package manager that installs it, if known.
         from: Option<Packages>,
     },
     /// A module or package of one language.
     Module {
-        /// Its name; nothing where the message does not say it.
+        /// None if the message does not name it.
         name: Option<String>,
-        /// Whose.
         from: Packages,
     },
 }
 
-/// Who installs packages.
+/// Package managers, by language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packages {
     /// npm, yarn, pnpm.
@@ -74,7 +72,7 @@ impl Packages {
         }
     }
 
-    fn place(self) -> &'static str {
+    fn explanation(self) -> &'static str {
         match self {
             Self::Node => "node_modules is not installed in the tree that was checked",
             Self::Python => "the Python packages are not installed in the tree that was checked",
@@ -89,7 +87,7 @@ impl Packages {
 
 impl Missing {
     /// What is missing, in a few words.
-    pub fn what(&self) -> String {
+    pub fn summary(&self) -> String {
         match self {
             Self::Program { name, .. } => format!("the program `{name}` was not found"),
             Self::Module { name: Some(name), from } => {
@@ -104,7 +102,7 @@ impl Missing {
         }
     }
 
-    /// What a person does about it.
+    /// How to install it.
     pub fn remedy(&self) -> String {
         let from = match self {
             Self::Program { from, .. } => *from,
@@ -112,38 +110,37 @@ impl Missing {
         };
         match from {
             Some(from) => format!(
-                "{}: write `setup = {}` under [workspace] of the task, or the command with which \
-                 your project installs its dependencies",
-                from.place(),
+                "{}: write `setup = {}` under [workspace] of the task, or the command that installs \
+                 the dependencies of your project",
+                from.explanation(),
                 from.example()
             ),
-            None => "if it is your project's own, the change has removed or renamed it; else install it \
-                     where your PATH finds it, or add the command that installs it to `setup` under \
-                     [workspace] of the task"
+            None => "if it belongs to your project, the change removed or renamed it; otherwise install it in \
+                     your PATH, or add the command that installs it to `setup` under [workspace] of the task"
                 .to_owned(),
         }
     }
 }
 
-/// What a program that failed was missing, if its output says so.
-pub fn diagnose(ran: &Ran) -> Option<Missing> {
-    let Ended::Exit(code) = ran.ended else { return None };
+/// What a failed command was missing, if its output says so. Its exit code alone does not.
+pub fn diagnose(result: &CommandResult) -> Option<Missing> {
+    let Termination::Exit(code) = result.ended else { return None };
     if code == 0 {
         return None;
     }
-    let lines = || ran.tail.lines().map(str::trim);
-    lines().find_map(module).or_else(|| {
-        let name = lines().find_map(program).or_else(|| {
-            let first = ran.line.split_whitespace().next();
-            first.filter(|_| code == NOT_FOUND).map(str::to_owned)
+    let lines = || result.tail.lines().map(str::trim);
+    lines().find_map(missing_module).or_else(|| {
+        let name = lines().find_map(missing_program).or_else(|| {
+            let first = result.line.split_whitespace().next();
+            first.filter(|_| code == COMMAND_NOT_FOUND).map(str::to_owned)
         })?;
-        // A shell script may go on after it did not find a program; then its code is another one.
-        let from = origin(&name, &ran.line);
+        // A shell script can continue without the program and exit with another code.
+        let from = package_manager(&name, &result.line);
         Some(Missing::Program { name, from })
     })
 }
 
-fn module(line: &str) -> Option<Missing> {
+fn missing_module(line: &str) -> Option<Missing> {
     let found = |name: &str, from| {
         let name = (!name.is_empty()).then(|| name.to_owned());
         Some(Missing::Module { name, from })
@@ -154,7 +151,7 @@ fn module(line: &str) -> Option<Missing> {
     for mark in ["Cannot find module ", "Cannot find package "] {
         if let Some(rest) = after(line, mark) {
             let name = unquoted(rest);
-            // A file of the project that is not there is the work's own fault.
+            // A missing file of the project is a fault of the work.
             return (!name.starts_with(['.', '/'])).then(|| found(name, Packages::Node))?;
         }
     }
@@ -197,7 +194,7 @@ fn module(line: &str) -> Option<Missing> {
 
 /// The name in `sh: 1: mocha: not found`, `bash: line 1: mocha: command not found` or
 /// `env: ‘mocha’: No such file or directory`.
-fn program(line: &str) -> Option<String> {
+fn missing_program(line: &str) -> Option<String> {
     let head = line
         .strip_suffix(": not found")
         .or_else(|| line.strip_suffix(": command not found"))
@@ -205,13 +202,13 @@ fn program(line: &str) -> Option<String> {
             let head = line.strip_suffix(": No such file or directory")?;
             line.contains("env: ").then_some(head)
         })?;
-    // Only a shell says it in this way.
+    // Only shells print it in this form.
     head.contains(':').then_some(())?;
     let name = head.rsplit(": ").next()?.trim_matches(['\'', '"', '‘', '’', '`']);
     (!name.is_empty() && !name.contains(' ')).then(|| name.to_owned())
 }
 
-fn origin(name: &str, line: &str) -> Option<Packages> {
+fn package_manager(name: &str, line: &str) -> Option<Packages> {
     let first = line.split_whitespace().next().unwrap_or_default();
     if NODE_TOOLS.contains(&name) || name.contains("node_modules/") {
         Some(Packages::Node)
@@ -228,7 +225,7 @@ fn after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     line.split_once(mark).map(|(_, rest)| rest)
 }
 
-/// The first word, without the quotes around it and the punctuation after it.
+/// The first word, without quotes and punctuation.
 fn unquoted(rest: &str) -> &str {
     let quotes = ['\'', '"', '`', '‘', '’'];
     match rest.chars().next().filter(|first| quotes.contains(first)) {
@@ -246,7 +243,7 @@ fn unquoted(rest: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::ran;
+    use crate::example::result;
 
     fn module(name: &str, from: Packages) -> Option<Missing> {
         let name = (!name.is_empty()).then(|| name.to_owned());
@@ -258,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_real_tools_name_what_is_missing() {
+    fn messages_of_real_tools_name_the_missing_dependency() {
         let node = Packages::Node;
         for (line, code, tail, expected) in [
             (
@@ -338,12 +335,12 @@ mod tests {
                 module("rspec", Packages::Ruby),
             ),
         ] {
-            assert_eq!(diagnose(&ran(line, code, tail)), expected, "{line}: {tail}");
+            assert_eq!(diagnose(&result(line, code, tail)), expected, "{line}: {tail}");
         }
     }
 
     #[test]
-    fn a_failure_of_the_work_itself_is_not_taken_for_a_missing_dependency() {
+    fn a_failure_of_the_work_is_not_a_missing_dependency() {
         for (line, code, tail) in [
             ("npm test", 0, "sh: 1: mocha: not found"),
             ("npm test", 1, "1 failing\n  AssertionError: user not found"),
@@ -351,14 +348,14 @@ mod tests {
             ("make", 2, "make: *** No rule to make target 'x'.  Stop."),
             ("cat x", 1, "cat: x: No such file or directory"),
         ] {
-            assert_eq!(diagnose(&ran(line, code, tail)), None, "{line}: {tail}");
+            assert_eq!(diagnose(&result(line, code, tail)), None, "{line}: {tail}");
         }
     }
 
     #[test]
-    fn a_remedy_says_what_to_write() {
-        let missing = diagnose(&ran("npm test", 127, "sh: 1: mocha: not found")).unwrap();
-        assert_eq!(missing.what(), "the program `mocha` was not found");
+    fn the_remedy_shows_the_setting() {
+        let missing = diagnose(&result("npm test", 127, "sh: 1: mocha: not found")).unwrap();
+        assert_eq!(missing.summary(), "the program `mocha` was not found");
         assert!(missing.remedy().contains("`setup = [\"npm ci\"]` under [workspace]"));
     }
 }

@@ -144,7 +144,7 @@ pub(crate) async fn measure(place: &Place, serving: &Serving, store: &Store) {
     for look in 1..=LOOKS {
         for _ in 0..EVENTS / LOOKS / RUNS / BATCH {
             for (agent, _) in &runs {
-                store.keep(agent, &mut batch()).await.expect("events");
+                store.append_events(agent, &mut batch()).await.expect("events");
             }
         }
         while seen.load(Ordering::Relaxed) < look * EVENTS / LOOKS {

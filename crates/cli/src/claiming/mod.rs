@@ -97,8 +97,9 @@ impl<'a> Claimant<'a> {
             Some(parent) => Some(agent_names::resolve(context, parent)?),
             None => None,
         };
-        let line =
-            wire::with_store(context, async |store| Ok(store.line(parent.as_ref()).await?))?;
+        let line = wire::with_store(context, async |store| {
+            Ok(store.ancestor_ids(parent.as_ref()).await?)
+        })?;
         // Who may work for longer has it for longer.
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));
@@ -171,7 +172,7 @@ impl<'a> Claimant<'a> {
         }
         let Wish { run, repository, lease, .. } = &self.wish;
         let (own, claims) = wire::with_store(self.context, async |store| {
-            let own = store.hold_claim(run, repository, now.saturating_add(*lease)).await?;
+            let own = store.renew_claim(run, repository, now.saturating_add(*lease)).await?;
             Ok((own, store.claims(Some(repository)).await?))
         })?;
         if matches!(own, Some((_, Holding::Holds))) {
@@ -197,7 +198,7 @@ impl<'a> Claimant<'a> {
         let Wish { run, repository, lease, .. } = &self.wish;
         let until = wire::now_ms().saturating_add(*lease);
         let held = wire::with_store(self.context, async |store| {
-            Ok(store.hold_claim(run, repository, until).await?)
+            Ok(store.renew_claim(run, repository, until).await?)
         })?;
         let id = self.id;
         match held {

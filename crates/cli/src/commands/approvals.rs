@@ -195,7 +195,7 @@ fn decide(context: &Context, name: &str, decision: Verdict, format: Format) -> R
 /// Whose a question of an agent is: the control plane's, if that has started the agent or one above it.
 pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<QuestionOwner, Failure> {
     ask_plane(context, async |plane, _| {
-        let above = plane.store.line(Some(agent)).await?;
+        let above = plane.store.ancestor_ids(Some(agent)).await?;
         let line: Vec<&str> = std::iter::once(agent.as_str())
             .chain(above.iter().map(AgentId::as_str).filter(|one| *one != agent.as_str()))
             .collect();

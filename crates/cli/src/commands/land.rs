@@ -252,7 +252,7 @@ impl Land {
             .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
         let kind = if self.branch.is_some() { "proposed" } else { "landed" };
         wire::with_store(&subject.context, async |store| {
-            store.note_of(&run.id, kind, &detail).await?;
+            store.append_run_note(&run.id, kind, &detail).await?;
             if run.status == RunStatus::Running {
                 store.change_status(&run.id, RunStatus::Done, Some("verified")).await?;
             }

@@ -115,7 +115,7 @@ impl Respawn {
         // One that was delegated stays where it was in its tree; a title is for the task, whoever does it.
         wire::with_store(context, async |store| {
             if let Some(title) = chosen_title(&events) {
-                store.note_of(&id, TITLE, &title).await?;
+                store.append_run_note(&id, TITLE, &title).await?;
             }
             if let Some(mut delegate) = store.delegate(former).await? {
                 delegate.run = id.clone();
@@ -123,7 +123,7 @@ impl Respawn {
                 delegate.closed = false;
                 delegate.pending = false;
                 delegate.created_at = wire::now_ms();
-                store.keep_delegate(&delegate).await?;
+                store.save_delegate(&delegate).await?;
             }
             Ok(())
         })?;

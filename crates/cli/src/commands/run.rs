@@ -178,7 +178,7 @@ impl Run {
         };
         if let Some(title) = &self.title {
             wire::with_store(context, async |store| {
-                Ok(store.note_of(&id, TITLE, title.as_str()).await?)
+                Ok(store.append_run_note(&id, TITLE, title.as_str()).await?)
             })?;
         }
         if self.detach {

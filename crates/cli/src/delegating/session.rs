@@ -213,7 +213,7 @@ impl Session {
     }
 
     pub(super) fn keep(&self, delegate: &Delegate) -> Result<(), String> {
-        wire::with_store(&self.context, async |store| Ok(store.keep_delegate(delegate).await?))
+        wire::with_store(&self.context, async |store| Ok(store.save_delegate(delegate).await?))
             .map_err(said)
     }
 

@@ -162,7 +162,7 @@ impl Engine for LocalEngine {
             let id = id(&agent)?;
             let held = RunDirectory::new(&context.state, id.as_str()).is_held();
             if !held.map_err(|error| Failure::general(error.to_string()))? {
-                Handle::current().block_on(store.forget_events(&id))?;
+                Handle::current().block_on(store.delete_events(&id))?;
             }
             Ok(())
         })
@@ -339,7 +339,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         // Nobody has judged what is still at work, and its events are many.
         let note = match held {
             true => None,
-            false => store.last_note(id, (VERIFIED, "verification-failed")).await?,
+            false => store.last_run_note(id, (VERIFIED, "verification-failed")).await?,
         };
         Ok::<_, StoreError>((run, attempts, note, store.last_event(id).await?))
     })?;
@@ -639,7 +639,7 @@ mod tests {
             left_out: Vec::new(),
         };
         let shown = serde_json::to_string(&shown).unwrap();
-        engine.store.note_of(&id, VERIFIED, &shown).await.unwrap();
+        engine.store.append_run_note(&id, VERIFIED, &shown).await.unwrap();
         let lost = engine.state("one").await.unwrap_err();
         assert!(lost.to_string().contains("not in a git repository"), "{lost}");
         let directory = RunDirectory::new(&scratch.state(), "one");

@@ -30,7 +30,7 @@ pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
     let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;
     if changes.is_empty() {
         wire::with_store(&running.subject.context, async |store| {
-            Ok(store.note_of(&running.id, NOTHING_CHANGED, "").await?)
+            Ok(store.append_run_note(&running.id, NOTHING_CHANGED, "").await?)
         })?;
     }
     let noted = changes.iter().flat_map(|change| {

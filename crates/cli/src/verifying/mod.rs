@@ -295,7 +295,7 @@ impl Subject {
             Failure::general(format!("the result cannot be written as JSON: {error}"))
         })?;
         wire::with_store(&self.context, async |store| {
-            Ok(store.note_of(&run.id, kind, &detail).await?)
+            Ok(store.append_run_note(&run.id, kind, &detail).await?)
         })
     }
 }

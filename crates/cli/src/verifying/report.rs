@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_model::event::Ending;
 use bailiwick_model::{AgentId, well_known};
-use bailiwick_verify::facts::{NoReport, Report};
+use bailiwick_verify::facts::{Report, ReportError};
 
 use super::Subject;
 use crate::context::{Context, variable};
@@ -38,11 +38,11 @@ impl ReportSource {
     pub(super) fn read(&self, context: &Context) -> Report {
         let place = self.file.display().to_string();
         match (read_file(&self.file), &self.run) {
-            (Err(NoReport::Missing), Some(run)) => match last_message(context, run) {
+            (Err(ReportError::Missing), Some(run)) => match last_message(context, run) {
                 Ok(Some(text)) => Report { place: "the final message".to_owned(), text: Ok(text) },
-                Ok(None) => Report { place, text: Err(NoReport::Missing) },
+                Ok(None) => Report { place, text: Err(ReportError::Missing) },
                 Err(failure) => {
-                    let why = NoReport::Unreadable(failure.to_string());
+                    let why = ReportError::Unreadable(failure.to_string());
                     Report { place: "the final message".to_owned(), text: Err(why) }
                 }
             },
@@ -63,11 +63,11 @@ fn last_message(context: &Context, run: &AgentId) -> Result<Option<String>, Fail
 }
 
 /// Reads a report file. A link is refused: it could lead to a file that is not the agent's.
-fn read_file(file: &Path) -> Result<String, NoReport> {
-    let unreadable = |why: String| NoReport::Unreadable(why);
+fn read_file(file: &Path) -> Result<String, ReportError> {
+    let unreadable = |why: String| ReportError::Unreadable(why);
     let found = std::fs::symlink_metadata(file).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            NoReport::Missing
+            ReportError::Missing
         } else {
             unreadable(error.to_string())
         }

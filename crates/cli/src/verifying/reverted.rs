@@ -11,7 +11,7 @@ use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
 use bailiwick_source_control::GitWork;
 use bailiwick_verify::Change;
-use bailiwick_verify::checks::How;
+use bailiwick_verify::checks::CheckMethod;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
 use super::{Live, Manner, Subject};
@@ -85,23 +85,23 @@ impl Subject {
     ) -> Result<Verification, Failure> {
         let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
         let checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
-        let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.how));
+        let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.method));
         let checks = checks.map(|planned| Planned { on: RunMode::Worktree, ..planned }).collect();
         let git = self.found()?;
         self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, manner, live)
     }
 }
 
-fn runs_code(how: &How) -> bool {
+fn runs_code(how: &CheckMethod) -> bool {
     match how {
-        How::Command(_)
-        | How::Module(
+        CheckMethod::Command(_)
+        | CheckMethod::Module(
             CheckModule::QualityCargoCheckGreen
             | CheckModule::QualityTestsGreen
             | CheckModule::QualityNoWarnings
             | CheckModule::QualityCommandsGreen,
         ) => true,
-        How::Module(
+        CheckMethod::Module(
             CheckModule::PolicyNoGitOps
             | CheckModule::PolicyGitReadOnly
             | CheckModule::ScopeFilesWhitelist

@@ -30,7 +30,7 @@ impl Verdicts for VerdictFiles {
         }
         let text = std::fs::read(self.directory.join(key)).ok()?;
         let verdict: Verdict = serde_json::from_slice(&text).ok()?;
-        verdict.holds().then_some(verdict)
+        verdict.is_pass().then_some(verdict)
     }
 
     fn keep(&mut self, key: &str, verdict: &Verdict) {

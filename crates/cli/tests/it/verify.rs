@@ -118,7 +118,7 @@ fn each_verdict_and_each_reason_is_told_once_also_where_nobody_watches() {
     for capability in [WHITELIST, COMMANDS] {
         assert_eq!(count(&said, [capability, "FAIL"]), 1, "{said}");
     }
-    assert_eq!(count(&said, ["", "ended with 1"]), 1, "{said}");
+    assert_eq!(count(&said, ["", "exited with 1"]), 1, "{said}");
     assert!(said.contains("2 of 2 checks failed"), "{said}");
     assert!(!said.contains("fails"), "{said}");
 }
@@ -218,7 +218,10 @@ fn work_that_empties_a_test_lands_only_if_the_task_allows_it() {
         assert_eq!(verified.failure(kept, WORKTREE).is_some(), code == 2);
         let ran = place.bailiwick(&["land", "one"]).expect_code(code);
         let said = ran.out + &ran.err;
-        assert!(said.contains("`test_a.py`: the test `test_a` checks nothing any more"), "{said}");
+        assert!(
+            said.contains("`test_a.py`: the test `test_a` no longer checks anything"),
+            "{said}"
+        );
         let landed = if code == 0 { hollow } else { test };
         assert_eq!(place.scratch.git(&["show", "main:test_a.py"]), landed);
     }

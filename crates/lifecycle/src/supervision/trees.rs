@@ -74,7 +74,7 @@ impl Trees {
     /// A tree was checked; gives what is to be kept of that.
     pub fn checked(&mut self, tree: &str, results: &[CheckResult]) -> Vec<What> {
         let checked = results.iter().map(|result| {
-            let (check, ok) = (result.capability.clone(), result.verdict.holds());
+            let (check, ok) = (result.capability.clone(), result.verdict.is_pass());
             let found = found(&result.verdict);
             self.note(&check, tree, ok, &found);
             What::Check { check, tree: tree.to_owned(), ok, found }

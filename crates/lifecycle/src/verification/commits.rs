@@ -2,11 +2,14 @@
 
 use bailiwick_model::well_known::is_manifest;
 use bailiwick_verify::Change;
-use bailiwick_verify::facts::{Committed, Difference};
+use bailiwick_verify::facts::{CommitDifferences, Difference};
 
 use crate::ports::{Snapshot, Work, WorkError};
 
-pub(super) fn look_up<W: Work>(work: &W, snapshot: &Snapshot) -> Result<Vec<Committed>, WorkError> {
+pub(super) fn look_up<W: Work>(
+    work: &W,
+    snapshot: &Snapshot,
+) -> Result<Vec<CommitDifferences>, WorkError> {
     let commits = work.commits(snapshot)?.into_iter().map(|commit| {
         let parents = match commit.parents.as_slice() {
             // A root has nothing before it: it counts against where the work left the base.
@@ -15,7 +18,7 @@ pub(super) fn look_up<W: Work>(work: &W, snapshot: &Snapshot) -> Result<Vec<Comm
         };
         let against = parents.iter().map(|parent| difference(work, parent, &commit.name));
         let against = against.collect::<Result<Vec<_>, _>>()?;
-        Ok(Committed { commit: commit.name, against })
+        Ok(CommitDifferences { commit: commit.name, per_parent: against })
     });
     commits.collect()
 }

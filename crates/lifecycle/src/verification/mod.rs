@@ -105,17 +105,17 @@ pub struct Verification {
 impl Verification {
     /// Whether everything that was checked holds, and something was.
     pub fn holds(&self) -> bool {
-        !self.results.is_empty() && self.results.iter().all(|result| result.verdict.holds())
+        !self.results.is_empty() && self.results.iter().all(|result| result.verdict.is_pass())
     }
 
     /// The verdicts that hold.
     pub fn passed(&self) -> impl Iterator<Item = &CheckResult> {
-        self.results.iter().filter(|result| result.verdict.holds())
+        self.results.iter().filter(|result| result.verdict.is_pass())
     }
 
     /// The verdicts that do not.
     pub fn failed(&self) -> impl Iterator<Item = &CheckResult> {
-        self.results.iter().filter(|result| !result.verdict.holds())
+        self.results.iter().filter(|result| !result.verdict.is_pass())
     }
 }
 

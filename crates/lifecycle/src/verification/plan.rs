@@ -3,7 +3,7 @@
 use bailiwick_kit::FoundCapability;
 use bailiwick_model::CapabilityName;
 use bailiwick_model::module::CheckModule;
-use bailiwick_verify::{Check, checks::How};
+use bailiwick_verify::{Check, checks::CheckMethod};
 use thiserror::Error;
 
 use super::Planned;
@@ -42,14 +42,14 @@ pub fn of_capability(found: &FoundCapability) -> Result<Planned, NoCheck> {
     };
     let verify = verify.get_ref();
     let how = match (verify.rust_module.get_ref().as_str(), &verify.command) {
-        ("", Some(line)) => How::Command(line.get_ref().clone()),
+        ("", Some(line)) => CheckMethod::Command(line.get_ref().clone()),
         ("", None) => return Err(NoCheck::GateOnly { capability }),
         (path, _) => match CheckModule::parse(path) {
-            Ok(module) => How::Module(module),
+            Ok(module) => CheckMethod::Module(module),
             Err(error) => {
                 return Err(NoCheck::Unknown { capability, why: error.to_string() });
             }
         },
     };
-    Ok(Planned { check: Check { capability, how }, on })
+    Ok(Planned { check: Check { capability, method: how }, on })
 }

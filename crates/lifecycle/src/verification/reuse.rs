@@ -3,7 +3,7 @@
 //! Only verdicts that hold are kept: one that does not may have had a cause that is gone.
 
 use bailiwick_model::Sha256Hex;
-use bailiwick_verify::{Check, Needs, Verdict, checks::How};
+use bailiwick_verify::{Check, Needs, Verdict, checks::CheckMethod};
 
 use super::Request;
 
@@ -32,9 +32,9 @@ pub(super) fn key(
     copied: &str,
 ) -> String {
     let jobs = &needs.jobs;
-    let how = match &check.how {
-        How::Module(module) => module.path().to_owned(),
-        How::Command(line) => format!("command {line}"),
+    let how = match &check.method {
+        CheckMethod::Module(module) => module.path().to_owned(),
+        CheckMethod::Command(line) => format!("command {line}"),
     };
     let preparation = &request.preparation;
     let parts = [

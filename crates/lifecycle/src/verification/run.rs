@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_model::Run;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::well_known::is_manifest;
-use bailiwick_verify::checks::{How, Subject, judge, needs};
+use bailiwick_verify::checks::{CheckMethod, Subject, judge, needs};
 use bailiwick_verify::facts::{Report, Texts};
 use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
 
@@ -210,7 +210,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
 
     fn failed_before(&self, planned: &Planned) -> bool {
         let name = planned.check.capability.to_string();
-        self.results.iter().any(|result| result.capability == name && !result.verdict.holds())
+        self.results.iter().any(|result| result.capability == name && !result.verdict.is_pass())
     }
 
     fn pass(&mut self, tree: &Tree<'_>) {
@@ -240,10 +240,11 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             agent: request.agent,
             task: request.task,
             changes: changes.as_slice(),
-            passing: passing.as_slice(),
+            intermediate_paths: passing.as_slice(),
         };
-        let is_report =
-            |planned: &Planned| planned.check.how == How::Module(CheckModule::OutputReportFormat);
+        let is_report = |planned: &Planned| {
+            planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat)
+        };
         checks.sort_by_key(|planned| {
             let runs = !needs(&planned.check, &subject).jobs.is_empty();
             (is_report(planned), runs)
@@ -342,7 +343,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             }
         }
         let verdict = judge(&planned.check, subject, facts);
-        if let Some(key) = key.filter(|_| verdict.holds()) {
+        if let Some(key) = key.filter(|_| verdict.is_pass()) {
             // Files that changed while the check ran may or may not have been copied.
             let before = self.copied_files();
             self.copied = None;

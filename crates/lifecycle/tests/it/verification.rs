@@ -16,9 +16,9 @@ use bailiwick_lifecycle::verification::{
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{CapabilityName, Source, Task};
 use bailiwick_verify::change::{Entry, Mode};
-use bailiwick_verify::checks::How;
-use bailiwick_verify::facts::{NoReport, Report, RepositoryFacts, Texts};
-use bailiwick_verify::job::{Ended, Ran};
+use bailiwick_verify::checks::CheckMethod;
+use bailiwick_verify::facts::{Report, ReportError, RepositoryFacts, Texts};
+use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
 
 use crate::kit_in_memory::id;
@@ -166,9 +166,9 @@ impl Workshop for Bench<'_> {
         }
         let tree = self.repository.materialised.borrow().last().cloned().unwrap();
         let code = i32::from(line.split_whitespace().any(|word| word == tree));
-        Outcome::Commands(vec![Ran {
+        Outcome::Commands(vec![CommandResult {
             line: line.clone(),
-            ended: Ended::Exit(code),
+            ended: Termination::Exit(code),
             tail: String::new(),
             took: Duration::ZERO,
         }])
@@ -190,7 +190,7 @@ impl Verdicts for Kept {
 
 fn planned(name: &str, line: &str, on: RunMode) -> Planned {
     let capability = CapabilityName::parse(name).unwrap();
-    Planned { check: Check { capability, how: How::Command(line.to_owned()) }, on }
+    Planned { check: Check { capability, method: CheckMethod::Command(line.to_owned()) }, on }
 }
 
 fn task() -> Task {
@@ -236,7 +236,7 @@ fn run_copying(
     };
     let mut workshop =
         || -> Result<Box<dyn Workshop + '_>, WorkshopError> { Ok(Box::new(Bench { repository })) };
-    let missing = || Report { place: "nowhere".into(), text: Err(NoReport::Missing) };
+    let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
     verify(
         &request,
         World {
@@ -253,7 +253,7 @@ fn run_copying(
 
 fn said(verification: &Verification) -> Vec<(String, Pass, bool, bool)> {
     let result = |result: &bailiwick_lifecycle::verification::CheckResult| {
-        (result.capability.clone(), result.pass, result.verdict.holds(), result.reused)
+        (result.capability.clone(), result.pass, result.verdict.is_pass(), result.reused)
     };
     verification.results.iter().map(result).collect()
 }
@@ -389,7 +389,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
         let mut workshop = || -> Result<Box<dyn Workshop + '_>, WorkshopError> {
             Ok(Box::new(Bench { repository }))
         };
-        let missing = || Report { place: "nowhere".into(), text: Err(NoReport::Missing) };
+        let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
         let (base, mut kept) = (repository.base().unwrap(), Kept::default());
         let work = repository.snapshot(&base).unwrap();
         let world = World {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bailiwick_verify::job::Ran;
+use bailiwick_verify::job::CommandResult;
 
 use super::guard::Guard;
 use super::job_error::JobError;
@@ -260,13 +260,13 @@ impl Bench {
     }
 
     /// Runs a command line in the tree, of which nothing is kept.
-    pub(super) fn shell(&self, line: &str) -> Result<Ran, JobError> {
+    pub(super) fn shell(&self, line: &str) -> Result<CommandResult, JobError> {
         let job = self.begin(Writes::Apart, Writes::Apart)?;
         self.run(&job, &self.shell_program(line)).map(|(ran, _)| ran)
     }
 
     /// Runs a command line that makes the tree ready; what it writes there stays.
-    pub(super) fn prepare(&self, line: &str, network: Network) -> Result<Ran, JobError> {
+    pub(super) fn prepare(&self, line: &str, network: Network) -> Result<CommandResult, JobError> {
         let job = self.begin(Writes::Through, Writes::Apart)?;
         let mut program = self.shell_program(line);
         if self.level == Level::Off {
@@ -308,7 +308,7 @@ impl Bench {
         &self,
         job: &Work,
         program: &Program<'_>,
-    ) -> Result<(Ran, Vec<u8>), JobError> {
+    ) -> Result<(CommandResult, Vec<u8>), JobError> {
         let (ran, output, _) = self.run_with(job, program, Network::None, self.limits)?;
         Ok((ran, output))
     }
@@ -318,7 +318,7 @@ impl Bench {
         &self,
         job: &Work,
         program: &Program<'_>,
-    ) -> Result<(Ran, Vec<u8>), JobError> {
+    ) -> Result<(CommandResult, Vec<u8>), JobError> {
         self.run(&self.above(job)?, program)
     }
 
@@ -333,7 +333,7 @@ impl Bench {
         work: &Work,
         program: &Program<'_>,
         limits: Limits,
-    ) -> Result<(Ran, Vec<u8>, u64), JobError> {
+    ) -> Result<(CommandResult, Vec<u8>, u64), JobError> {
         self.run_with(work, program, Network::None, limits)
     }
 
@@ -348,13 +348,13 @@ impl Bench {
         program: &Program<'_>,
         network: Network,
         limits: Limits,
-    ) -> Result<(Ran, Vec<u8>, u64), JobError> {
+    ) -> Result<(CommandResult, Vec<u8>, u64), JobError> {
         let sandbox = self.sandbox(work, program, network);
         let (argv, capture) = (&program.argv, program.capture);
         let finished =
             process::run_until(&self.launcher, &sandbox, argv, capture, limits, &self.until)
                 .map_err(|error| error.to_string())?;
-        let ran = Ran {
+        let ran = CommandResult {
             line: program.line.clone(),
             ended: finished.ended,
             tail: String::from_utf8_lossy(&finished.tail).into_owned(),

@@ -1,7 +1,7 @@
 //! `cargo check` of every target of workspaces.
 
 use bailiwick_verify::Outcome;
-use bailiwick_verify::job::{Crates, Ended, Ran, Warnings};
+use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;
@@ -44,7 +44,7 @@ fn check(
     chosen: &Chosen,
     warnings: Warnings,
     tell: &mut dyn FnMut(&str),
-) -> Result<Ran, JobError> {
+) -> Result<CommandResult, JobError> {
     let mut arguments = vec!["check".to_owned()];
     arguments.extend(chosen.selection());
     arguments.push("--all-targets".to_owned());
@@ -73,7 +73,7 @@ fn check(
     Ok(ran)
 }
 
-fn count_warnings(ran: &mut Ran, output: &[u8]) {
+fn count_warnings(ran: &mut CommandResult, output: &[u8]) {
     let mut said = String::new();
     let mut warnings = 0_usize;
     for message in messages::parse(output) {
@@ -83,7 +83,7 @@ fn count_warnings(ran: &mut Ran, output: &[u8]) {
     }
     said.push_str(&ran.tail);
     if warnings > 0 && ran.succeeded() {
-        ran.ended = Ended::Exit(FAILED);
+        ran.ended = Termination::Exit(FAILED);
         let noun = if warnings == 1 { "warning" } else { "warnings" };
         said.push_str(&format!("error: {warnings} {noun}, and a warning is an error here\n"));
     }

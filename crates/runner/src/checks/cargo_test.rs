@@ -5,7 +5,7 @@
 //! in a sandbox of its own over what was built.
 
 use bailiwick_verify::Outcome;
-use bailiwick_verify::job::{CrateTests, Crates, Ran, TestProgram};
+use bailiwick_verify::job::{CommandResult, CrateTests, Crates, TestProgram};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;
@@ -57,7 +57,7 @@ fn build(
     job: &Work,
     chosen: &Chosen,
     tell: &mut dyn FnMut(&str),
-) -> Result<(Ran, Built), JobError> {
+) -> Result<(CommandResult, Built), JobError> {
     let directory = bench.places.tree.join(&chosen.root);
     let ask = ["metadata", "--no-deps", "--format-version", "1"].map(str::to_owned);
     let (line, argv) = chosen.command(bench.tree(), ask.into());
@@ -175,7 +175,7 @@ fn document(
     chosen: &Chosen,
     package: &Package,
     tell: &mut dyn FnMut(&str),
-) -> Result<Ran, JobError> {
+) -> Result<CommandResult, JobError> {
     let arguments = ["test", "--doc", "-p", &package.name].map(str::to_owned);
     let (line, argv) = chosen.command(bench.tree(), arguments.into());
     tell(&line);

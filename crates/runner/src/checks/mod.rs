@@ -33,7 +33,7 @@ mod workspaces;
 use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::ports::{Preparation, SetUp, Workshop, WorkshopError};
-use bailiwick_verify::job::{Ended, Ran};
+use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::environment::{self, BaseTrust, Prepared, ProjectEnvironment};
@@ -351,7 +351,11 @@ fn unread(error: std::io::Error) -> WorkshopError {
     unusable("the tree cannot be read", error.to_string())
 }
 
-fn succeed(step: &str, line: &str, ran: Result<Ran, JobError>) -> Result<(), WorkshopError> {
+fn succeed(
+    step: &str,
+    line: &str,
+    ran: Result<CommandResult, JobError>,
+) -> Result<(), WorkshopError> {
     let what = format!("the {step} command `{line}` failed");
     match ran {
         Ok(ran) if ran.succeeded() => Ok(()),
@@ -366,12 +370,12 @@ fn unusable(what: &str, why: String) -> WorkshopError {
 }
 
 /// How a program ended, and the last lines that it printed.
-fn ending(ran: &Ran) -> String {
+fn ending(ran: &CommandResult) -> String {
     let how = match &ran.ended {
-        Ended::Exit(code) => format!("exit code {code}"),
-        Ended::Signal(signal) => format!("signal {signal}"),
-        Ended::TimedOut(limit) => format!("not done after {} s", limit.as_secs()),
-        Ended::TooMuchOutput(limit) => format!("more than {limit} bytes of output"),
+        Termination::Exit(code) => format!("exit code {code}"),
+        Termination::Signal(signal) => format!("signal {signal}"),
+        Termination::TimedOut(limit) => format!("not done after {} s", limit.as_secs()),
+        Termination::TooMuchOutput(limit) => format!("more than {limit} bytes of output"),
     };
     let lines: Vec<&str> = ran.tail.trim_end().lines().collect();
     let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bailiwick_verify::job::Ran;
+use bailiwick_verify::job::CommandResult;
 
 use super::bench::Bench;
 use super::job_error::JobError;
@@ -67,7 +67,7 @@ impl Bench {
     }
 
     /// Runs a command line of a setup; what it writes to the tree and to its home stays.
-    pub(super) fn set_up(&self, line: &str, way: &WayOut) -> Result<Ran, JobError> {
+    pub(super) fn set_up(&self, line: &str, way: &WayOut) -> Result<CommandResult, JobError> {
         let job = self.begin(Writes::Through, Writes::Apart)?;
         let program = self.shell_program(line);
         let mut sandbox = self.sandbox(&job, &program, Network::None);
@@ -96,7 +96,7 @@ impl Bench {
             Some(keeper),
         )
         .map_err(|error| error.to_string())?;
-        Ok(Ran {
+        Ok(CommandResult {
             line: line.to_owned(),
             ended: finished.ended,
             tail: String::from_utf8_lossy(&finished.tail).into_owned(),

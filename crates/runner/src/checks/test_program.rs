@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bailiwick_verify::job::{Ended, Harness, Ran, TestResult};
+use bailiwick_verify::job::{CommandResult, Harness, Termination, TestResult};
 
 use super::bench::{Bench, Environment, Program};
 use super::challenge;
@@ -68,10 +68,10 @@ pub(super) fn run(
     recorded: &Recorded,
     line: &str,
     own: bool,
-) -> Result<(Harness, Ran), JobError> {
+) -> Result<(Harness, CommandResult), JobError> {
     let program = Alone { bench, job, recorded, line, budget: Budget::new(bench.limits()) };
     if own {
-        return Ok((Harness::Own, program.start(&[], Capture::Together)?.ran));
+        return Ok((Harness::Custom, program.start(&[], Capture::Together)?.ran));
     }
     let listing = program.start(&["--list", "--format", "terse"], Capture::Apart)?;
     if !listing.ran.succeeded() {
@@ -107,7 +107,7 @@ struct Alone<'a> {
 }
 
 struct Started {
-    ran: Ran,
+    ran: CommandResult,
     output: Vec<u8>,
     /// The file that `--logfile` named.
     log: io::Result<Vec<u8>>,
@@ -118,7 +118,7 @@ struct Went {
     test: String,
     /// Nothing where it left without a word.
     result: Option<TestResult>,
-    ran: Ran,
+    ran: CommandResult,
 }
 
 impl Alone<'_> {
@@ -139,7 +139,7 @@ impl Alone<'_> {
     }
 
     /// How the program ran that gave a result where there is none to give.
-    fn answers(&self, challenge: &Challenge) -> Result<Option<Ran>, JobError> {
+    fn answers(&self, challenge: &Challenge) -> Result<Option<CommandResult>, JobError> {
         let log = self.bench.places.results.join(LOG).display().to_string();
         let mut arguments = challenge.arguments();
         arguments.extend(["--logfile", &log]);
@@ -158,7 +158,10 @@ impl Alone<'_> {
                 tests.get(number).map(|test| (number, *test))
             } {
                 let went = self.run_test(test)?;
-                let over = matches!(went.ran.ended, Ended::TimedOut(_) | Ended::TooMuchOutput(_));
+                let over = matches!(
+                    went.ran.ended,
+                    Termination::TimedOut(_) | Termination::TooMuchOutput(_)
+                );
                 done.push((number, went));
                 if over {
                     next.store(tests.len(), Ordering::Relaxed);
@@ -191,7 +194,7 @@ impl Alone<'_> {
         let started = started.map_err(named)?;
         let (result, ran) = match started.log {
             // It does not know the option: then its exit code has to say all.
-            Err(_) if started.ran.ended == Ended::Exit(FAILED) => {
+            Err(_) if started.ran.ended == Termination::Exit(FAILED) => {
                 let ran = self.start(&["--exact", test], Capture::Together).map_err(named)?.ran;
                 (Some(TestResult::Ok), ran)
             }
@@ -203,9 +206,9 @@ impl Alone<'_> {
 }
 
 /// The runs of all tests as one: that of the first that failed, with what all that failed have printed.
-fn together(listing: &Ran, went: &[Went], took: Duration) -> Ran {
+fn together(listing: &CommandResult, went: &[Went], took: Duration) -> CommandResult {
     let bad = |one: &&Went| one.result != Some(TestResult::Ok);
-    let ended = went.iter().find(bad).map_or(Ended::Exit(0), |one| one.ran.ended.clone());
+    let ended = went.iter().find(bad).map_or(Termination::Exit(0), |one| one.ran.ended.clone());
     let any = went.iter().any(|one| bad(&one));
     let printed = went.iter().filter(|one| !any || bad(one)).map(|one| one.ran.tail.as_str());
     let mut tail = printed.collect::<String>();
@@ -214,7 +217,7 @@ fn together(listing: &Ran, went: &[Went], took: Duration) -> Ran {
         cut += 1;
     }
     let tail = tail.split_off(cut);
-    Ran { line: listing.line.clone(), ended, tail, took }
+    CommandResult { line: listing.line.clone(), ended, tail, took }
 }
 
 /// What all tests of a program may use up together.
@@ -237,16 +240,16 @@ impl Budget {
     }
 
     /// Counts a run, and tells the limits as they are for all.
-    fn spend(&self, ran: &mut Ran, printed: u64) {
+    fn spend(&self, ran: &mut CommandResult, printed: u64) {
         let all = printed.saturating_add(self.printed.fetch_add(printed, Ordering::Relaxed));
         if all > self.limits.output {
             // Others that ran at the same time may have printed the rest of it.
-            ran.ended = Ended::TooMuchOutput(self.limits.output);
+            ran.ended = Termination::TooMuchOutput(self.limits.output);
         }
         match &mut ran.ended {
-            Ended::TimedOut(limit) => *limit = self.limits.time,
-            Ended::TooMuchOutput(limit) => *limit = self.limits.output,
-            Ended::Exit(_) | Ended::Signal(_) => {}
+            Termination::TimedOut(limit) => *limit = self.limits.time,
+            Termination::TooMuchOutput(limit) => *limit = self.limits.output,
+            Termination::Exit(_) | Termination::Signal(_) => {}
         }
     }
 }

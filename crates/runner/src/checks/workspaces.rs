@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bailiwick_verify::job::{Crates, Ran};
+use bailiwick_verify::job::{CommandResult, Crates};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;
@@ -32,7 +32,7 @@ pub(super) enum Found {
     /// These workspaces.
     Workspaces(Vec<Chosen>),
     /// Cargo could not say.
-    Failed(Ran),
+    Failed(CommandResult),
 }
 
 impl Chosen {
@@ -77,7 +77,7 @@ fn find(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, JobError> {
         return Err("there is no Cargo.toml in the tree".to_owned().into());
     }
     match of {
-        Crates::Holding(paths) => {
+        Crates::Containing(paths) => {
             // All above a path, not the nearest alone: one that was put in between hides no other.
             let mut near: BTreeSet<PathBuf> =
                 paths.iter().flat_map(|path| above(&manifests, Path::new(path))).collect();
@@ -150,7 +150,11 @@ pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
 }
 
 /// The root of the workspace that cargo finds from a directory of the tree.
-fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, Ran>, JobError> {
+fn root_of(
+    bench: &Bench,
+    job: &Work,
+    place: &Path,
+) -> Result<Result<PathBuf, CommandResult>, JobError> {
     let directory = bench.places.tree.join(place);
     let argv = ["cargo", "locate-project", "--workspace", "--message-format", "plain"];
     let (ran, output) = bench.run(
@@ -205,7 +209,7 @@ fn left_out(
     job: &Work,
     manifests: &BTreeSet<PathBuf>,
     root: &Path,
-) -> Result<Result<Vec<PathBuf>, Ran>, JobError> {
+) -> Result<Result<Vec<PathBuf>, CommandResult>, JobError> {
     let below = manifests.iter().filter(|place| place.starts_with(root) && *place != root);
     let leaning: Vec<&PathBuf> = below.filter(|place| leans(bench.tree(), place)).collect();
     if leaning.is_empty() {

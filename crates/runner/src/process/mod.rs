@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 use nix::sys::signal::Signal;
 
 pub use first_words::first_words;
@@ -58,7 +58,7 @@ pub enum Capture {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// How.
-    pub ended: Ended,
+    pub ended: Termination,
     /// The last 64 KiB of what it printed.
     pub tail: Vec<u8>,
     /// Standard output, where it was asked for.
@@ -125,8 +125,8 @@ pub(crate) fn run_with_door(
     running.end();
     let read = reading.finish();
     let ended = match (read.too_much, seen) {
-        (true, _) => Ended::TooMuchOutput(limits.output),
-        (false, Seen::TimedOut) => Ended::TimedOut(late.saturating_duration_since(begun)),
+        (true, _) => Termination::TooMuchOutput(limits.output),
+        (false, Seen::TimedOut) => Termination::TimedOut(late.saturating_duration_since(begun)),
         (false, Seen::Ended(ended)) => ended,
         (false, Seen::Unneeded) => return Err(unneeded()),
         (false, Seen::Refused(error)) => return Err(error),
@@ -145,7 +145,7 @@ pub(crate) fn run_with_door(
 }
 
 enum Seen {
-    Ended(Ended),
+    Ended(Termination),
     TimedOut,
     Unneeded,
     Refused(SandboxError),
@@ -173,11 +173,13 @@ fn watch(
                     Err(error) => return Seen::Refused(error),
                 }
             }
-            Next::Report(Report::Exit(code)) => return Seen::Ended(Ended::Exit(code)),
-            Next::Report(Report::Signal(signal)) => return Seen::Ended(Ended::Signal(signal)),
+            Next::Report(Report::Exit(code)) => return Seen::Ended(Termination::Exit(code)),
+            Next::Report(Report::Signal(signal)) => {
+                return Seen::Ended(Termination::Signal(signal));
+            }
             // As the kernel ends what takes too much.
             Next::Report(Report::MemorySpent(_)) => {
-                return Seen::Ended(Ended::Signal(Signal::SIGKILL as i32));
+                return Seen::Ended(Termination::Signal(Signal::SIGKILL as i32));
             }
             Next::Report(Report::Refused(error)) => return Seen::Refused(error),
             Next::TimedOut if gone.load(Ordering::SeqCst) => return Seen::Unneeded,

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bailiwick_lifecycle::supervision::Redaction;
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use super::directory::RunDirectory;
 use super::interactive::Relay;
@@ -192,8 +192,11 @@ fn clear(
     let ran = process::run(launcher, &sandbox, &argv, Capture::Together, limits);
     let ran = ran.map_err(|error| failed(error.to_string()))?;
     match ran.ended {
-        Ended::Exit(0) => Ok(()),
-        Ended::Exit(_) | Ended::Signal(_) | Ended::TimedOut(_) | Ended::TooMuchOutput(_) => {
+        Termination::Exit(0) => Ok(()),
+        Termination::Exit(_)
+        | Termination::Signal(_)
+        | Termination::TimedOut(_)
+        | Termination::TooMuchOutput(_) => {
             let said = assignment.hidden.clean(&String::from_utf8_lossy(&ran.tail));
             Err(failed(format!("{} is not cleared of logins: {}", clears.file, said.trim())))
         }

@@ -9,7 +9,7 @@ use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
-use bailiwick_verify::job::{CrateTests, Crates, Ran, Warnings};
+use bailiwick_verify::job::{CommandResult, CrateTests, Crates, Warnings};
 use bailiwick_verify::{Job, Outcome};
 use tempfile::TempDir;
 
@@ -82,7 +82,7 @@ impl Bench {
         self.workshop.set_up(how, &mut |line| self.told.push(line.to_owned()))
     }
 
-    pub(crate) fn shell(&mut self, line: &str) -> Ran {
+    pub(crate) fn shell(&mut self, line: &str) -> CommandResult {
         match self.run(&Job::Command { line: line.to_owned() }) {
             Outcome::Commands(mut all) => all.remove(0),
             other @ (Outcome::CouldNotRun { .. }
@@ -93,7 +93,7 @@ impl Bench {
         }
     }
 
-    pub(crate) fn check(&mut self, of: Crates, warnings: Warnings) -> Vec<Ran> {
+    pub(crate) fn check(&mut self, of: Crates, warnings: Warnings) -> Vec<CommandResult> {
         match self.run(&Job::CargoCheck { of, warnings }) {
             Outcome::Commands(all) => all,
             other @ (Outcome::CouldNotRun { .. }
@@ -106,9 +106,9 @@ impl Bench {
 
     /// All tests of every workspace; the build must succeed.
     pub(crate) fn test(&mut self) -> Vec<CrateTests> {
-        match self.run(&Job::CargoTest { of: Crates::Holding(Vec::new()) }) {
+        match self.run(&Job::CargoTest { of: Crates::Containing(Vec::new()) }) {
             Outcome::Tests { build, crates } => {
-                assert!(build.iter().all(Ran::succeeded), "{build:?}");
+                assert!(build.iter().all(CommandResult::succeeded), "{build:?}");
                 crates
             }
             other @ (Outcome::CouldNotRun { .. }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use bailiwick_lifecycle::ports::{Preparation, Workshop as _};
 use bailiwick_runner::checks::CheckWorkshop;
-use bailiwick_verify::job::{Crates, Ended, Warnings};
+use bailiwick_verify::job::{Crates, Termination, Warnings};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::{Bench, place, setup};
@@ -14,9 +14,9 @@ const MANIFEST: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition
 /// Which crates the next check compiles.
 fn compiled(bench: &mut Bench, files: &[(&str, &str)]) -> Vec<String> {
     bench.fill(files);
-    let ran = bench.check(Crates::Holding(Vec::new()), Warnings::Allowed);
+    let ran = bench.check(Crates::Containing(Vec::new()), Warnings::Allowed);
     let [ran] = ran.as_slice() else { panic!("{ran:?}") };
-    assert_eq!(ran.ended, Ended::Exit(0), "{}", ran.tail);
+    assert_eq!(ran.ended, Termination::Exit(0), "{}", ran.tail);
     let names = ran.tail.lines().filter_map(|line| line.trim().strip_prefix("Checking "));
     names.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
@@ -78,7 +78,7 @@ fn a_tree_whose_files_are_old_is_still_built() {
         .arg(bench.tree().join("src/lib.rs"))
         .status();
     assert!(old.unwrap().success());
-    let ran = bench.check(Crates::Holding(Vec::new()), Warnings::Allowed);
+    let ran = bench.check(Crates::Containing(Vec::new()), Warnings::Allowed);
     assert!(ran[0].tail.contains("Checking a"), "{}", ran[0].tail);
 }
 

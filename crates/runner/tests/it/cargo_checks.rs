@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use bailiwick_verify::job::{Crates, Ended, Ran, Warnings};
+use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;
@@ -36,14 +36,14 @@ fn bench(files: &[(&str, String)]) -> Bench {
 }
 
 fn holding(paths: &[&str]) -> Crates {
-    Crates::Holding(paths.iter().map(|path| (*path).to_owned()).collect())
+    Crates::Containing(paths.iter().map(|path| (*path).to_owned()).collect())
 }
 
 fn named(names: &[&str]) -> Crates {
     Crates::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-fn lines(ran: &[Ran]) -> Vec<(&str, bool)> {
+fn lines(ran: &[CommandResult]) -> Vec<(&str, bool)> {
     ran.iter().map(|one| (one.line.as_str(), one.succeeded())).collect()
 }
 
@@ -75,7 +75,7 @@ fn where_no_workspace_holds_a_path_every_outermost_one_is_checked() {
     let expected = ["inner", "one", "two"].map(|place| format!("cd {place} && {all}"));
     let seen: Vec<&str> = ran.iter().map(|one| one.line.as_str()).collect();
     assert_eq!(seen, expected);
-    assert!(ran.iter().all(Ran::succeeded), "{ran:?}");
+    assert!(ran.iter().all(CommandResult::succeeded), "{ran:?}");
 }
 
 #[test]
@@ -104,15 +104,15 @@ fn a_warning_is_an_error_only_where_it_is_denied_also_when_nothing_is_built_agai
     let mut bench = bench(&nested());
     for _ in 0..2 {
         let ran = bench.check(named(&["three"]), Warnings::Allowed);
-        assert_eq!(ran[0].ended, Ended::Exit(0));
+        assert_eq!(ran[0].ended, Termination::Exit(0));
         assert!(ran[0].tail.contains("nobody_calls_it"), "{}", ran[0].tail);
         let ran = bench.check(named(&["three"]), Warnings::Denied);
-        assert_eq!(ran[0].ended, Ended::Exit(101));
+        assert_eq!(ran[0].ended, Termination::Exit(101));
         assert!(ran[0].tail.contains("nobody_calls_it"), "{}", ran[0].tail);
         assert!(ran[0].tail.contains("a warning is an error here"), "{}", ran[0].tail);
     }
     let ran = bench.check(named(&["one"]), Warnings::Denied);
-    assert_eq!(ran[0].ended, Ended::Exit(0), "{}", ran[0].tail);
+    assert_eq!(ran[0].ended, Termination::Exit(0), "{}", ran[0].tail);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_lock_file_that_is_not_up_to_date_fails() {
     let stale = lock.replace("0.1.0", "0.2.0");
     bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", ""), ("Cargo.lock", &stale)]);
     let ran = bench.check(holding(&[]), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Ended::Exit(101));
+    assert_eq!(ran[0].ended, Termination::Exit(101));
     assert!(ran[0].tail.contains("--locked"), "{}", ran[0].tail);
 }
 
@@ -155,7 +155,7 @@ fn a_build_script_reaches_neither_the_network_nor_files_outside() {
         ("build.rs", &script),
     ]);
     let ran = bench.check(holding(&[]), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Ended::Exit(0), "{}", ran[0].tail);
+    assert_eq!(ran[0].ended, Termination::Exit(0), "{}", ran[0].tail);
     assert!(ran[0].tail.contains("net false file false read false"), "{}", ran[0].tail);
     assert!(!ran[0].tail.contains("credentials"), "{}", ran[0].tail);
     assert!(!outside.path().join("from-inside").exists());
@@ -183,20 +183,20 @@ fn two(changes: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
 #[test]
 fn a_manifest_in_between_and_a_workspace_of_its_own_hide_nothing() {
     let ran = bench(&two(&[])).check(holding(&["a/src/lib.rs"]), Warnings::Denied);
-    assert!(ran.iter().all(Ran::succeeded), "{ran:?}");
+    assert!(ran.iter().all(CommandResult::succeeded), "{ran:?}");
     let decoy = format!("[workspace]\n{}[lib]\npath = \"d.rs\"\n", package("decoy", ""));
     let broken = "pub fn one() -> u32 { \"no\" }\n";
     let changes =
         [("a/src/Cargo.toml", decoy.as_str()), ("a/src/d.rs", ""), ("a/src/lib.rs", broken)];
     let paths = holding(&["a/src/Cargo.toml", "a/src/d.rs", "a/src/lib.rs"]);
     let ran = bench(&two(&changes)).check(paths, Warnings::Allowed);
-    assert!(!ran.iter().all(Ran::succeeded), "{ran:?}");
+    assert!(!ran.iter().all(CommandResult::succeeded), "{ran:?}");
 
     let own = package("a", "[workspace]\n");
     let mut bench = bench(&two(&[("a/Cargo.toml", &own)]));
     let ran = bench.check(holding(&["a/Cargo.toml"]), Warnings::Allowed);
     assert!(ran.iter().any(|one| one.tail.contains("multiple workspace roots")), "{ran:?}");
-    assert!(!ran.iter().all(Ran::succeeded));
+    assert!(!ran.iter().all(CommandResult::succeeded));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
         let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Allowed };
         match bench.run(&job) {
             Outcome::CouldNotRun { why } => assert!(why.contains("rustc-wrapper"), "{why}"),
-            Outcome::Commands(ran) => assert_eq!(ran[0].ended, Ended::Exit(101), "{ran:?}"),
+            Outcome::Commands(ran) => assert_eq!(ran[0].ended, Termination::Exit(101), "{ran:?}"),
             other @ (Outcome::TreeChanged { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
         }
     }
@@ -250,7 +250,7 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
         match bench.run(&job) {
             Outcome::CouldNotRun { why } => assert!(refused && why.contains("rustflags"), "{why}"),
             Outcome::Commands(ran) => {
-                assert!(!refused && ran[0].ended == Ended::Exit(101), "{ran:?}");
+                assert!(!refused && ran[0].ended == Termination::Exit(101), "{ran:?}");
             }
             other @ (Outcome::TreeChanged { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bailiwick_runner::process::{self, Capture, Finished, Limits};
 use bailiwick_runner::sandbox::{AgentPlaces, Bounds, Level, Sandbox, WorktreeAccess, agent};
 use bailiwick_testkit::scratch::Scratch;
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::lab::launcher;
 
@@ -100,7 +100,7 @@ impl Desk {
     pub(crate) fn says(&self, line: &str) -> String {
         let ran = self.shell(line);
         let text = String::from_utf8_lossy(&ran.tail).into_owned();
-        assert_eq!(ran.ended, Ended::Exit(0), "{line}: {text}");
+        assert_eq!(ran.ended, Termination::Exit(0), "{line}: {text}");
         text
     }
 
@@ -131,7 +131,7 @@ impl Desk {
     pub(crate) fn works_only_outside(&self, line: &str) {
         let held = self.shell(line);
         let said = String::from_utf8_lossy(&held.tail).into_owned();
-        assert_ne!(held.ended, Ended::Exit(0), "{line}: {said}");
+        assert_ne!(held.ended, Termination::Exit(0), "{line}: {said}");
         let free = self.free(line);
         assert!(free.status.success(), "it does not even work outside: {line}: {free:?}");
     }

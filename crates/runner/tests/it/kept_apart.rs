@@ -3,14 +3,14 @@
 use std::fs;
 
 use bailiwick_lifecycle::ports::Preparation;
-use bailiwick_verify::job::{Crates, Ended, Harness, Ran, TestResult, Warnings};
+use bailiwick_verify::job::{CommandResult, Crates, Harness, Termination, TestResult, Warnings};
 
 use crate::bench::Bench;
 
 const MANIFEST: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
 
 fn holding() -> Crates {
-    Crates::Holding(Vec::new())
+    Crates::Containing(Vec::new())
 }
 
 fn preparation(setup: &[&str]) -> Preparation {
@@ -25,13 +25,13 @@ fn a_command_cannot_mend_the_tree_and_what_it_adds_is_gone_after_it() {
     let mut bench = Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", broken)]);
     bench.workshop.trust_build(true);
     let mend = "echo 'pub fn one() -> u32 { 1 }' > src/lib.rs && cargo check";
-    assert_ne!(bench.shell(mend).ended, Ended::Exit(0), "it cannot mend it");
+    assert_ne!(bench.shell(mend).ended, Termination::Exit(0), "it cannot mend it");
     let add =
         "echo '#[path = \"../mended.rs\"] mod m;' > src/main.rs && touch mended.rs src/x && ls src";
     assert_eq!(bench.shell(add).tail, "lib.rs\nmain.rs\nx\n");
     assert_eq!(bench.shell("ls src").tail, "lib.rs\n");
     let ran = bench.check(holding(), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Ended::Exit(101), "{}", ran[0].tail);
+    assert_eq!(ran[0].ended, Termination::Exit(101), "{}", ran[0].tail);
     assert_eq!(fs::read_to_string(bench.tree().join("src/lib.rs")).unwrap(), broken);
     assert_eq!(bench.shell("cat src/lib.rs").tail, broken);
 }
@@ -71,13 +71,13 @@ fn times_that_a_test_sets_in_the_build_cache_are_gone_after_it() {
         let crates = bench.test();
         assert!(crates[0].programs.iter().all(|one| one.run.succeeded()), "{crates:?}");
         let checked = bench.check(holding(), Warnings::Allowed);
-        assert!(checked.iter().all(Ran::succeeded));
+        assert!(checked.iter().all(CommandResult::succeeded));
         bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", &source("2"))]);
         let crates = bench.test();
-        assert_eq!(crates[0].programs[0].run.ended, Ended::Exit(101), "one() is 2 now");
+        assert_eq!(crates[0].programs[0].run.ended, Termination::Exit(101), "one() is 2 now");
         bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", &source("\"no\""))]);
         let checked = bench.check(holding(), Warnings::Allowed);
-        assert_eq!(checked[0].ended, Ended::Exit(101), "it does not compile now");
+        assert_eq!(checked[0].ended, Termination::Exit(101), "it does not compile now");
     }
 }
 
@@ -110,9 +110,9 @@ fn a_test_that_writes_over_another_program_does_not_speak_for_it() {
         let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         assert!(crates[0].programs[0].run.succeeded(), "{:?}", crates[0]);
-        assert_eq!(crates[1].programs[0].run.ended, Ended::Exit(101), "{:?}", crates[1]);
+        assert_eq!(crates[1].programs[0].run.ended, Termination::Exit(101), "{:?}", crates[1]);
         let documentation = crates[1].documentation.as_ref().unwrap();
-        assert_eq!(documentation.ended, Ended::Exit(101), "{}", documentation.tail);
+        assert_eq!(documentation.ended, Termination::Exit(101), "{}", documentation.tail);
     }
 }
 
@@ -184,7 +184,7 @@ fn where_there_are_no_layers_each_program_has_copies() {
     bench.workshop.trust_build(true);
     let write = "cat /proc/self/mountinfo; touch src/new && (echo > src/lib.rs) || touch $CARGO_TARGET_DIR/mark";
     let ran = bench.shell(write);
-    assert_eq!(ran.ended, Ended::Exit(0));
+    assert_eq!(ran.ended, Termination::Exit(0));
     assert!(ran.tail.contains("Read-only file system"), "{}", ran.tail);
     let mount = ran.tail.lines().find(|line| line.contains(" /bailiwick/tree ")).unwrap();
     assert!(!mount.contains("overlay"), "{mount}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_runner::process::{self, Capture, Finished, Limits};
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox, SandboxError};
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 use tempfile::TempDir;
 
 /// A writable directory that is seen at `/lab`, and a sandbox around it.
@@ -112,7 +112,7 @@ impl Lab {
     pub(crate) fn says(&self, line: &str) -> String {
         let ran = self.shell(line);
         let text = String::from_utf8(ran.tail).unwrap();
-        assert_eq!(ran.ended, Ended::Exit(0), "{line}: {text}");
+        assert_eq!(ran.ended, Termination::Exit(0), "{line}: {text}");
         text
     }
 
@@ -129,6 +129,6 @@ impl Lab {
         assert!(free.status.success(), "it does not even work outside: {line}: {free:?}");
         let held = self.shell(line);
         let said = String::from_utf8_lossy(&held.tail).into_owned();
-        assert_ne!(held.ended, Ended::Exit(0), "{line}: {said}");
+        assert_ne!(held.ended, Termination::Exit(0), "{line}: {said}");
     }
 }

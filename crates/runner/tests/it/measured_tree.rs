@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use bailiwick_runner::checks::Setup;
 use bailiwick_runner::sandbox::Level;
-use bailiwick_verify::job::{Ended, Ran};
+use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;
@@ -41,7 +41,7 @@ fn a_build_script_cannot_change_a_test() {
     ] {
         let crates = attacked(&attack).test();
         let program = crates[0].programs.iter().find(|one| one.target == "tests/it").unwrap();
-        assert_eq!(program.run.ended, Ended::Exit(101), "{attack}: {}", program.run.tail);
+        assert_eq!(program.run.ended, Termination::Exit(101), "{attack}: {}", program.run.tail);
         assert!(program.run.tail.contains("as it is on the base"), "{}", program.run.tail);
     }
 }
@@ -69,7 +69,7 @@ fn build_output_beside_tracked_files_works() {
                  mkdir -p $d && echo built > $d/out.tmp && mv $d/out.tmp $d/out || exit 1; done; \
                  rm -r target && cat src/__pycache__/out b/dist/out && cp src/a.py src/copy.py && rm src/copy.py";
     let ran = bench.shell(write);
-    assert_eq!((ran.ended, ran.tail.as_str()), (Ended::Exit(0), "built\nbuilt\n"));
+    assert_eq!((ran.ended, ran.tail.as_str()), (Termination::Exit(0), "built\nbuilt\n"));
 }
 
 fn changed(bench: &mut Bench, line: &str) -> Vec<String> {
@@ -106,7 +106,7 @@ fn a_command_that_changes_a_link_or_hides_a_directory_of_links_is_refused() {
         assert_eq!(changed(&mut bench, line), paths, "{line}");
     }
     let harmless = bench.shell("ln -s x new && rm new && touch links/other links/deep/other");
-    assert_eq!(harmless.ended, Ended::Exit(0));
+    assert_eq!(harmless.ended, Termination::Exit(0));
 }
 
 #[test]
@@ -115,5 +115,5 @@ fn without_a_sandbox_a_changed_file_is_found_afterwards() {
     let mut bench = Bench::with(&files, |setup| Setup { level: Level::Off, ..setup });
     assert_eq!(changed(&mut bench, "echo y > file; rm -r place"), ["file", "place/other"]);
     assert_eq!(changed(&mut bench, "chmod +x file"), ["file"]);
-    assert!(Ran::succeeded(&bench.shell("touch new place/new && cat file")));
+    assert!(CommandResult::succeeded(&bench.shell("touch new place/new && cat file")));
 }

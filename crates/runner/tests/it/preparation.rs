@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use bailiwick_lifecycle::ports::Preparation;
 use bailiwick_runner::checks::CheckWorkshop;
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::bench::{Bench, place};
 
@@ -45,7 +45,7 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     // is not.
     bench.fill(&[]);
     let kept = bench.shell("cat $CARGO_HOME/mark; test -s $CARGO_HOME/config.toml || echo ours");
-    assert_eq!((kept.ended, kept.tail.as_str()), (Ended::Exit(0), "fetched\nours\n"));
+    assert_eq!((kept.ended, kept.tail.as_str()), (Termination::Exit(0), "fetched\nours\n"));
     let look = "test \"$(cat $CARGO_HOME/mark)\" = fetched && ! test -s $CARGO_HOME/config.toml";
     bench.make_ready(&preparation(&[], &[look], &[look])).unwrap();
 
@@ -59,7 +59,7 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     let workshop = CheckWorkshop::open(crate::bench::setup(&place)).unwrap();
     let mut bench = Bench { place, workshop, told };
     bench.fill(&[]);
-    assert_ne!(bench.shell("cat $CARGO_HOME/mark").ended, Ended::Exit(0));
+    assert_ne!(bench.shell("cat $CARGO_HOME/mark").ended, Termination::Exit(0));
     bench.make_ready(&preparation(&[], &[look], &[])).unwrap();
 }
 

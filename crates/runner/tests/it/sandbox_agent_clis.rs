@@ -10,7 +10,7 @@ use bailiwick_runner::process::{self, Capture, Limits};
 use bailiwick_runner::sandbox::{Bind, Next, Report, Streams, Terminal};
 use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::desk::Desk;
 use crate::lab::launcher;
@@ -44,7 +44,7 @@ fn every_agent_program_starts() {
         let ran = ran.unwrap();
         let said = String::from_utf8_lossy(&ran.output).into_owned();
         let errors = String::from_utf8_lossy(&ran.tail).into_owned();
-        assert_eq!(ran.ended, Ended::Exit(0), "{cli:?}: {said} {errors}");
+        assert_eq!(ran.ended, Termination::Exit(0), "{cli:?}: {said} {errors}");
         assert!(said.contains(cli.version()), "{cli:?}: {said} {errors}");
     }
 }
@@ -131,7 +131,7 @@ fn the_sandbox_of_codex_does_not_start_in_ours() {
     let line = format!("mkdir -p ~/own && {own} /bin/echo \"it\" \"runs\"");
     let held = desk.shell(&line);
     let said = String::from_utf8_lossy(&held.tail).into_owned();
-    assert_ne!(held.ended, Ended::Exit(0), "{said}");
+    assert_ne!(held.ended, Termination::Exit(0), "{said}");
     assert!(!said.contains("it runs"), "{said}");
     assert!(said.contains("bwrap") && said.contains("namespace"), "{said}");
     let free = desk.free(&line);

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 
 use bailiwick_runner::sandbox::{Bind, WorktreeAccess};
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::desk::Desk;
 
@@ -83,7 +83,12 @@ fn frozen_files_are_neither_written_nor_moved_away() {
     ];
     for line in lines {
         let ran = desk.shell(line);
-        assert_ne!(ran.ended, Ended::Exit(0), "{line}: {}", String::from_utf8_lossy(&ran.tail));
+        assert_ne!(
+            ran.ended,
+            Termination::Exit(0),
+            "{line}: {}",
+            String::from_utf8_lossy(&ran.tail)
+        );
     }
     assert_eq!(fs::read_to_string(worktree.join("rules/deep/rule")).unwrap(), "a rule\n");
     assert_eq!(fs::read_to_string(worktree.join("file")).unwrap(), "first\n");
@@ -193,11 +198,11 @@ fn role_of_a_supervisor() {
                  \"$(printf '%s%s' {first} {second})\" {place} 2>/dev/null"
         )
     };
-    assert_ne!(desk.shell(&files("/")).ended, Ended::Exit(0));
+    assert_ne!(desk.shell(&files("/")).ended, Termination::Exit(0));
     assert!(desk.free(&files(&places)).status.success());
     assert_ne!(
         desk.shell(&format!("env | grep -q \"$(printf '%s%s' {first} {second})\"")).ended,
-        Ended::Exit(0)
+        Termination::Exit(0)
     );
     // The search itself finds what is there.
     desk.says(&format!("printf '%s%s' {first} {second} > planted && {}", files("/")));

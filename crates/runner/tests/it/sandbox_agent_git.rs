@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::desk::Desk;
 
@@ -119,7 +119,7 @@ fn who_commits_still_writes_no_hooks_and_no_settings() {
         "mv $(git rev-parse --git-common-dir)/hooks $(git rev-parse --git-common-dir)/away",
         "echo x >> .git",
     ] {
-        assert_ne!(desk.shell(line).ended, Ended::Exit(0), "{line}");
+        assert_ne!(desk.shell(line).ended, Termination::Exit(0), "{line}");
     }
     for file in ["common/upper/config", "common/upper/hooks", "private/upper/config.worktree"] {
         assert!(!layer.join(file).exists(), "{file}");

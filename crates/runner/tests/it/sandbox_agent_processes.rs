@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bailiwick_runner::sandbox::{Bounds, Held, Level, Next, Report, Running, Streams, Terminal};
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -256,7 +256,7 @@ fn a_sandbox_is_made_quickly() {
         times.sort();
         times[times.len() / 2]
     };
-    let inside = median(Box::new(|| assert_eq!(desk.shell("true").ended, Ended::Exit(0))));
+    let inside = median(Box::new(|| assert_eq!(desk.shell("true").ended, Termination::Exit(0))));
     let outside = median(Box::new(|| assert!(desk.free("true").status.success())));
     // A figure, not a promise: it depends on the machine.
     println!("true in the sandbox of an agent: {inside:?}, outside: {outside:?}");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use bailiwick_runner::sandbox::{Bind, Launcher, Level, level, probe_with};
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::lab::{Lab, launcher};
 
@@ -25,10 +25,10 @@ fn this_machine_gives_a_full_sandbox_and_the_probe_sees_it() {
 fn exit_codes_and_signals_pass_through() {
     for lab in [Lab::new(), Lab::new().off()] {
         for code in [0, 1, 7, 101, 125, 255] {
-            assert_eq!(lab.shell(&format!("exit {code}")).ended, Ended::Exit(code));
+            assert_eq!(lab.shell(&format!("exit {code}")).ended, Termination::Exit(code));
         }
         for signal in [6, 9, 11, 15] {
-            assert_eq!(lab.shell(&format!("kill -{signal} $$")).ended, Ended::Signal(signal));
+            assert_eq!(lab.shell(&format!("kill -{signal} $$")).ended, Termination::Signal(signal));
         }
     }
 }

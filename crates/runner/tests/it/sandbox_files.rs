@@ -16,7 +16,7 @@ fn nothing_is_written_but_what_was_given() {
     lab.fails_only_inside(&format!("echo x > {outside}/lab/../beside"));
     for place in ["/", "/usr", "/etc", "/opt", "/dev", "/proc/sys/kernel", "/usr/local/bin"] {
         let tried = lab.shell(&format!("echo x > {place}/bailiwick-test"));
-        assert_ne!(tried.ended, bailiwick_verify::job::Ended::Exit(0), "{place}");
+        assert_ne!(tried.ended, bailiwick_verify::job::Termination::Exit(0), "{place}");
         assert!(!PathBuf::from(place).join("bailiwick-test").exists());
     }
     // Controls: the same command works where it may.
@@ -34,7 +34,7 @@ fn the_kernel_cannot_be_set_up_through_proc() {
     let text = String::from_utf8_lossy(&said.tail).into_owned();
     assert!(text.contains("Read-only file system"), "{text}");
     let said = lab.shell("echo 0 > /proc/self/oom_score_adj");
-    assert_ne!(said.ended, bailiwick_verify::job::Ended::Exit(0));
+    assert_ne!(said.ended, bailiwick_verify::job::Termination::Exit(0));
     // Even its own user namespace's maps, which PID 1 wrote before.
     assert!(!lab.says("cat /proc/self/uid_map").trim().is_empty());
 }
@@ -86,7 +86,7 @@ fn what_is_written_over_a_layered_directory_stays_inside() {
     assert_eq!(lab.says("cd /sources && ls && cat one/file"), "one\nunpacked\n");
     assert_ne!(
         lab.shell("echo x > /.layers/x || rm -r /.layers").ended,
-        bailiwick_verify::job::Ended::Exit(0)
+        bailiwick_verify::job::Termination::Exit(0)
     );
 }
 
@@ -153,7 +153,7 @@ fn mounts_cannot_be_made_or_undone() {
     ] {
         let tried = lab.shell(&format!("PATH=$PATH:/usr/sbin:/sbin; {line}"));
         let said = String::from_utf8_lossy(&tried.tail).into_owned();
-        assert_ne!(tried.ended, bailiwick_verify::job::Ended::Exit(0), "{line}: {said}");
+        assert_ne!(tried.ended, bailiwick_verify::job::Termination::Exit(0), "{line}: {said}");
         assert!(!said.contains("not found"), "{line}: {said}");
     }
     let free = lab.free("unshare --user --map-root-user --mount mount -t tmpfs none /tmp");

@@ -5,7 +5,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
 use bailiwick_runner::sandbox::Network;
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::lab::Lab;
 
@@ -82,5 +82,5 @@ fn kinds_of_sockets_that_namespaces_do_not_keep_apart_are_refused() {
         assert!(lab.says(&line).contains("Address family not supported"), "{family}");
     }
     let ours = "perl -MSocket -e 'socket(my $s, PF_INET6, SOCK_STREAM, 0) or die $!'";
-    assert_eq!(lab.shell(ours).ended, Ended::Exit(0));
+    assert_eq!(lab.shell(ours).ended, Termination::Exit(0));
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -48,7 +48,7 @@ fn whatever_a_program_leaves_is_gone_when_it_ends() {
     for (lab, name) in [(Lab::new(), "ends"), (Lab::new().off(), "ends-off")] {
         let mark = mark(name);
         let line = format!("{}; until test -e started; do sleep 0.01; done", survivor(&mark));
-        assert_eq!(lab.shell(&line).ended, Ended::Exit(0));
+        assert_eq!(lab.shell(&line).ended, Termination::Exit(0));
         assert!(lab.directory().join("started").exists(), "there was one");
         assert_eq!(processes_with(&mark), Vec::<i32>::new());
     }
@@ -60,7 +60,7 @@ fn when_its_time_is_over_everything_is_gone() {
         let mark = mark(name);
         lab.limits.time = Duration::from_secs(5);
         let ran = lab.shell(&format!("echo before; {}; sleep 600", survivor(&mark)));
-        assert_eq!(ran.ended, Ended::TimedOut(Duration::from_secs(5)));
+        assert_eq!(ran.ended, Termination::TimedOut(Duration::from_secs(5)));
         assert_eq!(String::from_utf8(ran.tail).unwrap(), "before\n");
         assert!(lab.directory().join("started").exists(), "there was one");
         assert_eq!(processes_with(&mark), Vec::<i32>::new());
@@ -72,10 +72,10 @@ fn too_much_output_ends_it_and_the_tail_is_kept() {
     for mut lab in [Lab::new(), Lab::new().off()] {
         lab.limits.output = 300_000;
         let ran = lab.shell("yes; sleep 600");
-        assert_eq!(ran.ended, Ended::TooMuchOutput(300_000));
+        assert_eq!(ran.ended, Termination::TooMuchOutput(300_000));
         assert!(ran.printed > 300_000);
         let ran = lab.shell("i=0; while test $i -lt 20000; do echo line $i; i=$((i + 1)); done");
-        assert_eq!(ran.ended, Ended::Exit(0));
+        assert_eq!(ran.ended, Termination::Exit(0));
         assert!(ran.printed > 200_000, "{}", ran.printed);
         assert_eq!(ran.tail.len(), 64 * 1024);
         assert!(ran.tail.ends_with(b"line 19999\n"));
@@ -164,7 +164,7 @@ fn pid_1_cannot_be_looked_into_or_killed() {
     lab.says("kill -9 1; kill -TERM 1; test -d /proc/1");
     for file in ["environ", "mem", "fd/0", "maps"] {
         let tried = lab.shell(&format!("cat /proc/1/{file} > /dev/null"));
-        assert_ne!(tried.ended, Ended::Exit(0), "{file}");
+        assert_ne!(tried.ended, Termination::Exit(0), "{file}");
     }
     lab.says("cat /proc/self/environ > /dev/null && cat /proc/self/maps > /dev/null");
 }

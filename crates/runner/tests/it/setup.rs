@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 use bailiwick_lifecycle::ports::{Preparation, SetUp};
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::bench::Bench;
 
@@ -57,7 +57,10 @@ fn a_setup_runs_once_for_each_set_of_dependencies_and_later_trees_see_its_result
         let seen = bench.shell("cat node_modules/x a.js ~/.kept node_modules/at");
         assert_eq!(seen.tail, format!("package{source}home\n/bailiwick/tree\n"));
         // What a check writes there is gone after it.
-        assert_eq!(bench.shell("echo y > node_modules/x && rm ~/.kept").ended, Ended::Exit(0));
+        assert_eq!(
+            bench.shell("echo y > node_modules/x && rm ~/.kept").ended,
+            Termination::Exit(0)
+        );
         assert_eq!(bench.set_up(&how).unwrap(), SetUp::Shared);
     }
     assert_eq!(bench.told.iter().filter(|line| **line == lines[0]).count(), 1);
@@ -129,6 +132,6 @@ fn a_setup_sees_no_credentials_of_the_person() {
     bench.set_up(&setup(std::slice::from_ref(&look), &[])).unwrap();
     bench.fill(&[]);
     bench.make_ready(&Preparation::default()).unwrap();
-    assert_eq!(bench.shell(&look).ended, Ended::Exit(0));
+    assert_eq!(bench.shell(&look).ended, Termination::Exit(0));
     assert_eq!(bench.shell("cat ~/.m2/repository/kept").tail, "artifact", "caches are seen");
 }

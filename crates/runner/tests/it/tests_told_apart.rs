@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_verify::job::{Crates, Ended, Harness, TestProgram, TestResult};
+use bailiwick_verify::job::{Crates, Harness, Termination, TestProgram, TestResult};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;
@@ -14,7 +14,7 @@ fn standard(program: &TestProgram) -> (&[String], BTreeMap<&str, TestResult>) {
         Harness::Standard { listed, results } => {
             (listed, results.iter().map(|(name, result)| (name.as_str(), *result)).collect())
         }
-        Harness::Own | Harness::Forged { .. } => panic!("{program:?}"),
+        Harness::Custom | Harness::Forged { .. } => panic!("{program:?}"),
     }
 }
 
@@ -48,7 +48,7 @@ fn every_test_is_listed_and_has_its_own_result() {
     let program = |name: &str| crates[0].programs.iter().find(|one| one.target == name).unwrap();
     let (listed, results) = standard(program("lib"));
     assert_eq!(listed.len(), 8, "{listed:?}");
-    assert_eq!(program("lib").run.ended, Ended::Exit(101));
+    assert_eq!(program("lib").run.ended, Termination::Exit(101));
     use TestResult::{Failed, Ignored, Ok};
     let expected = BTreeMap::from([
         ("tests::passes", Ok),
@@ -64,7 +64,7 @@ fn every_test_is_listed_and_has_its_own_result() {
     assert_eq!(standard(program("tests/it")).1, BTreeMap::from([("from_outside", Ok)]));
     assert_eq!(standard(program("bins/one")).1, BTreeMap::from([("of_the_program", Ok)]));
     let documentation = crates[0].documentation.as_ref().unwrap();
-    assert_eq!(documentation.ended, Ended::Exit(0), "{}", documentation.tail);
+    assert_eq!(documentation.ended, Termination::Exit(0), "{}", documentation.tail);
     assert!(documentation.tail.contains("src/lib.rs - (line 1)"), "{}", documentation.tail);
     assert!(
         bench.told.iter().any(|line| line == "cargo test -p one --test it"),
@@ -94,7 +94,7 @@ fn what_a_program_prints_changes_nothing() {
     let (listed, results) = standard(program);
     assert_eq!(listed, ["spoofs"]);
     assert_eq!(results, BTreeMap::from([("spoofs", TestResult::Failed)]));
-    assert_eq!(program.run.ended, Ended::Exit(101));
+    assert_eq!(program.run.ended, Termination::Exit(101));
     assert!(program.run.tail.contains("999 passed"), "it did print it: {}", program.run.tail);
 }
 
@@ -116,7 +116,7 @@ fn a_test_that_leaves_early_has_no_result() {
     assert_eq!(listed, ["a_first", "leaves", "z_dies"]);
     let expected = [("a_first", TestResult::Ok), ("z_dies", TestResult::Failed)];
     assert_eq!(results, BTreeMap::from(expected));
-    assert_eq!(program("tests/leaves").run.ended, Ended::Exit(0));
+    assert_eq!(program("tests/leaves").run.ended, Termination::Exit(0));
     assert_eq!(standard(program("lib")).1.len(), 1, "the others are as they should be");
 }
 
@@ -137,10 +137,10 @@ fn a_program_with_a_harness_of_its_own_is_one_test() {
     ]);
     let crates = bench.test();
     let program = |name: &str| crates[0].programs.iter().find(|one| one.target == name).unwrap();
-    assert_eq!(program("tests/own").harness, Harness::Own);
-    assert_eq!(program("tests/own").run.ended, Ended::Exit(0));
-    assert_eq!(program("tests/bad").harness, Harness::Own);
-    assert_eq!(program("tests/bad").run.ended, Ended::Exit(3));
+    assert_eq!(program("tests/own").harness, Harness::Custom);
+    assert_eq!(program("tests/own").run.ended, Termination::Exit(0));
+    assert_eq!(program("tests/bad").harness, Harness::Custom);
+    assert_eq!(program("tests/bad").run.ended, Termination::Exit(3));
     assert_eq!(standard(program("tests/usual")).0, ["one"]);
 }
 
@@ -168,7 +168,7 @@ fn where_there_is_no_results_file_every_test_stands_for_itself() {
     assert_eq!(listed, ["good", "bad", "idle"]);
     use TestResult::{Failed, Ignored, Ok};
     assert_eq!(results, BTreeMap::from([("good", Ok), ("bad", Failed), ("idle", Ignored)]));
-    assert_eq!(program.run.ended, Ended::Exit(101));
+    assert_eq!(program.run.ended, Termination::Exit(101));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_program_runs_as_cargo_would_run_it() {
     ]);
     let crates = bench.test();
     let program = crates[0].programs.iter().find(|one| one.target == "tests/it").unwrap();
-    assert_eq!(program.run.ended, Ended::Exit(0), "{}", program.run.tail);
+    assert_eq!(program.run.ended, Termination::Exit(0), "{}", program.run.tail);
     assert_eq!(crates[0].documentation, None, "there is no library");
 }
 
@@ -213,7 +213,7 @@ fn crates_without_tests_and_failing_documentation_are_told() {
     assert_eq!(names, ["a", "b"]);
     assert_eq!(standard(&crates[0].programs[0]), (&[][..], BTreeMap::new()));
     assert!(crates[0].documentation.as_ref().unwrap().succeeded());
-    assert_eq!(crates[1].documentation.as_ref().unwrap().ended, Ended::Exit(101));
+    assert_eq!(crates[1].documentation.as_ref().unwrap().ended, Termination::Exit(101));
 
     let only = Job::CargoTest { of: Crates::Named(vec!["b".to_owned()]) };
     match bench.run(&only) {
@@ -236,10 +236,10 @@ fn a_build_that_fails_has_no_tests() {
         ("src/lib.rs", "#[test] fn one() {}\n"),
         ("tests/broken.rs", "#[test] fn two() { no_such_function() }\n"),
     ]);
-    match bench.run(&Job::CargoTest { of: Crates::Holding(vec!["src/lib.rs".to_owned()]) }) {
+    match bench.run(&Job::CargoTest { of: Crates::Containing(vec!["src/lib.rs".to_owned()]) }) {
         Outcome::Tests { build, crates } => {
             assert_eq!(crates, []);
-            assert_eq!(build[0].ended, Ended::Exit(101));
+            assert_eq!(build[0].ended, Termination::Exit(101));
             assert!(build[0].tail.contains("no_such_function"), "{}", build[0].tail);
         }
         other @ (Outcome::CouldNotRun { .. }
@@ -267,7 +267,7 @@ fn the_limits_are_for_all_tests_of_a_program_together() {
         });
         let crates = bench.test();
         let ended = &crates[0].programs[0].run.ended;
-        let expected = if over { Ended::TooMuchOutput(output) } else { Ended::Exit(0) };
+        let expected = if over { Termination::TooMuchOutput(output) } else { Termination::Exit(0) };
         assert_eq!(*ended, expected, "{names:?}");
     }
 }

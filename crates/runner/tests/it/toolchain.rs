@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bailiwick_runner::checks::Setup;
 use bailiwick_runner::toolchain::Host;
-use bailiwick_verify::job::Ended;
+use bailiwick_verify::job::Termination;
 
 use crate::bench::{Bench, place};
 
@@ -92,11 +92,11 @@ fn of_cargos_settings_only_where_sources_come_from_is_told() {
     let told = bench.shell("cat $CARGO_HOME/config.toml").tail;
     assert!(told.contains("mirror.example.org") && told.contains("ours.example.org"), "{told}");
     assert!(!told.contains("secret") && !told.contains("wrapper"), "{told}");
-    assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Ended::Exit(0));
+    assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Termination::Exit(0));
     fs::remove_file(cargo.join("config.toml")).unwrap();
     bench.fill(&[]);
     assert_eq!(bench.shell("cat $CARGO_HOME/config.toml").tail, "");
-    assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Ended::Exit(0));
+    assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Termination::Exit(0));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use bailiwick_lifecycle::ports::{Preparation, Workshop as _};
 use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
-use bailiwick_verify::job::{Ended, Harness};
+use bailiwick_verify::job::{Harness, Termination};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::{Bench, place, setup};
@@ -168,7 +168,7 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
     };
     assert!(inside.lines().all(expected), "{inside}");
     assert!(std::env::vars().any(|(name, _)| !expected(&name)), "there is something to leave out");
-    assert_eq!(bench.shell("exit 7").ended, Ended::Exit(7));
+    assert_eq!(bench.shell("exit 7").ended, Termination::Exit(7));
     assert_eq!(bench.told.last().unwrap(), "exit 7");
 }
 
@@ -189,10 +189,10 @@ fn with_the_level_off_the_same_jobs_run() {
     let slot = bench.tree().parent().unwrap().canonicalize().unwrap();
     let work = slot.join("work/only/tree/upper");
     assert_eq!(bench.shell("pwd -P").tail, format!("{}\n", work.display()));
-    assert_eq!(bench.shell("touch mark $CARGO_TARGET_DIR/mark").ended, Ended::Exit(0));
+    assert_eq!(bench.shell("touch mark $CARGO_TARGET_DIR/mark").ended, Termination::Exit(0));
     assert_eq!(bench.shell("ls; ls $CARGO_TARGET_DIR").tail, "Cargo.toml\nsrc\n");
     let crates = bench.test();
-    assert_eq!(crates[0].programs[0].run.ended, Ended::Exit(0));
+    assert_eq!(crates[0].programs[0].run.ended, Termination::Exit(0));
     assert!(matches!(
         &crates[0].programs[0].harness,
         Harness::Standard { results, .. } if results.len() == 1
@@ -206,10 +206,10 @@ fn limits_hold() {
         Bench::with(&[], |setup| Setup { limits, ..setup })
     };
     let ended = within(1).shell("sleep 600").ended;
-    assert_eq!(ended, Ended::TimedOut(Duration::from_secs(1)));
+    assert_eq!(ended, Termination::TimedOut(Duration::from_secs(1)));
     let mut bench = within(60);
-    assert_eq!(bench.shell("yes").ended, Ended::TooMuchOutput(100_000));
-    assert_eq!(bench.shell("true").ended, Ended::Exit(0));
+    assert_eq!(bench.shell("yes").ended, Termination::TooMuchOutput(100_000));
+    assert_eq!(bench.shell("true").ended, Termination::Exit(0));
 }
 
 #[test]
@@ -234,14 +234,14 @@ fn git_works_in_a_tree_whose_objects_are_elsewhere() {
     git(&bench.tree(), &format!("clone -q --shared {} .", origin.display()));
     let told = "git log --format=%s && git describe --tags && git status --short";
     let ran = bench.shell(told);
-    assert_eq!((ran.ended, ran.tail.as_str()), (Ended::Exit(0), "first\nv1\n"));
+    assert_eq!((ran.ended, ran.tail.as_str()), (Termination::Exit(0), "first\nv1\n"));
     let ran = bench.shell("echo more > new; git status --short; git add new");
     assert!(ran.tail.starts_with("?? new\n"), "{}", ran.tail);
     // They can only be read, and nothing else of that repository is seen.
     let objects = origin.join(".git/objects");
     let write = format!("ls {0}/pack && ! touch {0}/x && ls -A {0}/..", objects.display());
     let ran = bench.shell(&write);
-    assert_eq!(ran.ended, Ended::Exit(0), "{}", ran.tail);
+    assert_eq!(ran.ended, Termination::Exit(0), "{}", ran.tail);
     assert!(ran.tail.ends_with("\nobjects\n"), "{}", ran.tail);
 }
 
@@ -250,7 +250,7 @@ fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
     let until = Until::default();
     let gone = Arc::clone(&until.gone);
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
-    assert_eq!(bench.shell("true").ended, Ended::Exit(0));
+    assert_eq!(bench.shell("true").ended, Termination::Exit(0));
     let number = format!("{}4444", std::process::id());
     let line = format!("setsid sleep {number} & sleep {number}");
     let ends = std::thread::spawn(move || {
@@ -277,6 +277,8 @@ fn all_programs_together_have_a_time() {
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     for _ in 0..2 {
         let ran = bench.shell("sleep 600");
-        assert!(matches!(ran.ended, Ended::TimedOut(after) if after <= Duration::from_secs(2)));
+        assert!(
+            matches!(ran.ended, Termination::TimedOut(after) if after <= Duration::from_secs(2))
+        );
     }
 }

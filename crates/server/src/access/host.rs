@@ -1,5 +1,5 @@
-//! The name under which the server is asked for. A web page whose name leads to 127.0.0.1 asks under
-//! its own name, and is refused.
+//! Checks the host name of requests. A web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own
+//! name and is refused.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Uri};
 use crate::problem::Problem;
 use crate::settings::Settings;
 
-/// The names that are answered to.
+/// The accepted host names.
 #[derive(Debug, Clone)]
 pub(crate) struct Hosts {
     address: SocketAddr,
@@ -22,40 +22,39 @@ impl Hosts {
         Self { address, names }
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    fn accepts(&self, host: &str) -> bool {
         let name = name_of(host).to_ascii_lowercase();
         if self.names.contains(&name) {
             return true;
         }
-        let bare = name.trim_start_matches('[').trim_end_matches(']');
-        match bare.parse::<IpAddr>() {
-            // An address cannot be rebound, it is what it is.
+        let unbracketed = name.trim_start_matches('[').trim_end_matches(']');
+        match unbracketed.parse::<IpAddr>() {
+            // An address cannot be rebound.
             Ok(address) => !self.address.ip().is_loopback() || address.is_loopback(),
             Err(_) if self.address.ip().is_loopback() => name == "localhost",
-            // On the network, names are free unless some were given.
+            // On the network every name is accepted, unless names are configured.
             Err(_) => self.names.is_empty(),
         }
     }
 
     pub(crate) fn check(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
-        let mut given = headers.get_all(HOST).iter();
-        let host = match (given.next(), given.next()) {
+        let mut values = headers.get_all(HOST).iter();
+        let host = match (values.next(), values.next()) {
             (Some(host), None) => host.to_str().ok(),
             (None, _) | (_, Some(_)) => None,
         };
         let absolute = uri.authority().map(|authority| authority.as_str());
-        let ours = host.is_some_and(|host| self.is_ours(host))
-            && absolute.is_none_or(|authority| self.is_ours(authority));
-        if ours {
+        let accepted = host.is_some_and(|host| self.accepts(host))
+            && absolute.is_none_or(|authority| self.accepts(authority));
+        if accepted {
             return Ok(());
         }
-        let message = "this server is not asked for by this name; use localhost, or start it with the \
-                       name among its hosts";
+        let message = "this host name is not accepted; use localhost, or start the server with this name among its hosts";
         Err(Problem::forbidden("HOST_DENIED", message))
     }
 }
 
-/// Without the port.
+/// The host without the port.
 fn name_of(host: &str) -> &str {
     if host.starts_with('[') {
         return host.split_inclusive(']').next().unwrap_or(host);
@@ -74,13 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn on_loopback_only_loopback_names_are_ours() {
+    fn on_loopback_only_loopback_and_configured_names_are_accepted() {
         let hosts = hosts("127.0.0.1:7840", &["hooks.example.org"]);
-        for good in ["localhost", "LOCALHOST:7840", "127.0.0.1:7840", "[::1]:7840", "127.9.9.9"] {
-            assert!(hosts.is_ours(good), "{good}");
+        for accepted in ["localhost", "LOCALHOST:7840", "127.0.0.1:7840", "[::1]:7840", "127.9.9.9"]
+        {
+            assert!(hosts.accepts(accepted), "{accepted}");
         }
-        assert!(hosts.is_ours("hooks.example.org:443"));
-        for bad in [
+        assert!(hosts.accepts("hooks.example.org:443"));
+        for refused in [
             "evil.example",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
@@ -88,15 +88,15 @@ mod tests {
             "10.0.0.1",
             "::1",
         ] {
-            assert!(!hosts.is_ours(bad), "{bad}");
+            assert!(!hosts.accepts(refused), "{refused}");
         }
     }
 
     #[test]
-    fn on_the_network_names_are_free_unless_some_were_given() {
-        assert!(hosts("0.0.0.0:1", &[]).is_ours("any.example"));
+    fn on_the_network_every_name_is_accepted_unless_names_are_configured() {
+        assert!(hosts("0.0.0.0:1", &[]).accepts("any.example"));
         let named = hosts("0.0.0.0:1", &["ci.example"]);
-        assert!(named.is_ours("ci.example:8080") && named.is_ours("10.0.0.7"));
-        assert!(!named.is_ours("any.example"));
+        assert!(named.accepts("ci.example:8080") && named.accepts("10.0.0.7"));
+        assert!(!named.accepts("any.example"));
     }
 }

@@ -1,4 +1,4 @@
-//! Who may ask: tokens, rates, and the name under which the server is asked for.
+//! Access control: tokens, rate limits and host names.
 
 mod host;
 mod rate;
@@ -6,5 +6,5 @@ mod token;
 
 pub(crate) use host::Hosts;
 pub(crate) use rate::Buckets;
-pub use token::{Minted, TOKEN_PREFIX, TokenError, mint};
+pub use token::{MintedToken, TOKEN_PREFIX, TokenError, mint};
 pub(crate) use token::{authenticate, still_valid};

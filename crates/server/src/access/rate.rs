@@ -1,4 +1,4 @@
-//! So many requests a second and no more, for each address and each token.
+//! Rate limits for each address and each token.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use crate::settings::Rate;
 
-/// How many keys are kept before those that are full again are forgotten.
-const MOST_KEYS: usize = 16_384;
+/// When there are this many keys, full buckets are removed.
+const MAX_KEYS: usize = 16_384;
 
-/// A bucket for each key. A bucket that is full again is the same as none.
+/// A token bucket for each key. A full bucket is the same as none.
 #[derive(Debug)]
 pub(crate) struct Buckets<K> {
     rate: Rate,
@@ -24,18 +24,18 @@ impl<K: Hash + Eq> Buckets<K> {
 
     fn level(&self, known: Option<&(f64, Instant)>, now: Instant) -> f64 {
         known.map_or(self.rate.burst, |(level, at)| {
-            let passed = now.saturating_duration_since(*at).as_secs_f64();
-            (level + passed * self.rate.per_second).min(self.rate.burst)
+            let elapsed = now.saturating_duration_since(*at).as_secs_f64();
+            (level + elapsed * self.rate.per_second).min(self.rate.burst)
         })
     }
 
-    /// Takes so much; if there is not enough, says in how many seconds there will be.
+    /// Takes `cost` from a bucket; if it has too little, returns in how many seconds it has enough.
     pub(crate) fn take(&self, key: K, cost: f64, now: Instant) -> Result<(), u64> {
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        if levels.len() >= MOST_KEYS && !levels.contains_key(&key) {
+        if levels.len() >= MAX_KEYS && !levels.contains_key(&key) {
             levels.retain(|_, known| self.level(Some(known), now) < self.rate.burst);
-            if levels.len() >= MOST_KEYS {
-                // So many at once are an attack: whoever is new waits.
+            if levels.len() >= MAX_KEYS {
+                // Probably an attack: new keys have to wait.
                 return Err(1);
             }
         }
@@ -48,7 +48,7 @@ impl<K: Hash + Eq> Buckets<K> {
         Ok(())
     }
 
-    /// Takes it whether it is there or not: what follows waits the longer.
+    /// Takes `cost` even if the bucket has too little; later requests wait longer.
     pub(crate) fn charge(&self, key: K, cost: f64, now: Instant) {
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let level = self.level(levels.get(&key), now) - cost;
@@ -65,19 +65,19 @@ fn whole_seconds(seconds: f64) -> u64 {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Buckets, MOST_KEYS};
+    use super::{Buckets, MAX_KEYS};
     use crate::settings::Rate;
 
     const RATE: Rate = Rate { per_second: 2.0, burst: 3.0 };
 
     #[test]
-    fn a_burst_is_taken_and_then_so_many_a_second() {
+    fn after_a_burst_the_rate_applies() {
         let buckets = Buckets::new(RATE);
         let start = Instant::now();
         let taken = (0..10).filter(|_| buckets.take("a", 1.0, start).is_ok()).count();
         assert_eq!(taken, 3);
         assert_eq!(buckets.take("a", 1.0, start), Err(1));
-        assert_eq!(buckets.take("b", 1.0, start), Ok(()), "another key has its own");
+        assert_eq!(buckets.take("b", 1.0, start), Ok(()), "another key has its own bucket");
         for second in 1..5 {
             let now = start + Duration::from_secs(second);
             let taken = (0..10).filter(|_| buckets.take("a", 1.0, now).is_ok()).count();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_is_waited_for() {
+    fn a_charge_delays_later_requests() {
         let buckets = Buckets::new(RATE);
         let start = Instant::now();
         buckets.charge("a", 5.0, start);
@@ -95,15 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn no_number_of_keys_makes_it_grow_for_ever() {
+    fn the_number_of_keys_is_limited() {
         let buckets = Buckets::new(RATE);
         let start = Instant::now();
-        for key in 0..MOST_KEYS {
+        for key in 0..MAX_KEYS {
             assert_eq!(buckets.take(key, 1.0, start), Ok(()));
         }
-        assert!(buckets.take(MOST_KEYS, 1.0, start).is_err());
-        assert_eq!(buckets.take(0, 1.0, start), Ok(()), "who is known goes on");
+        assert!(buckets.take(MAX_KEYS, 1.0, start).is_err());
+        assert_eq!(buckets.take(0, 1.0, start), Ok(()), "a known key continues");
         let later = start + Duration::from_secs(2);
-        assert_eq!(buckets.take(MOST_KEYS, 1.0, later), Ok(()), "full ones are forgotten");
+        assert_eq!(buckets.take(MAX_KEYS, 1.0, later), Ok(()), "full buckets are removed");
     }
 }

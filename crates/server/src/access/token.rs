@@ -1,4 +1,4 @@
-//! Tokens: made from 32 random bytes, shown once, kept as a digest.
+//! API tokens: 32 random bytes, shown once, stored as a digest.
 
 use bailiwick_fleet::ports::{FleetError, FleetStore, TokenRecord, TokenScope};
 use bailiwick_model::Sha256Hex;
@@ -9,44 +9,37 @@ use thiserror::Error;
 
 use crate::problem::Problem;
 
-/// What every token begins with, so that it is recognised where it should not be.
+/// The prefix of every token, so that secret scanners recognise it.
 pub const TOKEN_PREFIX: &str = "bwk_";
 
-/// A token that was just made. Its text is nowhere else.
+/// A new token. Its text is not stored.
 #[derive(Clone)]
-pub struct Minted {
-    /// The token itself: shown once.
+pub struct MintedToken {
     pub text: String,
-    /// What is kept of it.
+    /// The stored part.
     pub record: TokenRecord,
 }
 
-impl std::fmt::Debug for Minted {
+impl std::fmt::Debug for MintedToken {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Minted").field("record", &self.record.id).finish_non_exhaustive()
+        out.debug_struct("MintedToken").field("record", &self.record.id).finish_non_exhaustive()
     }
 }
 
-/// Why no token was made.
 #[derive(Debug, Error)]
 pub enum TokenError {
-    /// A token without a person stands for nobody.
-    #[error(
-        "say who the token is for: a name of letters, digits, `-`, `_`, `.` and `@`, at most 128"
-    )]
+    #[error("the actor must be a name of letters, digits, `-`, `_`, `.` and `@`, at most 128")]
     Actor,
-    /// It would be over before it begins.
-    #[error("the token would end before it begins")]
+    #[error("the expiry time is in the past")]
     Expired,
-    /// There is no randomness.
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system has no random bytes: {0}")]
     Random(String),
 }
 
 fn is_actor(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128
-        && text.chars().all(|sign| sign.is_alphanumeric() || "-_.@".contains(sign))
+        && text.chars().all(|letter| letter.is_alphanumeric() || "-_.@".contains(letter))
 }
 
 pub(crate) fn random_hex<const N: usize>() -> Result<String, TokenError> {
@@ -55,13 +48,13 @@ pub(crate) fn random_hex<const N: usize>() -> Result<String, TokenError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Makes a token. Keep the record with `Write::Token`, show the text once.
+/// Creates a token. Store the record with `Write::Token`; show the text once.
 pub fn mint(
     actor: &str,
     scope: TokenScope,
     expires_at: Option<Moment>,
     now: Moment,
-) -> Result<Minted, TokenError> {
+) -> Result<MintedToken, TokenError> {
     if !is_actor(actor) {
         return Err(TokenError::Actor);
     }
@@ -78,11 +71,11 @@ pub fn mint(
         expires_at,
         revoked_at: None,
     };
-    Ok(Minted { text, record })
+    Ok(MintedToken { text, record })
 }
 
-/// The same time whatever the difference is.
-fn same(one: &str, other: &str) -> bool {
+/// Compares in constant time.
+fn constant_time_eq(one: &str, other: &str) -> bool {
     let differences = one
         .bytes()
         .zip(other.bytes())
@@ -90,41 +83,41 @@ fn same(one: &str, other: &str) -> bool {
     one.len() == other.len() && differences == 0
 }
 
-fn in_force(record: &TokenRecord, now: Moment) -> bool {
+fn is_valid(record: &TokenRecord, now: Moment) -> bool {
     record.revoked_at.is_none() && record.expires_at.is_none_or(|end| now < end)
 }
 
-/// The token that came with a request. Wrong, expired and revoked ones are not told apart.
+/// The token of a request. Unknown, expired and revoked tokens give the same error.
 pub(crate) async fn authenticate<S: FleetStore>(
     store: &S,
     headers: &HeaderMap,
     now: Moment,
 ) -> Result<TokenRecord, Problem> {
-    let mut given = headers.get_all(AUTHORIZATION).iter();
-    let (Some(header), None) = (given.next(), given.next()) else {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(header), None) = (values.next(), values.next()) else {
         return Err(Problem::unauthorized("send one `Authorization: Bearer …` with a token"));
     };
-    let wrong = || Problem::unauthorized("the token is not known, has expired or was revoked");
-    let text = header.to_str().map_err(|_| wrong())?;
-    let (scheme, token) = text.split_once(' ').ok_or_else(wrong)?;
+    let invalid = || Problem::unauthorized("the token is unknown, expired or revoked");
+    let text = header.to_str().map_err(|_| invalid())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(invalid)?;
     if !scheme.eq_ignore_ascii_case("bearer") || !token.starts_with(TOKEN_PREFIX) {
-        return Err(wrong());
+        return Err(invalid());
     }
     let digest = Sha256Hex::of(token).to_string();
-    let record = store.token(&digest).await?.ok_or_else(wrong)?;
-    if !same(&record.digest, &digest) || !in_force(&record, now) {
-        return Err(wrong());
+    let record = store.token(&digest).await?.ok_or_else(invalid)?;
+    if !constant_time_eq(&record.digest, &digest) || !is_valid(&record, now) {
+        return Err(invalid());
     }
     Ok(record)
 }
 
-/// Whether a token that was good is good still: streams live longer than requests.
+/// Whether a token is still valid: a stream can outlive its token.
 pub(crate) async fn still_valid<S: FleetStore>(
     store: &S,
     digest: &str,
     now: Moment,
 ) -> Result<bool, FleetError> {
-    Ok(store.token(digest).await?.is_some_and(|record| in_force(&record, now)))
+    Ok(store.token(digest).await?.is_some_and(|record| is_valid(&record, now)))
 }
 
 #[cfg(test)]
@@ -134,23 +127,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_long_and_never_the_same_and_their_text_is_not_kept() {
+    fn tokens_are_long_and_unique_and_their_text_is_not_stored() {
         let now = Moment::from_millis(1);
         let mut seen = BTreeSet::new();
         for _ in 0..200 {
             let minted = mint("ada", TokenScope::Viewer, None, now).unwrap();
             assert_eq!(minted.text.len(), TOKEN_PREFIX.len() + 64);
-            let kept = serde_json::to_string(&minted.record).unwrap();
+            let stored = serde_json::to_string(&minted.record).unwrap();
             let secret = minted.text.trim_start_matches(TOKEN_PREFIX);
-            assert!(!kept.contains(secret), "{kept}");
+            assert!(!stored.contains(secret), "{stored}");
             assert!(!format!("{minted:?}").contains(secret));
-            assert!(kept.contains(Sha256Hex::of(&minted.text).as_str()), "{kept}");
+            assert!(stored.contains(Sha256Hex::of(&minted.text).as_str()), "{stored}");
             assert!(seen.insert(minted.text), "the same token twice");
         }
     }
 
     #[test]
-    fn a_token_is_for_somebody_and_for_some_time() {
+    fn a_token_needs_an_actor_and_a_future_expiry() {
         let now = Moment::from_millis(10);
         for name in ["", "a b", "a\nb", &"x".repeat(129)] {
             assert!(mint(name, TokenScope::Admin, None, now).is_err(), "{name:?}");
@@ -160,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn comparing_sees_every_difference() {
-        assert!(same("abc", "abc"));
+    fn the_comparison_finds_every_difference() {
+        assert!(constant_time_eq("abc", "abc"));
         for other in ["abd", "bbc", "ab", "abcd", ""] {
-            assert!(!same("abc", other), "{other}");
+            assert!(!constant_time_eq("abc", other), "{other}");
         }
     }
 }

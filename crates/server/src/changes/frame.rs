@@ -1,4 +1,4 @@
-//! One change as it is sent, written once for everybody.
+//! A change as it is sent, serialized once for all watchers.
 
 use std::sync::OnceLock;
 
@@ -15,13 +15,13 @@ pub(crate) struct Frame {
     whole: OnceLock<Value>,
 }
 
-/// One event of a stream.
+/// A server-sent event.
 pub(crate) fn event(name: &str, id: Option<u64>, data: &Value) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     Bytes::from(format!("{id}event: {name}\ndata: {data}\n\n"))
 }
 
-/// A sign of life; it moves the place from which a stream that breaks goes on.
+/// A heartbeat; its id is the version from which an interrupted stream continues.
 pub(crate) fn heartbeat(id: u64) -> Bytes {
     Bytes::from(format!(": heartbeat\nid: {id}\n\n"))
 }
@@ -31,7 +31,6 @@ impl Frame {
         Self { change, text: OnceLock::new(), left: OnceLock::new(), whole: OnceLock::new() }
     }
 
-    /// The change itself.
     fn text(&self) -> Bytes {
         let make = || {
             let change = &self.change;
@@ -40,15 +39,15 @@ impl Frame {
         self.text.get_or_init(make).clone()
     }
 
-    /// That the object is not, or not any more, among those that are selected.
+    /// The event for an object that the filter does not select, or no longer selects.
     fn left(&self) -> Bytes {
         let make = || {
             let AnyObject { kind, metadata, .. } = &self.change.object;
-            let who = json!({ "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid });
+            let metadata = json!({ "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid });
             let data = json!({
                 "type": "LEFT",
                 "version": self.change.version,
-                "object": { "kind": kind, "metadata": who },
+                "object": { "kind": kind, "metadata": metadata },
             });
             event("change", Some(self.change.version), &data)
         };
@@ -63,12 +62,13 @@ impl Frame {
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     }
 
-    /// What a watcher with this filter is sent.
-    pub(crate) fn shown(&self, filter: &Filter) -> Option<Bytes> {
+    /// What a watcher with this filter receives.
+    pub(crate) fn render_for(&self, filter: &Filter) -> Option<Bytes> {
         let AnyObject { kind, metadata, .. } = &self.change.object;
-        let kinds = filter.kinds.is_empty() || filter.kinds.contains(kind);
-        let space = filter.namespace.as_ref().is_none_or(|name| *name == metadata.namespace);
-        if !kinds || !space {
+        let kind_matches = filter.kinds.is_empty() || filter.kinds.contains(kind);
+        let namespace_matches =
+            filter.namespace.as_ref().is_none_or(|name| *name == metadata.namespace);
+        if !kind_matches || !namespace_matches {
             return None;
         }
         let labels =
@@ -85,10 +85,10 @@ impl Frame {
     }
 }
 
-/// Which changes a watcher is sent.
+/// Selects the changes that a watcher receives.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
-    /// Every kind when empty.
+    /// All kinds if empty.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) namespace: Option<String>,
     pub(crate) labels: Vec<(String, String)>,

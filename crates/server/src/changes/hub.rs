@@ -1,4 +1,4 @@
-//! The one reader of the log of changes.
+//! The reader of the change log, which distributes the changes to all watchers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,41 +9,39 @@ use bailiwick_resources::Kind;
 use tokio::sync::broadcast;
 
 use super::frame::Frame;
-use crate::stop::Stop;
-use crate::telemetry::{Metrics, Tally};
+use crate::shutdown::Shutdown;
+use crate::telemetry::{Metrics, RunCounts};
 
-/// How many changes are read at once.
-const AT_ONCE: usize = 512;
-/// How long the store may let us wait; then we look for ourselves.
-const LOOK_ANYWAY: u64 = 5_000;
-/// A store that wakes us for nothing is not asked again at once.
-const REST: Duration = Duration::from_millis(5);
-/// After a store did not work.
-const RECOVER: Duration = Duration::from_millis(500);
+const BATCH_SIZE: usize = 512;
+/// The maximum wait for a notification of the store.
+const POLL_MILLIS: u64 = 5_000;
+/// The delay after a wake-up without a change.
+const SPURIOUS_WAKE_DELAY: Duration = Duration::from_millis(5);
+/// The delay after an error of the store.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// What watchers are told.
+/// A message to watchers.
 #[derive(Debug, Clone)]
-pub(crate) enum Told {
-    /// A change.
+pub(crate) enum HubMessage {
     Change(Arc<Frame>),
-    /// Some were missed: look into the store.
+    /// Changes were skipped: read them from the store.
     Missed,
 }
 
-/// Where changes come out. Whoever is slow misses some and is told so; nobody waits for them.
+/// Distributes changes. A slow watcher loses changes and is notified; the others do not wait for it.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    frames: broadcast::Sender<Told>,
+    frames: broadcast::Sender<HubMessage>,
     published: AtomicU64,
 }
 
 impl Hub {
-    pub(crate) fn new(behind: usize) -> Self {
-        let (frames, _) = broadcast::channel(behind.max(1));
+    pub(crate) fn new(max_lag: usize) -> Self {
+        let (frames, _) = broadcast::channel(max_lag.max(1));
         Self { frames, published: AtomicU64::new(0) }
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Told> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<HubMessage> {
         self.frames.subscribe()
     }
 
@@ -52,22 +50,20 @@ impl Hub {
         self.published.load(Ordering::Acquire)
     }
 
-    pub(crate) fn begin(&self, version: u64) {
+    pub(crate) fn start_at(&self, version: u64) {
         self.published.store(version, Ordering::Release);
     }
 
     fn publish(&self, frame: Frame) {
         let version = frame.change.version;
-        // Without watchers nobody takes it, and that is no error.
-        let _ = self.frames.send(Told::Change(Arc::new(frame)));
+        // It is no error if there are no watchers.
+        let _ = self.frames.send(HubMessage::Change(Arc::new(frame)));
         self.published.store(version, Ordering::Release);
     }
-}
 
-impl Hub {
     fn missed(&self, version: u64) {
-        self.begin(version);
-        let _ = self.frames.send(Told::Missed);
+        self.start_at(version);
+        let _ = self.frames.send(HubMessage::Missed);
     }
 }
 
@@ -77,46 +73,46 @@ pub(crate) async fn store_version<S: FleetStore>(store: &S) -> Result<u64, Fleet
     Ok(store.list(&selection).await?.version)
 }
 
-/// Follows the log until the server stops.
-pub(crate) async fn follow<S: FleetStore>(
+/// Follows the change log until shutdown.
+pub(crate) async fn follow_change_log<S: FleetStore>(
     store: Arc<S>,
     hub: Arc<Hub>,
-    tally: Arc<Tally>,
+    run_counts: Arc<RunCounts>,
     metrics: Arc<Metrics>,
-    mut stop: Stop,
+    mut shutdown: Shutdown,
 ) {
     let work = async {
         let mut waited = false;
         loop {
-            match store.changes(hub.published(), AT_ONCE).await {
+            match store.changes(hub.published(), BATCH_SIZE).await {
                 Ok(changes) if changes.is_empty() => {
                     if waited {
-                        tokio::time::sleep(REST).await;
+                        tokio::time::sleep(SPURIOUS_WAKE_DELAY).await;
                     }
-                    store.wait_for_change(hub.published(), LOOK_ANYWAY).await;
+                    store.wait_for_change(hub.published(), POLL_MILLIS).await;
                     waited = true;
                 }
                 Ok(changes) => {
                     waited = false;
                     for change in changes {
-                        tally.see(&change);
+                        run_counts.observe(&change);
                         metrics.change();
                         hub.publish(Frame::new(change));
                     }
                 }
                 Err(FleetError::Gone { oldest }) => {
-                    tracing::warn!(oldest, "changes were missed; going on from the oldest");
+                    tracing::warn!(oldest, "changes were skipped; continuing from the oldest");
                     hub.missed(oldest.saturating_sub(1));
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the log of changes cannot be read");
-                    tokio::time::sleep(RECOVER).await;
+                    tracing::error!(%error, "the change log cannot be read");
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         }
     };
     tokio::select! {
         () = work => {}
-        () = stop.said() => {}
+        () = shutdown.requested() => {}
     }
 }

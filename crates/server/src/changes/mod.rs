@@ -1,4 +1,4 @@
-//! Changes as streams: one reader of the log, each change written once, any number of watchers.
+//! Streams of changes: one reader of the change log, and many watchers. Each change is serialized once.
 
 mod frame;
 mod hub;
@@ -6,6 +6,6 @@ mod run_events;
 mod watch;
 
 pub(crate) use frame::Filter;
-pub(crate) use hub::{Hub, follow, store_version};
+pub(crate) use hub::{Hub, follow_change_log, store_version};
 pub(crate) use run_events::run_events;
 pub(crate) use watch::watch;

@@ -1,4 +1,4 @@
-//! A run's own events: a page of them, or all of them as they come.
+//! The events of a run: a page, or a live stream.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,76 +13,76 @@ use serde_json::json;
 use tokio::time::Interval;
 
 use super::frame::{event, heartbeat};
-use super::watch::{Place, goodbye, ticking};
+use super::watch::{StreamSlot, end_event, heartbeat_interval};
 use crate::access::still_valid;
 use crate::app::{App, now};
-use crate::asked::{Answer, Asked, ok, text};
 use crate::problem::Problem;
-use crate::stop::Stop;
+use crate::request::{ApiRequest, HandlerResult, ok, text};
+use crate::shutdown::Shutdown;
 
-const AT_ONCE: usize = 256;
-const MOST: u64 = 1_000;
-const LOOK_ANYWAY: u64 = 5_000;
-const REST: Duration = Duration::from_millis(5);
+const BATCH_SIZE: usize = 256;
+const MAX_PAGE_SIZE: u64 = 1_000;
+const POLL_MILLIS: u64 = 5_000;
+const SPURIOUS_WAKE_DELAY: Duration = Duration::from_millis(5);
 
 struct Follower<S, F> {
     app: Arc<App<S, F>>,
     run: Target,
     attempt: Option<u32>,
     cursor: u64,
-    begun: bool,
-    over: bool,
+    started: bool,
+    ended: bool,
     waited: bool,
     digest: String,
     ticks: Interval,
-    stop: Stop,
-    _place: Place,
+    shutdown: Shutdown,
+    _slot: StreamSlot,
 }
 
-/// A run's events after a cursor, as JSON or as a stream.
+/// The events of a run after a cursor, as JSON or as a stream.
 pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
-    asked: &Asked,
-) -> Answer {
-    asked.known_query(&["namespace", "watch", "after", "limit", "resourceVersion", "attempt"])?;
-    let run = asked.target()?;
-    let there = app.store.get(Kind::AgentDispatchRun, &run.namespace, &run.name).await?;
-    if there.is_none() {
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["namespace", "watch", "after", "limit", "resourceVersion", "attempt"])?;
+    let run = request.target()?;
+    let found = app.store.get(Kind::AgentDispatchRun, &run.namespace, &run.name).await?;
+    if found.is_none() {
         return Err(Problem::not_found(format!(
             "there is no run `{}/{}`",
             run.namespace, run.name
         )));
     }
-    let attempt = match asked.number("attempt")? {
+    let attempt = match request.number("attempt")? {
         None => None,
         Some(number) => {
             Some(u32::try_from(number).ok().filter(|number| *number > 0).ok_or_else(|| {
-                Problem::bad(format!("`attempt={number}`: attempts count from 1"))
+                Problem::bad_request(format!("`attempt={number}`: attempts count from 1"))
             })?)
         }
     };
-    let given = asked.cursor()?;
-    let after = given.or(asked.number("after")?).unwrap_or_default();
-    if !asked.wants_stream()? {
-        let limit = asked.number("limit")?.unwrap_or(MOST).clamp(1, MOST);
-        let limit = usize::try_from(limit).unwrap_or(AT_ONCE);
+    let cursor = request.cursor()?;
+    let after = cursor.or(request.number("after")?).unwrap_or_default();
+    if !request.wants_stream()? {
+        let limit = request.number("limit")?.unwrap_or(MAX_PAGE_SIZE).clamp(1, MAX_PAGE_SIZE);
+        let limit = usize::try_from(limit).unwrap_or(BATCH_SIZE);
         return ok(&app.fleet.run_events(&run, attempt, after, limit).await?);
     }
-    let place = Place::take(app)?;
-    // What cannot be read is said before the stream begins: whoever follows would come back for ever.
+    let slot = StreamSlot::take(app)?;
+    // Errors are returned before the stream starts: otherwise clients would reconnect forever.
     app.fleet.run_events(&run, attempt, after, 1).await?;
-    let digest = asked.token.as_ref().map(|token| token.digest.clone()).unwrap_or_default();
+    let digest = request.token.as_ref().map(|token| token.digest.clone()).unwrap_or_default();
     let follower = Follower {
         run,
         attempt,
         cursor: after,
-        begun: false,
-        over: false,
+        started: false,
+        ended: false,
         waited: false,
         digest,
-        ticks: ticking(app),
-        stop: app.stop.clone(),
-        _place: place,
+        ticks: heartbeat_interval(app),
+        shutdown: app.shutdown.clone(),
+        _slot: slot,
         app: app.clone(),
     };
     let stream = stream::unfold(follower, |mut follower| async {
@@ -94,21 +94,21 @@ pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
 
 impl<S: FleetStore, F: Fleet> Follower<S, F> {
     async fn next(&mut self) -> Option<Bytes> {
-        if self.over {
+        if self.ended {
             return None;
         }
-        if !self.begun {
-            self.begun = true;
+        if !self.started {
+            self.started = true;
             let data = json!({ "type": "SYNC", "version": self.cursor });
             return Some(event("sync", Some(self.cursor), &data));
         }
         loop {
             let fleet = &self.app.fleet;
-            let read = fleet.run_events(&self.run, self.attempt, self.cursor, AT_ONCE).await;
+            let read = fleet.run_events(&self.run, self.attempt, self.cursor, BATCH_SIZE).await;
             match read {
                 Ok(RunEvents { events, ended }) if events.is_empty() => {
                     if ended {
-                        return self.end("the run is at its end");
+                        return self.end("the run has ended");
                     }
                     if let Some(bytes) = self.wait().await {
                         return Some(bytes);
@@ -117,51 +117,51 @@ impl<S: FleetStore, F: Fleet> Follower<S, F> {
                 Ok(RunEvents { events, .. }) => {
                     self.waited = false;
                     let mut all = BytesMut::new();
-                    for seen in events {
-                        self.cursor = seen.cursor;
-                        let data = serde_json::to_value(&seen).unwrap_or_default();
-                        all.extend_from_slice(&event("event", Some(seen.cursor), &data));
+                    for item in events {
+                        self.cursor = item.cursor;
+                        let data = serde_json::to_value(&item).unwrap_or_default();
+                        all.extend_from_slice(&event("event", Some(item.cursor), &data));
                     }
                     return Some(all.freeze());
                 }
                 Err(error) => {
-                    tracing::error!(%error, "a run's events cannot be read");
-                    return self.end("the events cannot be read; come back with Last-Event-ID");
+                    tracing::error!(%error, "the events of a run cannot be read");
+                    return self.end("the events cannot be read; reconnect with Last-Event-ID");
                 }
             }
         }
     }
 
     fn end(&mut self, why: &str) -> Option<Bytes> {
-        self.over = true;
-        Some(goodbye(why))
+        self.ended = true;
+        Some(end_event(why))
     }
 
     async fn wait(&mut self) -> Option<Bytes> {
-        // Whoever is woken for nothing does not ask again at once.
-        let rest = if self.waited { REST } else { Duration::ZERO };
+        // After a wake-up without an event, wait before reading again.
+        let delay = if self.waited { SPURIOUS_WAKE_DELAY } else { Duration::ZERO };
         self.waited = true;
-        let come = async {
-            tokio::time::sleep(rest).await;
-            self.app.fleet.wait_for_run_event(&self.run, self.cursor, LOOK_ANYWAY).await;
+        let new_event = async {
+            tokio::time::sleep(delay).await;
+            self.app.fleet.wait_for_run_event(&self.run, self.cursor, POLL_MILLIS).await;
         };
         tokio::select! {
             biased;
-            () = self.stop.said() => {
-                self.over = true;
-                Some(goodbye("the server stops; come back with Last-Event-ID"))
+            () = self.shutdown.requested() => {
+                self.ended = true;
+                Some(end_event("the server is shutting down; reconnect with Last-Event-ID"))
             }
             _ = self.ticks.tick() => {
                 let store = self.app.store.as_ref();
                 match still_valid(store, &self.digest, now()).await {
                     Ok(true) => Some(heartbeat(self.cursor)),
                     Ok(false) | Err(_) => {
-                        self.over = true;
-                        Some(goodbye("the token is not valid any more"))
+                        self.ended = true;
+                        Some(end_event("the token is no longer valid"))
                     }
                 }
             }
-            () = come => None,
+            () = new_event => None,
         }
     }
 }

@@ -1,6 +1,5 @@
-//! One watcher: first what it missed, from the store; then what comes, from the hub. No change is
-//! left out and none is sent twice, because the hub is listened to before the store is read and
-//! versions only grow.
+//! A watcher: first it reads earlier changes from the store, then it receives new ones from the hub. No change is
+//! lost or sent twice, because it subscribes before it reads the store, and versions only increase.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,18 +14,17 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 use super::frame::{Filter, Frame, event, heartbeat};
-use super::hub::{Told, store_version};
+use super::hub::{HubMessage, store_version};
 use crate::access::still_valid;
 use crate::app::{App, now};
-use crate::asked::{Answer, Asked, text};
 use crate::problem::Problem;
-use crate::stop::Stop;
+use crate::request::{ApiRequest, HandlerResult, text};
+use crate::shutdown::Shutdown;
 use crate::telemetry::Metrics;
 
-/// How many changes are read from the store at once.
-const AT_ONCE: usize = 256;
+const BATCH_SIZE: usize = 256;
 
-const STOPS: &str = "the server stops; come back with Last-Event-ID";
+const SHUTDOWN_MESSAGE: &str = "the server is shutting down; reconnect with Last-Event-ID";
 
 enum Mode {
     First,
@@ -35,29 +33,28 @@ enum Mode {
     End,
 }
 
-/// A place among the watchers; it is given back when the stream is dropped.
-pub(crate) struct Place {
+/// A slot for a stream, released on drop.
+pub(crate) struct StreamSlot {
     metrics: Arc<Metrics>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
+impl StreamSlot {
     pub(crate) fn take<S: FleetStore, F>(app: &App<S, F>) -> Result<Self, Problem> {
-        let full = || Problem::unavailable("there are as many streams as there may be");
+        let full = || Problem::unavailable("too many streams are open");
         let permit = app.watchers.clone().try_acquire_owned().map_err(|_| full())?;
-        app.metrics.watcher_came();
+        app.metrics.stream_opened();
         Ok(Self { metrics: app.metrics.clone(), _permit: permit })
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.metrics.watcher_left();
+        self.metrics.stream_closed();
     }
 }
 
-/// A clock that ticks as often as a stream must say that it is there.
-pub(crate) fn ticking<S, F>(app: &App<S, F>) -> Interval {
+pub(crate) fn heartbeat_interval<S, F>(app: &App<S, F>) -> Interval {
     let every = app.limits.heartbeat;
     let mut ticks = interval_at(tokio::time::Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -67,56 +64,55 @@ pub(crate) fn ticking<S, F>(app: &App<S, F>) -> Interval {
 struct Watcher<S, F> {
     app: Arc<App<S, F>>,
     filter: Filter,
-    frames: broadcast::Receiver<Told>,
-    /// The last version that was looked at, whether it was shown or not.
+    frames: broadcast::Receiver<HubMessage>,
+    /// The last processed version, whether it was sent or not.
     cursor: u64,
     mode: Mode,
-    /// Whether anything came from the hub since the store was read.
-    heard: bool,
+    /// Whether the hub sent anything since the store was read.
+    received_since_replay: bool,
     digest: String,
     ticks: Interval,
-    stop: Stop,
-    _place: Place,
+    shutdown: Shutdown,
+    _slot: StreamSlot,
 }
 
-/// Begins a stream.
 pub(crate) async fn watch<S: FleetStore, F: Send + Sync + 'static>(
     app: &Arc<App<S, F>>,
-    asked: &Asked,
+    request: &ApiRequest,
     filter: Filter,
-) -> Answer {
-    let place = Place::take(app)?;
-    // First the hub is listened to, then the version is read: nothing falls in between.
+) -> HandlerResult {
+    let slot = StreamSlot::take(app)?;
+    // Subscribe before reading the version, so that no change is lost in between.
     let frames = app.hub.subscribe();
-    let given = asked.cursor()?;
+    let requested = request.cursor()?;
     let published = app.hub.published();
-    let newest = match given {
+    let newest = match requested {
         Some(cursor) if cursor <= published => published,
         Some(_) | None => store_version(app.store.as_ref()).await?.max(published),
     };
-    let cursor = given.unwrap_or(newest);
-    let digest = asked.token.as_ref().map(|token| token.digest.clone()).unwrap_or_default();
+    let cursor = requested.unwrap_or(newest);
+    let digest = request.token.as_ref().map(|token| token.digest.clone()).unwrap_or_default();
     let watcher = Watcher {
         filter,
         frames,
         cursor,
         mode: Mode::First,
-        heard: false,
+        received_since_replay: false,
         digest,
-        ticks: ticking(app),
-        stop: app.stop.clone(),
-        _place: place,
+        ticks: heartbeat_interval(app),
+        shutdown: app.shutdown.clone(),
+        _slot: slot,
         app: app.clone(),
     };
     if cursor > newest {
-        // A version that never was: the store is another one than the watcher knew.
-        let resync = resync("this version was never reached");
+        // The version does not exist: the client knew another store.
+        let resync = resync("this version does not exist");
         return Ok(text("text/event-stream", Body::from(resync)));
     }
-    Ok(text("text/event-stream", streamed(watcher)))
+    Ok(text("text/event-stream", stream_body(watcher)))
 }
 
-fn streamed<S: FleetStore, F: Send + Sync + 'static>(watcher: Watcher<S, F>) -> Body {
+fn stream_body<S: FleetStore, F: Send + Sync + 'static>(watcher: Watcher<S, F>) -> Body {
     Body::from_stream(stream::unfold(watcher, |mut watcher| async {
         let bytes = watcher.next().await?;
         Some((Ok::<Bytes, Infallible>(bytes), watcher))
@@ -127,27 +123,29 @@ fn resync(why: &str) -> Bytes {
     event("resync", None, &json!({ "type": "RESYNC", "message": format!("{why}; list again") }))
 }
 
-/// The last words of a stream.
-pub(crate) fn goodbye(why: &str) -> Bytes {
+/// The last event of a stream.
+pub(crate) fn end_event(why: &str) -> Bytes {
     event("end", None, &json!({ "type": "END", "message": why }))
 }
 
 impl<S: FleetStore, F: Send + Sync + 'static> Watcher<S, F> {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            let shown = match self.mode {
+            let output = match self.mode {
                 Mode::First => {
                     self.mode = Mode::Replay;
                     let data = json!({ "type": "SYNC", "version": self.cursor });
                     Some(event("sync", Some(self.cursor), &data))
                 }
-                Mode::Replay if self.stop.is_said() => self.end(goodbye(STOPS)),
+                Mode::Replay if self.shutdown.is_requested() => {
+                    self.end(end_event(SHUTDOWN_MESSAGE))
+                }
                 Mode::Replay => self.replay().await,
                 Mode::Live => self.live().await,
                 Mode::End => return None,
             };
-            if shown.is_some() {
-                return shown;
+            if output.is_some() {
+                return output;
             }
         }
     }
@@ -158,72 +156,74 @@ impl<S: FleetStore, F: Send + Sync + 'static> Watcher<S, F> {
     }
 
     async fn replay(&mut self) -> Option<Bytes> {
-        match self.app.store.changes(self.cursor, AT_ONCE).await {
+        match self.app.store.changes(self.cursor, BATCH_SIZE).await {
             Ok(changes) => {
                 if changes.is_empty() {
                     self.mode = Mode::Live;
-                    self.heard = false;
+                    self.received_since_replay = false;
                 }
                 let mut all = BytesMut::new();
                 for change in changes {
                     self.cursor = change.version;
-                    if let Some(shown) = Frame::new(change).shown(&self.filter) {
-                        all.extend_from_slice(&shown);
+                    if let Some(bytes) = Frame::new(change).render_for(&self.filter) {
+                        all.extend_from_slice(&bytes);
                     }
                 }
                 (!all.is_empty()).then(|| all.freeze())
             }
-            Err(FleetError::Gone { .. }) => self.end(resync("changes that old are not kept")),
+            Err(FleetError::Gone { .. }) => self.end(resync("older changes are deleted")),
             Err(error) => {
-                tracing::error!(%error, "a stream cannot be replayed");
-                self.end(goodbye("the store does not answer; come back with Last-Event-ID"))
+                tracing::error!(%error, "the change log cannot be read");
+                self.end(end_event("the store is unavailable; reconnect with Last-Event-ID"))
             }
         }
     }
 
     async fn live(&mut self) -> Option<Bytes> {
-        let seen = tokio::select! {
+        let event = tokio::select! {
             biased;
-            () = self.stop.said() => Seen::Stop,
-            _ = self.ticks.tick() => Seen::Tick,
-            told = self.frames.recv() => Seen::Told(told),
+            () = self.shutdown.requested() => WatchEvent::Shutdown,
+            _ = self.ticks.tick() => WatchEvent::Tick,
+            message = self.frames.recv() => WatchEvent::Message(message),
         };
-        match seen {
-            Seen::Stop | Seen::Told(Err(RecvError::Closed)) => self.end(goodbye(STOPS)),
-            Seen::Tick => {
+        match event {
+            WatchEvent::Shutdown | WatchEvent::Message(Err(RecvError::Closed)) => {
+                self.end(end_event(SHUTDOWN_MESSAGE))
+            }
+            WatchEvent::Tick => {
                 let store = self.app.store.as_ref();
                 match still_valid(store, &self.digest, now()).await {
                     Ok(true) => Some(heartbeat(self.cursor)),
-                    Ok(false) | Err(_) => self.end(goodbye("the token is not valid any more")),
+                    Ok(false) | Err(_) => self.end(end_event("the token is no longer valid")),
                 }
             }
-            Seen::Told(Ok(Told::Change(frame))) => {
-                self.heard = true;
+            WatchEvent::Message(Ok(HubMessage::Change(frame))) => {
+                self.received_since_replay = true;
                 if frame.change.version <= self.cursor {
                     return None;
                 }
                 self.cursor = frame.change.version;
-                frame.shown(&self.filter)
+                frame.render_for(&self.filter)
             }
-            Seen::Told(Ok(Told::Missed)) => {
+            WatchEvent::Message(Ok(HubMessage::Missed)) => {
                 self.mode = Mode::Replay;
                 None
             }
-            // While the store was read the hub went on: the store has what it has forgotten.
-            Seen::Told(Err(RecvError::Lagged(_))) if !self.heard => {
+            // The hub dropped changes while the store was read: the store still has them.
+            WatchEvent::Message(Err(RecvError::Lagged(_))) if !self.received_since_replay => {
                 self.mode = Mode::Replay;
                 None
             }
-            Seen::Told(Err(RecvError::Lagged(_))) => {
-                self.app.metrics.watcher_left_behind();
-                self.end(goodbye("you read too slowly; come back with Last-Event-ID"))
+            WatchEvent::Message(Err(RecvError::Lagged(_))) => {
+                self.app.metrics.stream_lagged();
+                self.end(end_event("the client reads too slowly; reconnect with Last-Event-ID"))
             }
         }
     }
 }
 
-enum Seen {
-    Stop,
+enum WatchEvent {
+    Shutdown,
     Tick,
-    Told(Result<Told, RecvError>),
+    Message(Result<HubMessage, RecvError>),
 }

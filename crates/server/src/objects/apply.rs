@@ -1,4 +1,4 @@
-//! Several documents at once: all of them are applied, or none, as `bailiwick apply` does it.
+//! Applies several documents, all or none, as `bailiwick apply` does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::document::{Expected, document, own_status};
+use super::document::{Expected, parse_document, refuse_status};
 use crate::app::App;
-use crate::asked::{Answer, Asked, ok, subject};
 use crate::problem::Problem;
+use crate::request::{ApiRequest, HandlerResult, ok, subject};
 
-const MOST: usize = 1_000;
+const MAX_DOCUMENTS: usize = 1_000;
 
-/// Documents to be applied.
+/// Documents to apply.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApplyRequest {
@@ -25,17 +25,17 @@ pub struct ApplyRequest {
     pub documents: Vec<Value>,
 }
 
-/// What became of documents.
+/// The result of an apply request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyAnswer {
-    /// Whether nothing was changed because nothing was to be.
+    /// Whether it was a dry run, which changes nothing.
     pub dry_run: bool,
-    /// What became of each, in the order in which they were sent.
+    /// The result for each document, in the order of the request.
     pub items: Vec<AppliedItem>,
 }
 
-/// What became of one document.
+/// The result for one document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedItem {
@@ -45,38 +45,45 @@ pub struct AppliedItem {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What was, or would be, done.
+    /// What was done, or would be done in a dry run.
     pub outcome: Outcome,
-    /// Its generation then.
+    /// Its generation after that.
     pub generation: u64,
-    /// Its version then; 0 if it was not written.
+    /// Its version after that; 0 if it was not written.
     pub resource_version: u64,
 }
 
-pub(crate) async fn apply<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&["dryRun"])?;
-    let request: ApplyRequest = asked.json()?;
-    if request.documents.is_empty() || request.documents.len() > MOST {
-        return Err(Problem::fault("documents", format!("send from 1 to {MOST}")));
+pub(crate) async fn apply<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["dryRun"])?;
+    let body: ApplyRequest = request.json()?;
+    if body.documents.is_empty() || body.documents.len() > MAX_DOCUMENTS {
+        return Err(Problem::invalid_field(
+            "documents",
+            format!("send from 1 to {MAX_DOCUMENTS} documents"),
+        ));
     }
-    let mut given = Vec::new();
+    let mut objects = Vec::new();
     let mut seen = BTreeSet::new();
-    for value in request.documents {
-        let object = document(value, Expected::default())?;
+    for value in body.documents {
+        let object = parse_document(value, Expected::default())?;
         if !seen.insert(subject(&object)) {
-            return Err(Problem::fault("documents", "the same object is there twice")
-                .about(subject(&object)));
+            return Err(Problem::invalid_field("documents", "an object occurs twice")
+                .with_resource(subject(&object)));
         }
-        given.push(object);
+        objects.push(object);
     }
-    for object in &given {
+    for object in &objects {
         let metadata = &object.metadata;
         let known = app.store.get(object.kind, &metadata.namespace, &metadata.name).await?;
-        own_status(object, known.as_ref())?;
+        refuse_status(object, known.as_ref())?;
     }
-    let dry_run = asked.dry_run()?;
+    let dry_run = request.dry_run()?;
     let applied =
-        resources::apply_by(app.store.as_ref(), &given, &asked.by(), asked.now, dry_run).await?;
+        resources::apply_by(app.store.as_ref(), &objects, &request.by(), request.now, dry_run)
+            .await?;
     let items = applied.into_iter().map(|one| item(one, dry_run)).collect();
     ok(&ApplyAnswer { dry_run, items })
 }

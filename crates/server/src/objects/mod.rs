@@ -1,4 +1,4 @@
-//! Resources over the API: listed, watched, read, declared, applied, deleted.
+//! Resources in the API: list, watch, read, declare, apply, delete.
 
 mod apply;
 mod document;

@@ -1,4 +1,4 @@
-//! Declaring one object: create, replace, merge, delete. Each is one commit with its audit line.
+//! Creates, replaces, patches and deletes an object, each in one commit with its audit entry.
 
 use std::sync::Arc;
 
@@ -8,30 +8,33 @@ use bailiwick_resources::AnyObject;
 use hyper::StatusCode;
 use serde_json::Value;
 
-use super::document::{Expected, document, must_be_declared, own_status};
-use super::read::found;
+use super::document::{Expected, parse_document, refuse_status, require_declarable};
+use super::read::find;
 use crate::app::App;
-use crate::asked::{Answer, Asked, json, ok, subject};
 use crate::problem::Problem;
+use crate::request::{ApiRequest, HandlerResult, json, ok, subject};
 
-/// How often a merge is tried again when somebody else was quicker.
-const TRIES: usize = 5;
+/// How often a patch is tried if another client changes the object at the same time.
+const MAX_ATTEMPTS: usize = 5;
 
-/// The line about a deed. Of the spec only its digest: it may say more than the log's readers may know.
-fn line(asked: &Asked, object: &AnyObject, deed: AuditAction) -> AuditEntry {
-    asked.by().line(deed, object, asked.now)
+/// The audit entry. It has only the digest of the spec, which readers of the log may not be allowed to see.
+fn audit_entry(request: &ApiRequest, object: &AnyObject, deed: AuditAction) -> AuditEntry {
+    request.by().line(deed, object, request.now)
 }
 
-pub(crate) async fn create<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&["dryRun", "namespace"])?;
-    let kind = asked.kind()?;
-    let expected = Expected { kind: Some(kind), namespace: asked.named_namespace(), name: None };
-    must_be_declared(kind)?;
-    let mut object = document(asked.json()?, expected)?;
-    own_status(&object, None)?;
-    reviewed(None, &mut object, asked)?;
-    let line = line(asked, &object, AuditAction::Created);
-    if asked.dry_run()? {
+pub(crate) async fn create<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["dryRun", "namespace"])?;
+    let kind = request.kind()?;
+    let expected = Expected { kind: Some(kind), namespace: request.named_namespace(), name: None };
+    require_declarable(kind)?;
+    let mut object = parse_document(request.json()?, expected)?;
+    refuse_status(&object, None)?;
+    check_review(None, &mut object, request)?;
+    let entry = audit_entry(request, &object, AuditAction::Created);
+    if request.dry_run()? {
         let metadata = &object.metadata;
         if app.store.get(kind, &metadata.namespace, &metadata.name).await?.is_some() {
             let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
@@ -39,12 +42,12 @@ pub(crate) async fn create<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked:
         }
         return json(StatusCode::CREATED, &object);
     }
-    let writes = vec![Write::Create(object), Write::Audit(line)];
-    let applied = app.store.commit(writes, asked.now).await?;
-    json(StatusCode::CREATED, &one(applied.objects)?)
+    let writes = vec![Write::Create(object), Write::Audit(entry)];
+    let applied = app.store.commit(writes, request.now).await?;
+    json(StatusCode::CREATED, &single(applied.objects)?)
 }
 
-fn one(objects: Vec<AnyObject>) -> Result<AnyObject, Problem> {
+fn single(objects: Vec<AnyObject>) -> Result<AnyObject, Problem> {
     objects.into_iter().next().ok_or_else(|| Problem::unavailable("the store wrote nothing"))
 }
 
@@ -53,16 +56,16 @@ fn conflict(object: &AnyObject, given: u64, found: u64) -> Problem {
     FleetError::Conflict { kind: object.kind, namespace, name, given, found }.into()
 }
 
-/// What a replacement of `known` by `given` would be; refused if it is about another object.
+/// The object that replaces `known`; refused if `given` is about another object.
 fn replacement(
-    asked: &Asked,
+    request: &ApiRequest,
     known: &AnyObject,
     mut given: AnyObject,
 ) -> Result<AnyObject, Problem> {
-    own_status(&given, Some(known))?;
+    refuse_status(&given, Some(known))?;
     if !given.metadata.uid.is_empty() && given.metadata.uid != known.metadata.uid {
-        let message = "there is another object of this name: the uid is not the one that you send";
-        return Err(Problem::conflict("CONFLICT", message).about(subject(&given)));
+        let message = "the uid does not match: another object has this name";
+        return Err(Problem::conflict("CONFLICT", message).with_resource(subject(&given)));
     }
     let (version, found) = (given.metadata.resource_version, known.metadata.resource_version);
     if version != 0 && version != found {
@@ -75,45 +78,51 @@ fn replacement(
     given.metadata.annotations = annotations;
     given.metadata.generation += u64::from(changed);
     given.status = known.status.clone();
-    reviewed(Some(known), &mut given, asked)?;
+    check_review(Some(known), &mut given, request)?;
     Ok(given)
 }
 
-/// Refuses what nobody would act upon, and a label whose review is none.
-fn reviewed(known: Option<&AnyObject>, next: &mut AnyObject, asked: &Asked) -> Result<(), Problem> {
-    let actor = asked.token.as_ref().map_or("nobody", |token| token.actor.as_str());
+/// Refuses an object in a namespace that nothing watches, and a label without a valid review.
+fn check_review(
+    known: Option<&AnyObject>,
+    next: &mut AnyObject,
+    request: &ApiRequest,
+) -> Result<(), Problem> {
+    let actor = request.token.as_ref().map_or("nobody", |token| token.actor.as_str());
     match namespace_fault(next).or_else(|| review_fault(known, next, actor)) {
-        Some(fault) => Err(Problem::fault(&fault.field, fault.message).about(subject(next))),
+        Some(fault) => {
+            Err(Problem::invalid_field(&fault.field, fault.message).with_resource(subject(next)))
+        }
         None => Ok(()),
     }
 }
 
-/// Commits a replacement that was made from what was found: whoever was quicker is not written over.
+/// Commits a replacement; fails if the object has changed since it was read.
 async fn commit<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
-    asked: &Asked,
+    request: &ApiRequest,
     next: AnyObject,
 ) -> Result<AnyObject, Problem> {
-    let line = line(asked, &next, AuditAction::Replaced);
-    let writes = vec![Write::Replace(next), Write::Audit(line)];
-    one(app.store.commit(writes, asked.now).await?.objects)
+    let entry = audit_entry(request, &next, AuditAction::Replaced);
+    let writes = vec![Write::Replace(next), Write::Audit(entry)];
+    single(app.store.commit(writes, request.now).await?.objects)
 }
 
 pub(crate) async fn replace<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
-    asked: &Asked,
-) -> Answer {
-    asked.known_query(&["dryRun", "namespace"])?;
-    let (kind, target) = (asked.kind()?, asked.target()?);
-    must_be_declared(kind)?;
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["dryRun", "namespace"])?;
+    let (kind, target) = (request.kind()?, request.target()?);
+    require_declarable(kind)?;
     let expected =
         Expected { kind: Some(kind), namespace: Some(&target.namespace), name: Some(&target.name) };
-    let given = document(asked.json()?, expected)?;
-    let next = replacement(asked, &found(app, asked).await?, given)?;
-    if asked.dry_run()? {
+    let given = parse_document(request.json()?, expected)?;
+    let next = replacement(request, &find(app, request).await?, given)?;
+    if request.dry_run()? {
         return ok(&next);
     }
-    ok(&commit(app, asked, next).await?)
+    ok(&commit(app, request, next).await?)
 }
 
 /// RFC 7396.
@@ -136,53 +145,62 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-pub(crate) async fn patch<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&["dryRun", "namespace"])?;
-    let (kind, target) = (asked.kind()?, asked.target()?);
-    must_be_declared(kind)?;
-    let change: Value = asked.json()?;
+pub(crate) async fn patch<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["dryRun", "namespace"])?;
+    let (kind, target) = (request.kind()?, request.target()?);
+    require_declarable(kind)?;
+    let change: Value = request.json()?;
     if !change.is_object() {
-        return Err(Problem::fault("", "a merge patch is an object"));
+        return Err(Problem::invalid_field("", "a merge patch must be an object"));
     }
     let names_version = change.pointer("/metadata/resourceVersion").is_some();
     let expected =
         Expected { kind: Some(kind), namespace: Some(&target.namespace), name: Some(&target.name) };
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
-        tries += 1;
-        let known = found(app, asked).await?;
-        let mut merged = serde_json::to_value(&known)
-            .map_err(|error| Problem::unavailable(format!("the object cannot be read: {error}")))?;
+        attempts += 1;
+        let known = find(app, request).await?;
+        let mut merged = serde_json::to_value(&known).map_err(|error| {
+            Problem::unavailable(format!("the object cannot be serialized: {error}"))
+        })?;
         merge(&mut merged, change.clone());
-        let next = replacement(asked, &known, document(merged, expected)?)?;
-        if asked.dry_run()? {
+        let next = replacement(request, &known, parse_document(merged, expected)?)?;
+        if request.dry_run()? {
             return ok(&next);
         }
-        match commit(app, asked, next).await {
+        match commit(app, request, next).await {
             Err(problem)
-                if problem.status == StatusCode::CONFLICT && !names_version && tries < TRIES => {}
+                if problem.status == StatusCode::CONFLICT
+                    && !names_version
+                    && attempts < MAX_ATTEMPTS => {}
             written => return ok(&written?),
         }
     }
 }
 
-pub(crate) async fn delete<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, asked: &Asked) -> Answer {
-    asked.known_query(&["dryRun", "namespace", "resourceVersion"])?;
-    let kind = asked.kind()?;
-    must_be_declared(kind)?;
-    let known = found(app, asked).await?;
-    let version = asked.number("resourceVersion")?.unwrap_or_default();
-    let is = known.metadata.resource_version;
-    if version != 0 && version != is {
-        return Err(conflict(&known, version, is));
+pub(crate) async fn delete<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["dryRun", "namespace", "resourceVersion"])?;
+    let kind = request.kind()?;
+    require_declarable(kind)?;
+    let known = find(app, request).await?;
+    let version = request.number("resourceVersion")?.unwrap_or_default();
+    let found = known.metadata.resource_version;
+    if version != 0 && version != found {
+        return Err(conflict(&known, version, found));
     }
-    if asked.dry_run()? {
+    if request.dry_run()? {
         return ok(&known);
     }
-    let line = line(asked, &known, AuditAction::Deleted);
+    let entry = audit_entry(request, &known, AuditAction::Deleted);
     let (namespace, name) = (known.metadata.namespace.clone(), known.metadata.name.clone());
-    let gone = Write::Delete { kind, namespace, name, version };
-    app.store.commit(vec![gone, Write::Audit(line)], asked.now).await?;
+    let delete = Write::Delete { kind, namespace, name, version };
+    app.store.commit(vec![delete, Write::Audit(entry)], request.now).await?;
     ok(&known)
 }
 
@@ -193,7 +211,7 @@ mod tests {
     use super::merge;
 
     #[test]
-    fn merging_is_as_rfc_7396_shows_it() {
+    fn merging_follows_the_examples_of_rfc_7396() {
         let cases = [
             (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
             (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),
@@ -210,9 +228,9 @@ mod tests {
             (json!([1, 2]), json!({"a":"b","c":null}), json!({"a":"b"})),
             (json!({}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
         ];
-        for (mut target, patch, wanted) in cases {
+        for (mut target, patch, expected) in cases {
             merge(&mut target, patch.clone());
-            assert_eq!(target, wanted, "{patch}");
+            assert_eq!(target, expected, "{patch}");
         }
     }
 }

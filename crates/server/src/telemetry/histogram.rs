@@ -1,11 +1,11 @@
-//! How long things take, as Prometheus counts it.
+//! A Prometheus histogram of durations.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper ends of the classes, in microseconds, and as they are written.
-const ENDS: [(u64, &str); 12] = [
+/// The upper bounds of the buckets, in microseconds and as text in seconds.
+const BUCKETS: [(u64, &str); 12] = [
     (100, "0.0001"),
     (500, "0.0005"),
     (1_000, "0.001"),
@@ -22,31 +22,31 @@ const ENDS: [(u64, &str); 12] = [
 
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
-    classes: [AtomicU64; ENDS.len()],
+    buckets: [AtomicU64; BUCKETS.len()],
     count: AtomicU64,
     micros: AtomicU64,
 }
 
 impl Histogram {
-    pub(crate) fn observe(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let class = ENDS.iter().zip(&self.classes).find(|((end, _), _)| micros <= *end);
-        if let Some((_, class)) = class {
-            class.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn observe(&self, elapsed: Duration) {
+        let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS.iter().zip(&self.buckets).find(|((bound, _), _)| micros <= *bound);
+        if let Some((_, bucket)) = bucket {
+            bucket.fetch_add(1, Ordering::Relaxed);
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Its lines; `labels` as `op="get"`, or empty.
+    /// Writes the lines; `labels` is empty or like `op="get"`.
     pub(crate) fn write(&self, out: &mut String, name: &str, labels: &str) {
         let comma = if labels.is_empty() { "" } else { "," };
-        let mut below = 0;
-        for ((_, end), class) in ENDS.iter().zip(&self.classes) {
-            below += class.load(Ordering::Relaxed);
-            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{end}\"}} {below}");
+        let mut cumulative = 0;
+        for ((_, bound), bucket) in BUCKETS.iter().zip(&self.buckets) {
+            cumulative += bucket.load(Ordering::Relaxed);
+            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {cumulative}");
         }
-        let count = self.count.load(Ordering::Relaxed).max(below);
+        let count = self.count.load(Ordering::Relaxed).max(cumulative);
         let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {count}");
         let micros = self.micros.load(Ordering::Relaxed);
         let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };

@@ -1,4 +1,4 @@
-//! Figures for Prometheus, in its text format.
+//! Metrics in the text format of Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::histogram::Histogram;
-use super::tally::Tally;
+use super::run_counts::RunCounts;
 
 type Requests = BTreeMap<(String, &'static str, u16), u64>;
 
@@ -17,8 +17,8 @@ pub(crate) struct Metrics {
     answers: Histogram,
     store: Mutex<BTreeMap<&'static str, Histogram>>,
     deliveries: Mutex<BTreeMap<&'static str, u64>>,
-    watchers: AtomicU64,
-    watchers_left_behind: AtomicU64,
+    streams: AtomicU64,
+    lagged_streams: AtomicU64,
     changes: AtomicU64,
     connections: AtomicU64,
 }
@@ -32,16 +32,16 @@ fn escaped(text: &str) -> String {
 }
 
 impl Metrics {
-    pub(crate) fn request(&self, path: &str, method: &'static str, status: u16, took: Duration) {
+    pub(crate) fn request(&self, path: &str, method: &'static str, status: u16, elapsed: Duration) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry((path.to_owned(), method, status)).or_default() += 1;
         drop(requests);
-        self.answers.observe(took);
+        self.answers.observe(elapsed);
     }
 
-    pub(crate) fn store_took(&self, what: &'static str, took: Duration) {
+    pub(crate) fn observe_store(&self, operation: &'static str, elapsed: Duration) {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        store.entry(what).or_default().observe(took);
+        store.entry(operation).or_default().observe(elapsed);
     }
 
     pub(crate) fn delivery(&self, outcome: &'static str) {
@@ -49,31 +49,31 @@ impl Metrics {
         *deliveries.entry(outcome).or_default() += 1;
     }
 
-    pub(crate) fn watcher_came(&self) {
-        self.watchers.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn stream_opened(&self) {
+        self.streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn watcher_left(&self) {
-        self.watchers.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn stream_closed(&self) {
+        self.streams.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn watcher_left_behind(&self) {
-        self.watchers_left_behind.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn stream_lagged(&self) {
+        self.lagged_streams.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn change(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn connection_came(&self) {
+    pub(crate) fn connection_opened(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn connection_left(&self) {
+    pub(crate) fn connection_closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn text(&self, tally: &Tally) -> String {
+    pub(crate) fn text(&self, run_counts: &RunCounts) -> String {
         let mut out = String::new();
         let name = "bailiwick_http_requests_total";
         head(&mut out, name, "counter", "Requests by route and status.");
@@ -87,25 +87,25 @@ impl Metrics {
             );
         }
         let name = "bailiwick_http_answer_seconds";
-        head(&mut out, name, "histogram", "Time until an answer begins.");
+        head(&mut out, name, "histogram", "Time to the start of a response.");
         self.answers.write(&mut out, name, "");
         let name = "bailiwick_store_seconds";
-        head(&mut out, name, "histogram", "Time that the store takes, by what it is asked.");
+        head(&mut out, name, "histogram", "Latency of the store by operation.");
         for (what, histogram) in &*self.store.lock().unwrap_or_else(PoisonError::into_inner) {
             histogram.write(&mut out, name, &format!("op=\"{what}\""));
         }
         let name = "bailiwick_webhook_deliveries_total";
-        head(&mut out, name, "counter", "Webhooks by what became of them.");
+        head(&mut out, name, "counter", "Webhooks by outcome.");
         for (outcome, count) in &*self.deliveries.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = writeln!(out, "{name}{{outcome=\"{outcome}\"}} {count}");
         }
         let plain = [
-            ("bailiwick_watchers", "gauge", "Streams of events.", &self.watchers),
+            ("bailiwick_watchers", "gauge", "Streams of events.", &self.streams),
             (
                 "bailiwick_watchers_left_behind_total",
                 "counter",
-                "Streams that were ended because they read too slowly.",
-                &self.watchers_left_behind,
+                "Streams that were closed because the client read too slowly.",
+                &self.lagged_streams,
             ),
             (
                 "bailiwick_changes_total",
@@ -119,7 +119,7 @@ impl Metrics {
             head(&mut out, name, kind, help);
             let _ = writeln!(out, "{name} {}", value.load(Ordering::Relaxed));
         }
-        tally.write(&mut out);
+        run_counts.write(&mut out);
         out
     }
 }

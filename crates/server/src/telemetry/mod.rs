@@ -1,10 +1,10 @@
-//! What the server tells about itself: figures, and how long the store takes.
+//! Metrics of the server, including the latency of the store.
 
 mod histogram;
 mod metrics;
-mod tally;
-mod timed;
+mod run_counts;
+mod timed_store;
 
 pub(crate) use metrics::Metrics;
-pub(crate) use tally::Tally;
-pub(crate) use timed::Timed;
+pub(crate) use run_counts::RunCounts;
+pub(crate) use timed_store::TimedStore;

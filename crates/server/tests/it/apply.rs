@@ -1,11 +1,11 @@
-//! Documents applied together: all or none, and told apart.
+//! Applying documents: all or none, with a result for each.
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, config_map, place};
+use crate::test_server::{TestServer, config_map, start_server};
 
-async fn apply(place: &Place, documents: &[Value]) -> crate::client::Reply {
-    place.send("POST", "/api/v1alpha1/apply", &json!({ "documents": documents })).await
+async fn apply(server: &TestServer, documents: &[Value]) -> crate::client::HttpResponse {
+    server.send("POST", "/api/v1alpha1/apply", &json!({ "documents": documents })).await
 }
 
 fn outcomes(reply: &Value) -> Vec<&str> {
@@ -18,43 +18,43 @@ fn outcomes(reply: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_says_what_was_created_configured_and_left_alone() {
-    let place = place().await;
+async fn the_response_lists_created_configured_and_unchanged_objects() {
+    let server = start_server().await;
     let first = [config_map("a", "1"), config_map("b", "1")];
-    let made = apply(&place, &first).await.expect(200).json();
+    let made = apply(&server, &first).await.expect(200).json();
     assert_eq!(outcomes(&made), ["created", "created"]);
-    let lines = place.audit().await.len();
-    let again = apply(&place, &first).await.expect(200).json();
+    let lines = server.audit().await.len();
+    let again = apply(&server, &first).await.expect(200).json();
     assert_eq!(outcomes(&again), ["unchanged", "unchanged"]);
     assert_eq!(again["items"][0]["resourceVersion"], made["items"][0]["resourceVersion"]);
-    assert_eq!(place.audit().await.len(), lines, "nothing was done");
+    assert_eq!(server.audit().await.len(), lines, "nothing was done");
     let mixed = [config_map("c", "1"), config_map("a", "2"), config_map("b", "1")];
-    let done = apply(&place, &mixed).await.expect(200).json();
+    let done = apply(&server, &mixed).await.expect(200).json();
     assert_eq!(outcomes(&done), ["created", "configured", "unchanged"]);
     assert_eq!(done["items"][1]["generation"], 2);
-    assert_eq!(place.audit().await.len(), lines + 2);
+    assert_eq!(server.audit().await.len(), lines + 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_that_another_server_gave_can_be_applied() {
-    let place = place().await;
-    apply(&place, &[config_map("a", "1")]).await.expect(200);
+async fn a_document_from_another_server_can_be_applied() {
+    let server = start_server().await;
+    apply(&server, &[config_map("a", "1")]).await.expect(200);
     let mut foreign = config_map("a", "2");
     foreign["metadata"]["uid"] = json!("of-another-server");
     foreign["metadata"]["generation"] = json!(77);
-    let done = apply(&place, &[foreign]).await.expect(200).json();
+    let done = apply(&server, &[foreign]).await.expect(200).json();
     assert_eq!(outcomes(&done), ["configured"]);
-    let now = place.get("/api/v1alpha1/namespaces/default/configmaps/a").await.json();
+    let now = server.get("/api/v1alpha1/namespaces/default/configmaps/a").await.json();
     assert_eq!(now["metadata"]["generation"], 2);
     assert_ne!(now["metadata"]["uid"], "of-another-server");
     assert_eq!(now["spec"]["data"]["k"], "2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_bad_document_stops_them_all() {
-    let place = place().await;
-    apply(&place, &[config_map("old", "1")]).await.expect(200);
-    let before = place.get("/api/v1alpha1/configmaps").await.json();
+async fn one_invalid_document_stops_all() {
+    let server = start_server().await;
+    apply(&server, &[config_map("old", "1")]).await.expect(200);
+    let before = server.get("/api/v1alpha1/configmaps").await.json();
     let mut stale = config_map("old", "2");
     stale["metadata"]["resourceVersion"] = json!(99);
     let mut unknown = config_map("b", "1");
@@ -73,10 +73,10 @@ async fn one_bad_document_stops_them_all() {
         (json!("text"), 422),
     ];
     for (document, status) in bad {
-        let reply = apply(&place, &[config_map("fine", "1"), document.clone()]).await;
+        let reply = apply(&server, &[config_map("fine", "1"), document.clone()]).await;
         assert_eq!(reply.status, status, "{document}: {reply:?}");
-        assert_eq!(place.get("/api/v1alpha1/configmaps").await.json()["items"], before["items"]);
+        assert_eq!(server.get("/api/v1alpha1/configmaps").await.json()["items"], before["items"]);
     }
-    apply(&place, &[]).await.expect(422);
-    apply(&place, &[config_map("fine", "1")]).await.expect(200);
+    apply(&server, &[]).await.expect(422);
+    apply(&server, &[config_map("fine", "1")]).await.expect(200);
 }

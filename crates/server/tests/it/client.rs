@@ -1,4 +1,4 @@
-//! A small HTTP client of our own: one request a connection, and streams of events.
+//! A small HTTP client: one request per connection, and event streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -8,19 +8,18 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Nothing here takes that long unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Only a hanging request takes this long.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct HttpRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Ask {
+impl HttpRequest {
     pub(crate) fn new(method: &str, path: &str) -> Self {
         let (method, path) = (method.to_uppercase(), path.to_owned());
         Self { method, path, headers: Vec::new(), body: Vec::new() }
@@ -49,7 +48,7 @@ impl Ask {
         self
     }
 
-    /// The whole request as it goes over the wire.
+    /// The request as bytes.
     pub(crate) fn wire(&self, address: SocketAddr) -> Vec<u8> {
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         if !self.headers.iter().any(|(name, _)| name == "host") {
@@ -64,20 +63,19 @@ impl Ask {
         wire
     }
 
-    pub(crate) async fn send(&self, address: SocketAddr) -> Reply {
+    pub(crate) async fn send(&self, address: SocketAddr) -> HttpResponse {
         let reply = async {
             let mut stream = TcpStream::connect(address).await.unwrap();
             // A server that refuses early may close before all is written.
             let _ = stream.write_all(&self.wire(address)).await;
-            Reply::read(&mut BufReader::new(stream)).await.expect("an answer")
+            HttpResponse::read(&mut BufReader::new(stream)).await.expect("an answer")
         };
-        tokio::time::timeout(PATIENCE, reply).await.expect("an answer in time")
+        tokio::time::timeout(TIMEOUT, reply).await.expect("an answer in time")
     }
 }
 
-/// What came back.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Vec<u8>,
@@ -109,7 +107,7 @@ async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-impl Reply {
+impl HttpResponse {
     pub(crate) async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let (status, headers) = head(stream).await?;
         let mut body = Vec::new();
@@ -144,7 +142,6 @@ impl Reply {
     }
 }
 
-/// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
     pub(crate) id: Option<u64>,
@@ -152,21 +149,22 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-/// A stream of events.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     rest: String,
     ready: VecDeque<Event>,
-    /// Comments that were seen.
     pub(crate) heartbeats: usize,
 }
 
 impl Events {
-    pub(crate) async fn open(address: SocketAddr, ask: Ask) -> Self {
+    pub(crate) async fn open(address: SocketAddr, ask: HttpRequest) -> Self {
         Self::try_open(address, ask).await.unwrap_or_else(|reply| panic!("{reply:?}"))
     }
 
-    pub(crate) async fn try_open(address: SocketAddr, ask: Ask) -> Result<Self, Reply> {
+    pub(crate) async fn try_open(
+        address: SocketAddr,
+        ask: HttpRequest,
+    ) -> Result<Self, HttpResponse> {
         let opened = async {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(&ask.wire(address)).await.unwrap();
@@ -175,7 +173,7 @@ impl Events {
             if status != 200 {
                 let mut body = vec![0; headers["content-length"].parse().unwrap()];
                 stream.read_exact(&mut body).await.unwrap();
-                return Err(Reply { status, headers, body });
+                return Err(HttpResponse { status, headers, body });
             }
             assert_eq!(headers["content-type"], "text/event-stream");
             let whole = headers.get("content-length").and_then(|text| text.parse().ok());
@@ -188,7 +186,7 @@ impl Events {
             }
             Ok(events)
         };
-        tokio::time::timeout(PATIENCE, opened).await.expect("a stream in time")
+        tokio::time::timeout(TIMEOUT, opened).await.expect("a stream in time")
     }
 
     fn take(&mut self, text: &str) {
@@ -212,7 +210,7 @@ impl Events {
         }
     }
 
-    /// The next event; nothing when the stream is over.
+    /// The next event; none if the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         let come = async {
             while self.ready.is_empty() {
@@ -221,6 +219,6 @@ impl Events {
             }
             self.ready.pop_front()
         };
-        tokio::time::timeout(PATIENCE, come).await.expect("an event in time")
+        tokio::time::timeout(TIMEOUT, come).await.expect("an event in time")
     }
 }

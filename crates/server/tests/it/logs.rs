@@ -1,12 +1,12 @@
-//! Logs: one line a request, and never a secret in it.
+//! The log has one line for each request, without secrets.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::client::Ask;
-use crate::place::place;
+use crate::client::HttpRequest;
+use crate::test_server::start_server;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -23,26 +23,27 @@ impl io::Write for Lines {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_leaves_a_line_and_no_secret() {
+async fn a_request_is_logged_without_secrets() {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt().json().with_max_level(tracing::Level::TRACE);
     let subscriber = subscriber.with_writer(move || writer.clone()).finish();
-    tracing::subscriber::set_global_default(subscriber).expect("no other test does this");
-    let place = place().await;
+    tracing::subscriber::set_global_default(subscriber)
+        .expect("only this test sets the subscriber");
+    let server = start_server().await;
     let body = json!({ "values": { "key": "value-kept-secret" } });
-    let set = Ask::new("PUT", "/api/v1alpha1/namespaces/default/secrets/hook")
-        .token(place.admin())
+    let set = HttpRequest::new("PUT", "/api/v1alpha1/namespaces/default/secrets/hook")
+        .token(server.admin())
         .header("x-correlation-id", "looked-for-1")
         .json(&body);
-    place.ask(set).await.expect(200);
-    let wrong = Ask::get("/api/v1alpha1/runs?fieldSelector=branch=name-kept-secret")
+    server.execute(set).await.expect(200);
+    let wrong = HttpRequest::get("/api/v1alpha1/runs?fieldSelector=branch=name-kept-secret")
         .token("bwk_token-kept-secret");
-    place.ask(wrong).await.expect(401);
-    let hook = Ask::new("POST", "/webhooks/app")
+    server.execute(wrong).await.expect(401);
+    let hook = HttpRequest::new("POST", "/webhooks/app")
         .header("x-hub-signature-256", "signature-kept-secret")
         .bytes("payload-kept-secret");
-    place.ask(hook).await.expect(401);
+    server.execute(hook).await.expect(401);
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     let found = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut found = found.map(|line| line["fields"].clone());
@@ -50,5 +51,5 @@ async fn a_request_leaves_a_line_and_no_secret() {
     assert_eq!((line["status"].as_u64(), line["actor"].as_str()), (Some(200), Some("admin")));
     assert_eq!(line["route"], "/api/v1alpha1/namespaces/{namespace}/secrets/{name}");
     assert!(!text.contains("kept-secret"), "{text}");
-    assert!(!text.contains(place.admin().trim_start_matches("bwk_")), "{text}");
+    assert!(!text.contains(server.admin().trim_start_matches("bwk_")), "{text}");
 }

@@ -1,11 +1,11 @@
-//! The server as its clients see it: over TCP, against the plain model of a store.
+//! Tests of the server over TCP, with the in-memory store.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a helper of a test that cannot go on says so by stopping"
+    reason = "test helpers panic on failure"
 )]
 
 mod access;
@@ -13,19 +13,19 @@ mod actions;
 mod apply;
 mod client;
 mod connections;
-mod covered;
-mod description;
-mod figures;
 mod logs;
+mod metrics;
 mod objects;
-mod place;
+mod openapi;
+mod route_coverage;
 mod routes;
 mod scopes;
-mod scripted;
+mod scripted_fleet;
 mod secrets;
 mod shutdown;
 mod streams;
 mod streams_under_load;
-mod telling;
+mod test_server;
+mod test_store;
 mod tokens;
 mod webhooks;

@@ -1,12 +1,12 @@
-//! Routes by their short names, each asked for: what they lead to is the same object.
+//! Short routes return the same objects as the full ones.
 
 use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AgentApproval, AgentWorkspace, AnyObject, Metadata, Object, Resource};
 use serde_json::{Value, json};
 
-use crate::client::Ask;
-use crate::place::{Place, moment, place};
+use crate::client::HttpRequest;
+use crate::test_server::{TestServer, moment, start_server};
 
 fn document(kind: &str, name: &str, spec: Value) -> Value {
     json!({
@@ -15,120 +15,126 @@ fn document(kind: &str, name: &str, spec: Value) -> Value {
     })
 }
 
-/// Created, listed, read, replaced, merged and deleted, all by its short name.
-async fn lives(place: &Place, all: &str, one: &str, document: &Value, field: (&str, &str, &str)) {
-    let made = place.send("POST", all, document).await.expect(201).json();
-    let listed = place.get(all).await.expect(200).json();
+/// Creates, lists, reads, replaces, patches and deletes an object with its short route.
+async fn check_all_methods(
+    server: &TestServer,
+    all: &str,
+    one: &str,
+    document: &Value,
+    field: (&str, &str, &str),
+) {
+    let made = server.send("POST", all, document).await.expect(201).json();
+    let listed = server.get(all).await.expect(200).json();
     assert_eq!(listed["items"][0], made);
-    assert_eq!(place.get(one).await.expect(200).json(), made);
+    assert_eq!(server.get(one).await.expect(200).json(), made);
     let (name, second, third) = field;
     let mut next = made.clone();
     next["spec"][name] = json!(second);
-    let replaced = place.send("PUT", one, &next).await.expect(200).json();
+    let replaced = server.send("PUT", one, &next).await.expect(200).json();
     assert_eq!(replaced["spec"][name], second);
-    let stale = place.send("PUT", one, &next).await.expect(409);
+    let stale = server.send("PUT", one, &next).await.expect(409);
     assert_eq!(stale.code(), "CONFLICT");
-    let merged = place.send("PATCH", one, &json!({ "spec": { name: third } })).await;
+    let merged = server.send("PATCH", one, &json!({ "spec": { name: third } })).await;
     assert_eq!(merged.expect(200).json()["spec"][name], third);
-    place.ask(Ask::new("DELETE", one).token(place.admin())).await.expect(200);
-    place.get(one).await.expect(404);
+    server.execute(HttpRequest::new("DELETE", one).token(server.admin())).await.expect(200);
+    server.get(one).await.expect(404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stacks_and_rules_live_by_their_short_names() {
-    let place = place().await;
+async fn stacks_and_rules_have_all_methods_under_short_names() {
+    let server = start_server().await;
     let stack = json!({
         "baseAgent": "script", "role": "developer", "toolPolicy": "tools", "runnerPool": "inside",
         "runtimeIdentity": { "serviceAccountRef": "fixer" },
     });
     let stack = document("AgentStack", "s", stack);
     let field = ("role", "reviewer", "tester");
-    lives(&place, "/api/agents/stacks", "/api/agents/stacks/s", &stack, field).await;
+    check_all_methods(&server, "/api/agents/stacks", "/api/agents/stacks/s", &stack, field).await;
     let rule = json!({
         "lifecycleState": "draft", "sources": ["ci"], "agentStack": "s", "taskKind": "repair",
         "promptTemplate": "Mend it.",
     });
     let rule = document("AgentTriggerRule", "r", rule);
     let field = ("taskKind", "review", "release");
-    lives(&place, "/api/agents/rules", "/api/agents/rules/r", &rule, field).await;
+    check_all_methods(&server, "/api/agents/rules", "/api/agents/rules/r", &rule, field).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grants_and_bindings_are_made_by_their_short_names() {
-    let place = place().await;
+async fn grants_and_bindings_are_created_under_short_names() {
+    let server = start_server().await;
     let subject = json!({ "kind": "agent-stack", "name": "s" });
     let grant = json!({
         "subject": subject, "configMapRef": { "name": "c", "keys": ["k"] },
         "purpose": "tool-config", "allowedRepositories": ["acme/*"],
     });
     let grant = document("AgentConfigGrant", "g", grant);
-    place.send("POST", "/api/agents/config/grants", &grant).await.expect(201);
+    server.send("POST", "/api/agents/config/grants", &grant).await.expect(201);
     let binding = json!({
         "subject": subject, "scope": { "kind": "namespace", "name": "default" },
         "roleRef": { "kind": "Role", "name": "r" },
     });
     let binding = document("AgentRoleBinding", "b", binding);
-    place.send("POST", "/api/agents/permissions/role-bindings", &binding).await.expect(201);
-    let events: Vec<String> = place.audit().await.into_iter().map(|(_, event, _)| event).collect();
+    server.send("POST", "/api/agents/permissions/role-bindings", &binding).await.expect(201);
+    let events: Vec<String> = server.audit().await.into_iter().map(|(_, event, _)| event).collect();
     assert_eq!(events, ["AgentConfigGrantApplied", "AgentRoleBindingApplied"]);
-    let needs = place.get("/api/agents/capability-requirements").await.expect(200).json();
+    let needs = server.get("/api/agents/capability-requirements").await.expect(200).json();
     assert_eq!(needs["items"], json!([]));
 }
 
-async fn recorded<R: Resource>(place: &Place, name: &str, spec: Value) {
+async fn recorded<R: Resource>(server: &TestServer, name: &str, spec: Value) {
     let spec: R = serde_json::from_value(spec).unwrap();
     let object = AnyObject::of(&Object::new(Metadata::named(name), spec)).unwrap();
-    place.store.commit(vec![Write::Create(object)], moment()).await.unwrap();
+    server.store.commit(vec![Write::Create(object)], moment()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_recorded_is_read_by_its_short_name() {
-    let place = place().await;
+async fn records_are_read_under_short_names() {
+    let server = start_server().await;
     let approval = json!({
         "dispatchRun": "adr-1", "requestedBy": { "kind": "agent-stack", "name": "s" },
         "action": { "type": { "class": "tool-call" }, "target": "x", "summary": "y" }, "policyReasons": [],
         "artifactRefs": [], "artifactDigest": "", "expiresAt": moment(),
     });
-    recorded::<AgentApproval>(&place, "a", approval).await;
+    recorded::<AgentApproval>(&server, "a", approval).await;
     assert_eq!(
-        place.get("/api/agents/approvals").await.json()["items"][0]["metadata"]["name"],
+        server.get("/api/agents/approvals").await.json()["items"][0]["metadata"]["name"],
         "a"
     );
-    let read = place.get("/api/agents/approvals/a").await.expect(200).json();
+    let read = server.get("/api/agents/approvals/a").await.expect(200).json();
     assert_eq!(read["spec"]["dispatchRun"], "adr-1");
     let workspace = json!({
         "repository": "acme/app", "workspacePath": "/w", "ownership": "host", "branch": "b",
         "targetBranch": "main", "trustTier": "trusted",
     });
-    recorded::<AgentWorkspace>(&place, "w", workspace).await;
-    let read = place.get("/api/v1alpha1/workspaces/w").await.expect(200).json();
+    recorded::<AgentWorkspace>(&server, "w", workspace).await;
+    let read = server.get("/api/v1alpha1/workspaces/w").await.expect(200).json();
     assert_eq!(read["spec"]["branch"], "b");
-    place.run("run-a").await;
-    let read = place.get("/api/v1alpha1/runs/run-a").await.expect(200).json();
+    server.run("run-a").await;
+    let read = server.get("/api/v1alpha1/runs/run-a").await.expect(200).json();
     assert_eq!(read["kind"], "AgentDispatchRun");
     let digest = Sha256Hex::of("bytes").to_string();
     let blob = Write::Blob { digest: digest.clone(), bytes: b"bytes".to_vec() };
-    place.store.commit(vec![blob], moment()).await.unwrap();
+    server.store.commit(vec![blob], moment()).await.unwrap();
     let path = format!("/api/v1alpha1/blobs/{digest}");
-    assert_eq!(place.get(&path).await.expect(200).body, b"bytes");
-    let nobody = Ask::new("DELETE", "/api/v1alpha1/tokens/none").token(place.admin());
-    place.ask(nobody).await.expect(404);
+    assert_eq!(server.get(&path).await.expect(200).body, b"bytes");
+    let nobody = HttpRequest::new("DELETE", "/api/v1alpha1/tokens/none").token(server.admin());
+    server.execute(nobody).await.expect(404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn checks_of_a_commit_are_asked_for_by_repository_and_sha() {
-    let place = place().await;
+async fn checks_of_a_commit_are_listed_by_repository_and_sha() {
+    let server = start_server().await;
     let path = "/api/v1alpha1/repositories/app/checks";
     let sha = "0".repeat(40);
-    let found = place.get(&format!("{path}?sha={sha}")).await.expect(200).json();
+    let found = server.get(&format!("{path}?sha={sha}")).await.expect(200).json();
     assert_eq!((&found["repository"], &found["sha"]), (&json!("app"), &json!(sha)));
-    place.get(path).await.expect(422);
-    place.get(&format!("{path}?ref=main")).await.expect(400);
+    server.get(path).await.expect(422);
+    server.get(&format!("{path}?ref=main")).await.expect(400);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_verb_of_runs_and_workspaces_has_its_route() {
-    let place = place().await;
+async fn every_action_of_runs_and_workspaces_has_a_route() {
+    let server = start_server().await;
     for path in [
         "/api/agents/runs/r/cancel",
         "/api/agents/runs/r/retry",
@@ -136,7 +142,7 @@ async fn every_verb_of_runs_and_workspaces_has_its_route() {
         "/api/agents/runs/r/continue",
         "/api/agents/runs/r/fork",
     ] {
-        place.send("POST", path, &json!({ "message": "more" })).await.expect(202);
+        server.send("POST", path, &json!({ "message": "more" })).await.expect(202);
     }
     for verb in bailiwick_fleet::ports::WorkspaceVerb::ALL {
         use bailiwick_fleet::ports::WorkspaceVerb;
@@ -146,7 +152,7 @@ async fn every_verb_of_runs_and_workspaces_has_its_route() {
             false => ("/api/agents/workspaces/w/action", "/api/agents/workspaces"),
         };
         let wish = json!({ "action": verb.as_str() });
-        place.send("POST", right, &wish).await.expect(202);
-        place.send("POST", wrong, &wish).await.expect(422);
+        server.send("POST", right, &wish).await.expect(202);
+        server.send("POST", wrong, &wish).await.expect(422);
     }
 }

@@ -1,25 +1,25 @@
-//! Secrets go in and never come out.
+//! The API never returns secret values.
 
 use bailiwick_fleet::ports::FleetStore;
 use serde_json::json;
 
-use crate::client::Ask;
-use crate::place::place;
+use crate::client::HttpRequest;
+use crate::test_server::start_server;
 
 const VALUE: &str = "hunter2-is-not-a-good-password";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_answer_has_a_value_in_it() {
-    let place = place().await;
+async fn no_response_contains_a_value() {
+    let server = start_server().await;
     let path = "/api/v1alpha1/namespaces/default/secrets/hook";
     let body = json!({ "values": { "key": VALUE }, "base64Values": { "raw": "AAEC" } });
-    let set = place.send("PUT", path, &body).await.expect(200);
+    let set = server.send("PUT", path, &body).await.expect(200);
     assert_eq!(set.json()["spec"]["keys"]["key"]["version"], 1);
-    let kept = place.store.secret_value("default", "hook", "key").await.unwrap();
-    assert_eq!(kept.as_deref(), Some(VALUE.as_bytes()), "it is there");
-    let raw = place.store.secret_value("default", "hook", "raw").await.unwrap();
+    let stored = server.store.secret_value("default", "hook", "key").await.unwrap();
+    assert_eq!(stored.as_deref(), Some(VALUE.as_bytes()), "it is there");
+    let raw = server.store.secret_value("default", "hook", "raw").await.unwrap();
     assert_eq!(raw.as_deref(), Some([0, 1, 2].as_slice()));
-    place.send("PUT", path, &body).await.expect(200);
+    server.send("PUT", path, &body).await.expect(200);
     let mut seen = set.text();
     for path in [
         path,
@@ -29,9 +29,9 @@ async fn no_answer_has_a_value_in_it() {
         "/metrics",
         "/api/v1alpha1/tokens",
     ] {
-        seen.push_str(&place.get(path).await.expect(200).text());
+        seen.push_str(&server.get(path).await.expect(200).text());
     }
-    let mut events = place.watch("/api/v1alpha1/events", Some(0)).await;
+    let mut events = server.watch("/api/v1alpha1/events", Some(0)).await;
     for _ in 0..3 {
         seen.push_str(&format!("{:?}", events.next().await));
     }
@@ -40,8 +40,8 @@ async fn no_answer_has_a_value_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_belong_into_no_document_and_into_no_error() {
-    let place = place().await;
+async fn values_are_refused_in_documents_and_not_repeated_in_errors() {
+    let server = start_server().await;
     let path = "/api/v1alpha1/namespaces/default/secrets/hook";
     for body in [
         json!({ "values": VALUE }),
@@ -52,22 +52,22 @@ async fn values_belong_into_no_document_and_into_no_error() {
         json!({ "data": { "key": VALUE } }),
         json!({ "values": { "key": VALUE }, "base64Values": { "key": "AAEC" } }),
     ] {
-        let reply = place.send("PUT", path, &body).await.expect(422);
+        let reply = server.send("PUT", path, &body).await.expect(422);
         assert!(!reply.text().contains(VALUE), "{}", reply.text());
     }
     let document = json!({
         "apiVersion": "bailiwick.dev/v1alpha1", "kind": "Secret",
         "metadata": { "name": "hook" }, "spec": { "keys": {} },
     });
-    place.send("POST", "/api/v1alpha1/secrets", &document).await.expect(422);
+    server.send("POST", "/api/v1alpha1/secrets", &document).await.expect(422);
     let grant = json!({
         "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentSecretGrant",
         "metadata": { "name": "hook" }, "spec": { "data": { "key": VALUE } },
     });
-    let refused = place.send("POST", "/api/agents/secrets/grants", &grant).await.expect(422);
+    let refused = server.send("POST", "/api/agents/secrets/grants", &grant).await.expect(422);
     assert!(!refused.text().contains(VALUE), "{}", refused.text());
-    assert!(place.store.changes(0, 10).await.unwrap().is_empty(), "nothing was written");
-    assert!(place.audit().await.is_empty());
-    let patch = Ask::new("PATCH", path).token(place.admin()).json(&json!({}));
-    place.ask(patch).await.expect(405);
+    assert!(server.store.changes(0, 10).await.unwrap().is_empty(), "nothing was written");
+    assert!(server.audit().await.is_empty());
+    let patch = HttpRequest::new("PATCH", path).token(server.admin()).json(&json!({}));
+    server.execute(patch).await.expect(405);
 }

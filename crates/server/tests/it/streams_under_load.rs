@@ -1,4 +1,4 @@
-//! Streams while others write: no gap, nothing twice, and nobody waits for the slow.
+//! Streams during concurrent writes: no gaps, no duplicates, no waiting for slow watchers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use bailiwick_testkit::random::Random;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::client::{Ask, Events};
-use crate::place::{place, place_with};
+use crate::client::{Events, HttpRequest};
+use crate::test_server::{start_server, start_server_with};
 
 const WRITES: u64 = 300;
 
-/// Reads to the last version, breaking off and coming back at random; gives the ids in order.
-async fn read(address: std::net::SocketAddr, ask: Ask, seed: u64) -> Vec<u64> {
+/// Reads up to the last version with random reconnects; returns the ids in order.
+async fn read(address: std::net::SocketAddr, ask: HttpRequest, seed: u64) -> Vec<u64> {
     let mut random = Random::new(seed);
     let mut ids: Vec<u64> = Vec::new();
     let mut last = 0;
@@ -37,21 +37,21 @@ async fn read(address: std::net::SocketAddr, ask: Ask, seed: u64) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_breaks_off_and_comes_back_misses_nothing_and_sees_nothing_twice() {
-    let place = Arc::new(place_with(|limits| limits.per_token.burst = 100_000.0).await);
+async fn a_reconnecting_watcher_gets_every_change_exactly_once() {
+    let server = Arc::new(start_server_with(|limits| limits.per_token.burst = 100_000.0).await);
     let mut random = Random::rotating("streams");
     let readers: Vec<_> = (0..6)
         .map(|_| {
-            let ask = Ask::get("/api/v1alpha1/events").token(place.admin());
-            tokio::spawn(read(place.address, ask, random.number()))
+            let ask = HttpRequest::get("/api/v1alpha1/events").token(server.admin());
+            tokio::spawn(read(server.address, ask, random.number()))
         })
         .collect();
     let writers: Vec<_> = (0..3)
         .map(|writer| {
-            let place = place.clone();
+            let server = server.clone();
             tokio::spawn(async move {
                 for number in 0..WRITES / 3 {
-                    place.put(&format!("w{writer}-{}", number % 7), &number.to_string()).await;
+                    server.put(&format!("w{writer}-{}", number % 7), &number.to_string()).await;
                     if number % 5 == 0 {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
@@ -69,17 +69,17 @@ async fn whoever_breaks_off_and_comes_back_misses_nothing_and_sees_nothing_twice
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_watcher_is_dropped_and_can_replay_and_holds_nobody_up() {
-    let place = place_with(|limits| {
-        limits.behind = 16;
-        limits.stall_time = Duration::from_millis(500);
+async fn a_slow_watcher_is_closed_and_can_resume_and_delays_nobody() {
+    let server = start_server_with(|limits| {
+        limits.max_stream_lag = 16;
+        limits.write_timeout = Duration::from_millis(500);
     })
     .await;
     // A watcher that never reads: its socket fills up.
-    let mut stuck = TcpStream::connect(place.address).await.unwrap();
-    let ask = Ask::get("/api/v1alpha1/events").token(place.admin());
-    stuck.write_all(&ask.wire(place.address)).await.unwrap();
-    let mut quick = place.watch("/api/v1alpha1/events", None).await;
+    let mut stuck = TcpStream::connect(server.address).await.unwrap();
+    let ask = HttpRequest::get("/api/v1alpha1/events").token(server.admin());
+    stuck.write_all(&ask.wire(server.address)).await.unwrap();
+    let mut quick = server.watch("/api/v1alpha1/events", None).await;
     quick.next().await.unwrap();
     let long = "x".repeat(256 * 1024);
     let (tell, mut read) = tokio::sync::watch::channel(0);
@@ -92,23 +92,23 @@ async fn a_slow_watcher_is_dropped_and_can_replay_and_holds_nobody_up() {
         ids
     });
     for number in 0..40 {
-        place.put(&format!("n{number}"), &long).await;
-        // A person who reads keeps up; one who does not, does not hold the writer.
+        server.put(&format!("n{number}"), &long).await;
+        // A reading watcher keeps up; one that does not read does not block the writer.
         read.wait_for(|read| number < read + 8).await.unwrap();
     }
     assert_eq!(reader.await.unwrap(), (1..=40).collect::<Vec<u64>>());
-    // Who does not read is cut off, and its place given back.
+    // The watcher that does not read is closed, and its slot is released.
     let mut left = false;
     for _ in 0..300 {
-        let figures = place.get("/metrics").await.text();
-        left = figures.contains("bailiwick_watchers 0\n");
+        let metrics = server.get("/metrics").await.text();
+        left = metrics.contains("bailiwick_watchers 0\n");
         if left {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(left, "the stuck watcher is still there");
-    let mut again = place.watch("/api/v1alpha1/events", Some(0)).await;
+    assert!(left, "the stuck watcher is still connected");
+    let mut again = server.watch("/api/v1alpha1/events", Some(0)).await;
     again.next().await.unwrap();
     for id in 1..=40 {
         assert_eq!(again.next().await.unwrap().id, Some(id));
@@ -116,18 +116,19 @@ async fn a_slow_watcher_is_dropped_and_can_replay_and_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_watcher_saw_is_what_the_store_has() {
-    let place = place().await;
-    let mut watcher = place.watch("/api/v1alpha1/configmaps?watch=1", Some(0)).await;
+async fn the_changes_of_a_watcher_lead_to_the_stored_objects() {
+    let server = start_server().await;
+    let mut watcher = server.watch("/api/v1alpha1/configmaps?watch=1", Some(0)).await;
     watcher.next().await.unwrap();
     for number in 0..30 {
-        place.put(&format!("n{}", number % 4), &number.to_string()).await;
+        server.put(&format!("n{}", number % 4), &number.to_string()).await;
     }
     let mut seen = Vec::new();
     for _ in 0..30 {
         seen.push(watcher.next().await.unwrap().data);
     }
-    let kept = place.store.changes(0, 100).await.unwrap();
-    let kept: Vec<_> = kept.iter().map(|change| serde_json::to_value(change).unwrap()).collect();
-    assert_eq!(seen, kept);
+    let stored = server.store.changes(0, 100).await.unwrap();
+    let stored: Vec<_> =
+        stored.iter().map(|change| serde_json::to_value(change).unwrap()).collect();
+    assert_eq!(seen, stored);
 }

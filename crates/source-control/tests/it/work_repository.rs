@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use bailiwick_lifecycle::ports::{Preparation, Work as _, Workspaces as _};
 use bailiwick_testkit::Scratch;
-use bailiwick_verify::facts::{RepositoryFacts, Since};
+use bailiwick_verify::facts::{Baseline, RepositoryFacts};
 
 use crate::agent::{Agent, repository};
 use crate::workspaces::{id, over};
@@ -28,8 +28,8 @@ fn unchanged_repository_has_no_findings() {
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("new.txt", "files are no matter of the repository\n");
     let facts = facts(&agent);
-    assert_eq!(facts.since, Since::Spawn);
-    assert!(!facts.head.is_moved() && !facts.commit.is_moved(), "{facts:?}");
+    assert_eq!(facts.baseline, Baseline::Spawn);
+    assert!(!facts.head.is_changed() && !facts.commit.is_changed(), "{facts:?}");
     assert_eq!(facts.head.now.as_deref(), Some("refs/heads/agent/ag-1"));
     assert_eq!((facts.configuration, facts.hooks), (Some(false), Some(Vec::new())));
     assert!(facts.references.is_empty() && facts.commits.is_empty());
@@ -53,7 +53,7 @@ fn changes_of_others_are_not_attributed_to_the_agent() {
     let facts = facts(&agent);
     assert!(facts.references.is_empty() && facts.commits.is_empty(), "{facts:?}");
     assert_eq!((facts.configuration, facts.hooks), (Some(false), Some(Vec::new())));
-    assert!(!facts.head.is_moved() && !facts.commit.is_moved());
+    assert!(!facts.head.is_changed() && !facts.commit.is_changed());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn discarded_commits_are_reported() {
     let mut found = facts.commits.clone();
     found.sort_unstable();
     assert_eq!(found, expected, "the log of HEAD tells");
-    assert!(!facts.commit.is_moved() && facts.references.is_empty(), "{facts:?}");
+    assert!(!facts.commit.is_changed() && facts.references.is_empty(), "{facts:?}");
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn another_checked_out_branch_is_reported() {
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.git(&scratch, &["checkout", "--quiet", "-b", "elsewhere"]);
     let found = facts(&agent);
-    assert!(found.head.is_moved());
+    assert!(found.head.is_changed());
     assert_eq!(found.head.before.as_deref(), Some("refs/heads/agent/ag-1"));
     assert_eq!(found.head.now.as_deref(), Some("refs/heads/elsewhere"));
     agent.git(&scratch, &["checkout", "--quiet", "--detach"]);
     let found = facts(&agent);
-    assert!(found.head.is_moved());
+    assert!(found.head.is_changed());
     assert!(found.head.now.as_deref().unwrap().starts_with("detached at "));
 }
 
@@ -207,7 +207,7 @@ fn without_a_record_the_merge_base_is_compared() {
     let agent = Agent::spawn(&scratch, "ag-1");
     fs::remove_file(record(&scratch, &agent)).unwrap();
     let found = facts(&agent);
-    assert_eq!(found.since, Since::MergeBase);
+    assert_eq!(found.baseline, Baseline::MergeBase);
     assert_eq!((found.configuration, found.hooks.clone(), &found.head.before), (None, None, &None));
     assert!(found.commits.is_empty() && found.references.is_empty(), "{found:?}");
     agent.write("a", "a\n");

@@ -1,4 +1,4 @@
-//! What changed, in order; waiting for more; forgetting the oldest.
+//! The change log: reading it, waiting for new changes, deleting the oldest.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use sqlx::any::AnyRow;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Fleet;
-use super::values::{limit, signed};
+use super::statements::{limit, signed};
 
-/// How often other processes are looked at; by one of those who wait, for all of them.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often one waiting task polls for changes of other processes, for all of them.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many changes are forgotten in one transaction, so that nobody waits long.
-const FORGOTTEN_AT_ONCE: i64 = 1_000;
+/// How many changes one transaction deletes, so that other writers do not wait long.
+const DELETE_BATCH_SIZE: i64 = 1_000;
 
 impl Fleet {
     pub(super) async fn changes(
@@ -22,7 +22,7 @@ impl Fleet {
         after: u64,
         count: usize,
     ) -> Result<Vec<Change>, FleetError> {
-        // The limit is part of the text: one that is given anew lets SQLite prepare the statement anew.
+        // The limit is part of the text: as a parameter it would make SQLite prepare the statement again.
         let statement = format!(
             "SELECT version, change, object FROM resource_changes WHERE version > $1 \
              ORDER BY version LIMIT {}",
@@ -32,15 +32,15 @@ impl Fleet {
             .bind(signed(after))
             .fetch_all(&self.pool)
             .await
-            .map_err(|error| self.failed(&error))?;
+            .map_err(|error| self.database_error(&error))?;
         let changes: Result<Vec<Change>, FleetError> = rows
             .iter()
             .map(|row| {
-                read(row).map_err(|why| self.broken(format!("a change cannot be read: {why}")))
+                read(row).map_err(|why| self.unavailable(format!("a change cannot be read: {why}")))
             })
             .collect();
         let mut changes = changes?;
-        // Every version has its change: where the next one is missing, it was forgotten.
+        // Every version has a change: if the next one is missing, it was deleted.
         match changes.first() {
             Some(first) if first.version > after.saturating_add(1) => {
                 Err(FleetError::Gone { oldest: first.version })
@@ -53,30 +53,30 @@ impl Fleet {
     }
 
     pub(super) async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
-        let mut forgotten = 0;
+        let mut deleted = 0;
         loop {
-            let mut draft = self.draft().await?;
-            let done = sqlx::query(
+            let mut transaction = self.begin_write().await?;
+            let count = sqlx::query(
                 "DELETE FROM resource_changes \
                  WHERE version <= (SELECT MAX(version) FROM resource_changes) - $1 \
                  AND version < (SELECT MIN(version) FROM resource_changes) + $2",
             )
             .bind(signed(keep.max(1)))
-            .bind(FORGOTTEN_AT_ONCE)
-            .execute(draft.connection())
+            .bind(DELETE_BATCH_SIZE)
+            .execute(transaction.connection())
             .await
-            .map_err(|error| self.failed(&error))?
+            .map_err(|error| self.database_error(&error))?
             .rows_affected();
-            draft.keep().await?;
-            if done == 0 {
-                return Ok(forgotten);
+            transaction.commit().await?;
+            if count == 0 {
+                return Ok(deleted);
             }
-            forgotten += done;
+            deleted += count;
         }
     }
 
-    /// Tells those who wait that there is this version.
-    pub(super) fn saw(&self, version: u64) {
+    /// Wakes the tasks that wait for this version.
+    pub(super) fn announce_version(&self, version: u64) {
         self.newest.send_if_modified(|newest| {
             let newer = version > *newest;
             *newest = version.max(*newest);
@@ -90,22 +90,22 @@ impl Fleet {
         let change = newest.wait_for(|newest| *newest > after);
         tokio::select! {
             _ = change => {}
-            () = self.look_out() => {}
+            () = self.poll_other_processes() => {}
             () = sleep_until(end) => {}
         }
     }
 
-    /// Looks for changes of other processes, for ever, when it is our turn to.
-    async fn look_out(&self) {
-        let _lookout = self.lookout.lock().await;
+    /// Polls for changes of other processes without end, as soon as no other task does.
+    async fn poll_other_processes(&self) {
+        let _guard = self.poll_lock.lock().await;
         loop {
-            // What cannot be read now may be at the next look; whoever waits ends by its own time.
+            // A failed read is retried at the next poll; waiting tasks have their own timeout.
             if let Ok(mut connection) = self.pool.acquire().await
                 && let Ok(version) = self.version(&mut connection).await
             {
-                self.saw(version);
+                self.announce_version(version);
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -116,7 +116,7 @@ fn read(row: &AnyRow) -> Result<Change, Box<dyn std::error::Error>> {
         "ADDED" => ChangeKind::Added,
         "MODIFIED" => ChangeKind::Modified,
         "DELETED" => ChangeKind::Deleted,
-        other => return Err(format!("`{other}` is no change").into()),
+        other => return Err(format!("`{other}` is not a kind of change").into()),
     };
     Ok(Change {
         version: row.try_get::<i64, _>(0)?.unsigned_abs(),

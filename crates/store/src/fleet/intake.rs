@@ -1,5 +1,5 @@
-//! Webhooks, kept before anybody is told so. Those that come while others are being written wait for
-//! each other and share one transaction: one write to the disk for all of them.
+//! Stores webhook deliveries before they are acknowledged. Deliveries that arrive during a write share the next
+//! transaction, so that one write to the disk covers all of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,58 +12,58 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::Fleet;
-use super::draft::Draft;
-use super::row::{Kept, columns};
-use super::small::other_bytes;
-use super::values::{places, portions, rows};
+use super::blobs::digest_conflict;
+use super::row::{StoredObject, columns};
+use super::statements::{batches, placeholders, row_placeholders};
+use super::transaction::WriteTransaction;
 use crate::open::Store;
 
-/// How many share a transaction at most.
-const MOST: usize = 128;
-/// How many bytes of payload do; one alone may have more.
-const MOST_BYTES: usize = 16 << 20;
+/// The maximum number of deliveries in a transaction.
+const MAX_BATCH_SIZE: usize = 128;
+/// The maximum payload of a transaction with more than one delivery.
+const MAX_BATCH_BYTES: usize = 16 << 20;
 
-/// Those that come within this time of each other pour in.
-const CLOSE: Duration = Duration::from_millis(50);
+/// Deliveries that arrive within this time of each other are a burst.
+const BURST_GAP: Duration = Duration::from_millis(50);
 
 type Answer = Result<Received, FleetError>;
 
-/// Those that wait.
+/// The queue of deliveries that wait to be stored.
 #[derive(Debug, Default)]
 pub(super) struct Intake(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
-    /// Whether somebody is writing, who will see to them.
+    waiting: Vec<PendingDelivery>,
+    /// Whether a writer task is running.
     busy: bool,
-    flood: Flood,
+    burst: Burst,
 }
 
-/// Whether they pour in.
+/// Detects bursts of deliveries.
 #[derive(Debug, Default)]
-struct Flood {
-    /// When the last one came.
+struct Burst {
+    /// The arrival of the last delivery.
     last: Option<Instant>,
-    /// Whether another had come just before it.
-    pours: bool,
+    /// Whether another delivery arrived shortly before it.
+    is_active: bool,
 }
 
-impl Flood {
-    fn came(&mut self, now: Instant) {
-        self.pours = self.last.is_some_and(|last| now.duration_since(last) < CLOSE);
+impl Burst {
+    fn record_arrival(&mut self, now: Instant) {
+        self.is_active = self.last.is_some_and(|last| now.duration_since(last) < BURST_GAP);
         self.last = Some(now);
     }
 
-    /// When it is over if nothing more comes; nothing if there is none.
-    fn over(&self, now: Instant) -> Option<Instant> {
-        let over = self.last.filter(|_| self.pours).map(|last| last + CLOSE);
-        over.filter(|over| *over > now)
+    /// The end of the current burst if nothing else arrives; none if there is no burst.
+    fn end(&self, now: Instant) -> Option<Instant> {
+        let end = self.last.filter(|_| self.is_active).map(|last| last + BURST_GAP);
+        end.filter(|end| *end > now)
     }
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingDelivery {
     delivery: IncomingDelivery,
     answer: oneshot::Sender<Answer>,
 }
@@ -73,23 +73,23 @@ impl Intake {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next ones; nothing when the writer may go.
-    fn take(&self) -> Vec<Waiting> {
+    /// The next batch; empty if the writer can stop.
+    fn take(&self) -> Vec<PendingDelivery> {
         let mut queue = self.queue();
         let mut bytes = 0_usize;
-        let fit = queue.waiting.iter().take(MOST).take_while(|waiting| {
+        let fit = queue.waiting.iter().take(MAX_BATCH_SIZE).take_while(|waiting| {
             bytes = bytes.saturating_add(waiting.delivery.payload.len());
-            bytes <= MOST_BYTES
+            bytes <= MAX_BATCH_BYTES
         });
         let count = fit.count().max(1).min(queue.waiting.len());
-        let taken: Vec<Waiting> = queue.waiting.drain(..count).collect();
+        let taken: Vec<PendingDelivery> = queue.waiting.drain(..count).collect();
         queue.busy = !taken.is_empty();
         taken
     }
 }
 
-/// The one that writes. If it is ended in the middle, those that wait are told so by the loss of
-/// their channel, and the next one to come writes again.
+/// The writer task. If it is aborted, waiting callers get an error because their channel closes, and the next
+/// delivery starts a new writer.
 struct Writer(Arc<Fleet>);
 
 impl Drop for Writer {
@@ -116,7 +116,7 @@ impl Writer {
                 Err(error) => waiting.iter().map(|_| Err(error.clone())).collect(),
             };
             for (waiting, answer) in waiting.into_iter().zip(answers) {
-                // Whoever has gone away meanwhile will send it again.
+                // A sender that stopped waiting will deliver again.
                 drop(waiting.send(answer));
             }
         }
@@ -124,14 +124,14 @@ impl Writer {
 }
 
 impl Store {
-    /// Waits while webhooks pour in, at most so long: whoever sends them is to be answered first.
-    pub async fn lull(&self, longest: Duration) {
-        let end = Instant::now() + longest;
+    /// Waits for the end of a burst of webhooks, at most this long, so that their senders are answered first.
+    pub async fn wait_for_quiet_intake(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         loop {
             let now = Instant::now();
-            let over = self.fleet.intake.queue().flood.over(now);
-            match over {
-                Some(over) if now < end => sleep_until(over.min(end)).await,
+            let burst_end = self.fleet.intake.queue().burst.end(now);
+            match burst_end {
+                Some(end) if now < deadline => sleep_until(end.min(deadline)).await,
                 Some(_) | None => return,
             }
         }
@@ -140,181 +140,187 @@ impl Store {
 
 impl Fleet {
     pub(super) async fn receive(self: &Arc<Self>, delivery: IncomingDelivery) -> Answer {
-        let (answer, heard) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
         let idle = {
             let mut queue = self.intake.queue();
-            queue.flood.came(Instant::now());
-            queue.waiting.push(Waiting { delivery, answer });
+            queue.burst.record_arrival(Instant::now());
+            queue.waiting.push(PendingDelivery { delivery, answer });
             !std::mem::replace(&mut queue.busy, true)
         };
         if idle {
-            // A task of its own: a caller that goes away must not take the others with it.
+            // A separate task: a caller that stops waiting must not abort the others.
             tokio::spawn(Writer(Arc::clone(self)).write());
         }
-        heard.await.unwrap_or_else(|_| {
-            Err(self.broken("whoever kept deliveries was ended before this one was; send it again"))
+        receiver.await.unwrap_or_else(|_| {
+            Err(self.unavailable(
+                "the delivery was not stored because the writer was aborted; send it again",
+            ))
         })
     }
 
-    /// Keeps all of them in one transaction; an answer each.
+    /// Stores all deliveries in one transaction; returns an answer for each.
     async fn receive_all(
         &self,
         deliveries: Vec<IncomingDelivery>,
     ) -> Result<Vec<Answer>, FleetError> {
-        let mut draft = self.draft().await?;
-        match draft.receive_all(deliveries).await {
-            Ok(answers) => draft.keep().await.map(|_| answers),
+        let mut transaction = self.begin_write().await?;
+        match transaction.receive_all(deliveries).await {
+            Ok(answers) => transaction.commit().await.map(|_| answers),
             Err(error) => {
-                draft.drop_all().await;
+                transaction.rollback().await;
                 Err(error)
             }
         }
     }
 }
 
-/// What a group of deliveries makes of what is there.
+/// Deliveries of one transaction and the stored objects that they meet.
 #[derive(Default)]
-struct Group {
-    /// What is kept, by name.
-    known: BTreeMap<String, Kept>,
-    /// The places of those that will be, by name.
-    coming: BTreeMap<String, usize>,
-    /// Bytes that are kept or will be, by digest.
+struct Batch {
+    /// Stored deliveries, by name.
+    known: BTreeMap<String, StoredObject>,
+    /// Indexes of new deliveries in `new`, by name.
+    new_by_name: BTreeMap<String, usize>,
+    /// Bytes that are or will be stored, by digest.
     bytes: BTreeMap<String, Vec<u8>>,
     new: Vec<AnyObject>,
     new_bytes: Vec<String>,
-    /// Names of those that came again.
-    again: Vec<String>,
+    /// Names of redelivered ones.
+    redelivered: Vec<String>,
 }
 
-impl Group {
-    /// The delivery of this name, as it is now.
-    fn of(&self, name: &str) -> Option<Kept> {
-        let coming = || {
-            let object = self.new.get(*self.coming.get(name)?)?.clone();
-            Some(Kept { born: object.metadata.resource_version, object })
+impl Batch {
+    /// The current state of the delivery with this name.
+    fn find(&self, name: &str) -> Option<StoredObject> {
+        let new = || {
+            let object = self.new.get(*self.new_by_name.get(name)?)?.clone();
+            Some(StoredObject { born: object.metadata.resource_version, object })
         };
-        self.known.get(name).cloned().or_else(coming)
+        self.known.get(name).cloned().or_else(new)
     }
 }
 
-impl Draft<'_> {
+impl WriteTransaction<'_> {
     async fn receive_all(
         &mut self,
         deliveries: Vec<IncomingDelivery>,
     ) -> Result<Vec<Answer>, FleetError> {
-        let mut group = self.known_of(&deliveries).await?;
+        let mut batch = self.load_existing(&deliveries).await?;
         let mut answers = Vec::with_capacity(deliveries.len());
         for delivery in deliveries {
-            answers.push(self.sort_in(&mut group, delivery)?);
+            answers.push(self.classify(&mut batch, delivery)?);
         }
-        if self.insert(&group.new).await? != u64::try_from(group.new.len()).unwrap_or_default() {
-            return Err(self.fleet.broken("a delivery was there that was not found"));
+        if self.insert(&batch.new).await? != u64::try_from(batch.new.len()).unwrap_or_default() {
+            return Err(self.fleet.unavailable("a delivery exists that was not found"));
         }
-        self.tell_added(&group.new).await?;
-        self.insert_bytes(&group).await?;
-        for name in std::mem::take(&mut group.again) {
-            if let Some(kept) = group.of(&name) {
-                let (born, next) = (kept.born, again(&kept.object)?);
-                let object = self.change(kept, next).await?;
-                group.known.insert(name, Kept { born, object });
+        self.record_added(&batch.new).await?;
+        self.insert_bytes(&batch).await?;
+        for name in std::mem::take(&mut batch.redelivered) {
+            if let Some(stored) = batch.find(&name) {
+                let (born, next) = (stored.born, count_redelivery(&stored.object)?);
+                let object = self.update(stored, next).await?;
+                batch.known.insert(name, StoredObject { born, object });
             }
         }
         Ok(answers)
     }
 
-    /// What is there of the same names and digests.
-    async fn known_of(&mut self, deliveries: &[IncomingDelivery]) -> Result<Group, FleetError> {
+    /// Loads stored deliveries and bytes with the same names and digests.
+    async fn load_existing(
+        &mut self,
+        deliveries: &[IncomingDelivery],
+    ) -> Result<Batch, FleetError> {
         let fleet = self.fleet;
         let kind = Kind::WebhookDelivery;
-        let mut group = Group::default();
-        for some in portions(deliveries) {
+        let mut batch = Batch::default();
+        for chunk in batches(deliveries) {
             let statement = format!(
                 "SELECT {} FROM resources r WHERE kind = $1 AND namespace = $2 AND name IN ({})",
                 columns("r"),
-                places(3, some.len())
+                placeholders(3, chunk.len())
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             query = query.bind(kind.as_str()).bind(DEFAULT_NAMESPACE);
-            for delivery in some {
+            for delivery in chunk {
                 query = query.bind(&delivery.name);
             }
             let rows = query.fetch_all(self.connection()).await;
-            for row in rows.map_err(|error| fleet.failed(&error))? {
-                let kept = fleet.kept(kind, &row, 0)?;
-                group.known.insert(kept.object.metadata.name.clone(), kept);
+            for row in rows.map_err(|error| fleet.database_error(&error))? {
+                let stored = fleet.stored(kind, &row, 0)?;
+                batch.known.insert(stored.object.metadata.name.clone(), stored);
             }
             let statement = format!(
                 "SELECT digest, bytes FROM blobs WHERE digest IN ({})",
-                places(1, some.len())
+                placeholders(1, chunk.len())
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for delivery in some {
+            for delivery in chunk {
                 query = query.bind(&delivery.spec.payload_digest);
             }
             let rows = query.fetch_all(self.connection()).await;
-            for row in rows.map_err(|error| fleet.failed(&error))? {
+            for row in rows.map_err(|error| fleet.database_error(&error))? {
                 let read = || Ok((row.try_get(0)?, row.try_get(1)?));
-                let (digest, bytes) = read().map_err(|error: sqlx::Error| fleet.failed(&error))?;
-                group.bytes.insert(digest, bytes);
+                let (digest, bytes) =
+                    read().map_err(|error: sqlx::Error| fleet.database_error(&error))?;
+                batch.bytes.insert(digest, bytes);
             }
         }
-        Ok(group)
+        Ok(batch)
     }
 
-    /// Decides what becomes of one of the group, in the order in which they came.
-    fn sort_in(
+    /// Decides what to do with a delivery, in the order of arrival.
+    fn classify(
         &mut self,
-        group: &mut Group,
+        batch: &mut Batch,
         delivery: IncomingDelivery,
     ) -> Result<Answer, FleetError> {
         let digest = delivery.spec.payload_digest.clone();
-        let kept_bytes = group.bytes.get(&digest);
-        let other_than_kept = kept_bytes.is_some_and(|bytes| *bytes != delivery.payload);
-        if let Some(known) = group.of(&delivery.name) {
+        let stored_bytes = batch.bytes.get(&digest);
+        let differs = stored_bytes.is_some_and(|bytes| *bytes != delivery.payload);
+        if let Some(known) = batch.find(&delivery.name) {
             let known = known.object.typed::<WebhookDelivery>();
-            let known = known.map_err(|error| self.fleet.broken(error))?;
-            if other_than_kept || known.spec.payload_digest != digest {
+            let known = known.map_err(|error| self.fleet.unavailable(error))?;
+            if differs || known.spec.payload_digest != digest {
                 return Ok(Ok(Received::Contradicts));
             }
-            group.again.push(delivery.name);
+            batch.redelivered.push(delivery.name);
             return Ok(Ok(Received::Again));
         }
-        if other_than_kept {
-            return Ok(Err(other_bytes(&digest)));
+        if differs {
+            return Ok(Err(digest_conflict(&digest)));
         }
         let now = delivery.spec.received_at;
         let object = Object::new(Metadata::named(delivery.name), delivery.spec);
-        let object = AnyObject::of(&object).map_err(|error| self.fleet.broken(error))?;
-        let object = self.newborn(object, now);
-        group.coming.insert(object.metadata.name.clone(), group.new.len());
-        group.new.push(object);
-        if kept_bytes.is_none() {
-            group.new_bytes.push(digest.clone());
-            group.bytes.insert(digest, delivery.payload);
+        let object = AnyObject::of(&object).map_err(|error| self.fleet.unavailable(error))?;
+        let object = self.initialize(object, now);
+        batch.new_by_name.insert(object.metadata.name.clone(), batch.new.len());
+        batch.new.push(object);
+        if stored_bytes.is_none() {
+            batch.new_bytes.push(digest.clone());
+            batch.bytes.insert(digest, delivery.payload);
         }
         Ok(Ok(Received::New))
     }
 
-    async fn insert_bytes(&mut self, group: &Group) -> Result<(), FleetError> {
+    async fn insert_bytes(&mut self, batch: &Batch) -> Result<(), FleetError> {
         let fleet = self.fleet;
-        for some in portions(&group.new_bytes) {
-            let rows = rows(some.len(), 2);
+        for chunk in batches(&batch.new_bytes) {
+            let rows = row_placeholders(chunk.len(), 2);
             let statement = format!("INSERT INTO blobs (digest, bytes) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for digest in some {
-                let bytes = group.bytes.get(digest).cloned().unwrap_or_default();
+            for digest in chunk {
+                let bytes = batch.bytes.get(digest).cloned().unwrap_or_default();
                 query = query.bind(digest).bind(bytes);
             }
             let done = query.execute(self.connection()).await;
-            done.map_err(|error| fleet.failed(&error))?;
+            done.map_err(|error| fleet.database_error(&error))?;
         }
         Ok(())
     }
 }
 
-/// The same delivery, having come once more.
-fn again(object: &AnyObject) -> Result<AnyObject, FleetError> {
+/// The delivery with one more redelivery counted.
+fn count_redelivery(object: &AnyObject) -> Result<AnyObject, FleetError> {
     let unavailable = |error| FleetError::Unavailable(format!("{error}"));
     let mut typed = object.typed::<WebhookDelivery>().map_err(unavailable)?;
     typed.status.redeliveries = typed.status.redeliveries.saturating_add(1);
@@ -326,19 +332,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_alone_is_no_flood_and_a_flood_is_over_when_nothing_more_comes() {
+    fn a_single_delivery_is_no_burst_and_a_burst_ends_when_nothing_else_arrives() {
         let begin = Instant::now();
         let at = |millis: u64| begin + Duration::from_millis(millis);
-        let mut flood = Flood::default();
-        assert_eq!(flood.over(begin), None);
-        flood.came(begin);
-        assert_eq!(flood.over(begin), None);
-        flood.came(at(10));
-        assert_eq!(flood.over(at(10)), Some(at(60)));
-        flood.came(at(40));
-        assert_eq!(flood.over(at(80)), Some(at(90)));
-        assert_eq!(flood.over(at(90)), None);
-        flood.came(at(200));
-        assert_eq!(flood.over(at(200)), None);
+        let mut burst = Burst::default();
+        assert_eq!(burst.end(begin), None);
+        burst.record_arrival(begin);
+        assert_eq!(burst.end(begin), None);
+        burst.record_arrival(at(10));
+        assert_eq!(burst.end(at(10)), Some(at(60)));
+        burst.record_arrival(at(40));
+        assert_eq!(burst.end(at(80)), Some(at(90)));
+        assert_eq!(burst.end(at(90)), None);
+        burst.record_arrival(at(200));
+        assert_eq!(burst.end(at(200)), None);
     }
 }

@@ -1,31 +1,30 @@
-//! Pages of objects. Each page is one statement: its objects and its version are of one moment.
+//! Pages of objects. One statement reads a page, so its objects and its version are consistent.
 //!
-//! Every way to select is an ordered list of its own: a term's, a namespace's, a kind's. The shortest
-//! is walked from where the page begins, and what it finds is looked up in the others.
+//! Each filter (index term or namespace) has an ordered list of objects. The statement walks the shortest list
+//! from the start of the page and checks each object against the other filters.
 
 use bailiwick_fleet::ports::{FleetError, Page, Selection};
 use sqlx::Row as _;
 
 use super::Fleet;
 use super::row::columns;
+use super::statements::{limit, signed};
 use super::terms::{Term, field, label};
-use super::values::{limit, signed};
 
-/// How far lists are counted to find the shortest.
-const COUNTED: i64 = 500;
+/// How far lists are counted to find the shortest one.
+const MAX_COUNTED: i64 = 500;
 
-/// A value of a statement.
 #[derive(Debug, Clone)]
-enum Given {
+enum Parameter {
     Text(String),
     Number(i64),
 }
 
-/// A statement as it grows.
+/// A statement under construction.
 #[derive(Debug, Default)]
 struct Statement {
     text: String,
-    given: Vec<Given>,
+    parameters: Vec<Parameter>,
 }
 
 impl Statement {
@@ -34,41 +33,41 @@ impl Statement {
         self
     }
 
-    fn give(&mut self, value: Given) -> &mut Self {
-        self.given.push(value);
-        let place = format!("${}", self.given.len());
-        self.push(&place)
+    fn bind(&mut self, value: Parameter) -> &mut Self {
+        self.parameters.push(value);
+        let placeholder = format!("${}", self.parameters.len());
+        self.push(&placeholder)
     }
 
     fn text(&mut self, value: &str) -> &mut Self {
-        self.give(Given::Text(value.to_owned()))
+        self.bind(Parameter::Text(value.to_owned()))
     }
 
     fn number(&mut self, value: i64) -> &mut Self {
-        self.give(Given::Number(value))
+        self.bind(Parameter::Number(value))
     }
 
     async fn rows(self, fleet: &Fleet) -> Result<Vec<sqlx::any::AnyRow>, FleetError> {
         let mut query = sqlx::query(sqlx::AssertSqlSafe(self.text));
-        for given in self.given {
-            query = match given {
-                Given::Text(text) => query.bind(text),
-                Given::Number(number) => query.bind(number),
+        for parameter in self.parameters {
+            query = match parameter {
+                Parameter::Text(text) => query.bind(text),
+                Parameter::Number(number) => query.bind(number),
             };
         }
-        query.fetch_all(&fleet.pool).await.map_err(|error| fleet.failed(&error))
+        query.fetch_all(&fleet.pool).await.map_err(|error| fleet.database_error(&error))
     }
 }
 
-/// One way to select.
+/// A filter with its own ordered list of objects.
 #[derive(Debug, Clone)]
-enum Way {
+enum Filter {
     Term(Term),
     Namespace(String),
 }
 
-impl Way {
-    /// Begins a condition on the list of this way, that is called `name`.
+impl Filter {
+    /// Starts a condition on the list of this filter, with `name` as its alias.
     fn list(&self, selection: &Selection, name: &str, statement: &mut Statement) {
         match self {
             Self::Term((term, value)) => {
@@ -90,21 +89,22 @@ impl Fleet {
             None => None,
             Some(text) => Some(text.parse::<u64>().map_err(|_| {
                 FleetError::Unavailable(format!(
-                    "`{text}` is no place in a list; give back what the page before named as next"
+                    "`{text}` is not a continuation token; use `next` of the page before"
                 ))
             })?),
         };
-        let ways = self.ways(selection).await?;
-        let rows = page(selection, after, &ways).rows(self).await?;
+        let filters = self.filters(selection).await?;
+        let rows = page(selection, after, &filters).rows(self).await?;
         let mut page = Page::default();
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<Option<i64>, _>(1)?));
-            let (version, born) = read().map_err(|error: sqlx::Error| self.failed(&error))?;
+            let (version, born) =
+                read().map_err(|error: sqlx::Error| self.database_error(&error))?;
             page.version = version.unsigned_abs();
             found.extend(born.map(|born| (born, row)));
         }
-        // The database would copy whole rows to sort them.
+        // Sorted here, because the database would copy whole rows to sort them.
         found.sort_by_key(|(born, _)| *born);
         if selection.newest_first {
             found.reverse();
@@ -114,50 +114,50 @@ impl Fleet {
             page.next = found.last().map(|(born, _)| born.to_string());
         }
         for (_, row) in found {
-            page.objects.push(self.kept(selection.kind, row, 1)?.object);
+            page.objects.push(self.stored(selection.kind, row, 1)?.object);
         }
         Ok(page)
     }
 
-    /// The ways to select, the one with the shortest list first.
-    async fn ways(&self, selection: &Selection) -> Result<Vec<Way>, FleetError> {
+    /// The filters of a selection, the one with the shortest list first.
+    async fn filters(&self, selection: &Selection) -> Result<Vec<Filter>, FleetError> {
         let kind = selection.kind;
         let labels = selection.labels.iter().map(|(name, value)| (label(kind, name), value));
         let fields = selection.fields.iter().map(|(name, value)| (field(kind, name), value));
-        let terms = fields.chain(labels).map(|(term, value)| Way::Term((term, value.clone())));
-        let namespace = selection.namespace.clone().map(Way::Namespace);
-        let ways: Vec<Way> = terms.chain(namespace).collect();
-        if ways.len() < 2 {
-            return Ok(ways);
+        let terms = fields.chain(labels).map(|(term, value)| Filter::Term((term, value.clone())));
+        let namespace = selection.namespace.clone().map(Filter::Namespace);
+        let filters: Vec<Filter> = terms.chain(namespace).collect();
+        if filters.len() < 2 {
+            return Ok(filters);
         }
         let mut counting = Statement::default();
-        for (number, way) in ways.iter().enumerate() {
+        for (number, filter) in filters.iter().enumerate() {
             counting.push(if number == 0 { "SELECT " } else { ", " });
             counting.push("(SELECT COUNT(*) FROM (SELECT 1 FROM ");
-            way.list(selection, "l", &mut counting);
-            counting.push(&format!(" LIMIT {COUNTED}) AS c)"));
+            filter.list(selection, "l", &mut counting);
+            counting.push(&format!(" LIMIT {MAX_COUNTED}) AS c)"));
         }
         let rows = counting.rows(self).await?;
-        let row = rows.first().ok_or_else(|| self.broken("nothing was counted"))?;
-        let mut counted = Vec::with_capacity(ways.len());
-        for (number, way) in ways.into_iter().enumerate() {
-            let count: i64 = row.try_get(number).map_err(|error| self.failed(&error))?;
-            counted.push((count, way));
+        let row = rows.first().ok_or_else(|| self.unavailable("the count has no result"))?;
+        let mut counted = Vec::with_capacity(filters.len());
+        for (number, filter) in filters.into_iter().enumerate() {
+            let count: i64 = row.try_get(number).map_err(|error| self.database_error(&error))?;
+            counted.push((count, filter));
         }
         counted.sort_by_key(|(count, _)| *count);
-        Ok(counted.into_iter().map(|(_, way)| way).collect())
+        Ok(counted.into_iter().map(|(_, filter)| filter).collect())
     }
 }
 
-/// The statement of a page, with one object more than it may have.
-fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
+/// The statement of a page, with one object more than the limit.
+fn page(selection: &Selection, after: Option<u64>, filters: &[Filter]) -> Statement {
     let mut statement = Statement::default();
     statement.push("SELECT v.version, ").push(&columns("r"));
     statement.push(
         " FROM (SELECT COALESCE(MAX(version), 0) AS version FROM resource_changes) v \
          LEFT JOIN (SELECT l.born FROM ",
     );
-    match ways.split_first() {
+    match filters.split_first() {
         None => {
             statement.push("resources l WHERE l.kind = ").text(selection.kind.as_str());
         }
@@ -177,9 +177,9 @@ fn page(selection: &Selection, after: Option<u64>, ways: &[Way]) -> Statement {
     let order = if selection.newest_first { "DESC" } else { "ASC" };
     let count = match selection.limit {
         0 => 0,
-        some => limit(some).saturating_add(1),
+        max => limit(max).saturating_add(1),
     };
-    // As part of the text: a statement whose limit is given anew is prepared anew by SQLite.
+    // The limit is part of the text: as a parameter it would make SQLite prepare the statement again.
     statement.push(&format!(" ORDER BY l.born {order} LIMIT {count}"));
     statement.push(") p ON TRUE LEFT JOIN resources r ON r.born = p.born");
     statement
@@ -196,26 +196,27 @@ mod tests {
     use super::page;
     use crate::{Location, Store};
 
-    /// Asked of the database itself: nothing is read through but the page, and nothing is sorted.
+    /// According to the query plan, only the page is scanned and nothing is sorted.
     #[tokio::test]
-    async fn no_page_reads_through_all_objects() {
+    async fn no_page_scans_all_objects() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(Location::file(directory.path().join("x.db"))).await.unwrap();
         let all = Selection::of(Kind::AgentDispatchRun);
-        let spaced = Selection { namespace: Some("default".to_owned()), ..all.clone() };
+        let in_namespace = Selection { namespace: Some("default".to_owned()), ..all.clone() };
         let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
         let one = all.clone().field("status", "failed");
-        let many = Selection { labels, ..spaced.clone().field("stack", "x").field("status", "y") };
-        for selection in [all, spaced, one, many] {
+        let many =
+            Selection { labels, ..in_namespace.clone().field("stack", "x").field("status", "y") };
+        for selection in [all, in_namespace, one, many] {
             for (newest_first, after) in [(true, None), (false, Some(7)), (true, Some(9))] {
                 let selection = Selection { newest_first, ..selection.clone() };
-                let ways = store.fleet.ways(&selection).await.unwrap();
-                // Whichever list turns out to be the shortest.
-                for turn in 0..ways.len().max(1) {
-                    let mut ways = ways.clone();
-                    ways.rotate_left(turn);
-                    let mut statement = page(&selection, after, &ways);
-                    // SQLite would prepare it anew for each page.
+                let filters = store.fleet.filters(&selection).await.unwrap();
+                // Each list can be the shortest one.
+                for rotation in 0..filters.len().max(1) {
+                    let mut filters = filters.clone();
+                    filters.rotate_left(rotation);
+                    let mut statement = page(&selection, after, &filters);
+                    // SQLite would prepare it again for each page.
                     assert!(!statement.text.contains("LIMIT $"), "{}", statement.text);
                     statement.text.insert_str(0, "EXPLAIN QUERY PLAN ");
                     let rows = statement.rows(&store.fleet).await.unwrap();
@@ -224,8 +225,8 @@ mod tests {
                     assert!(searched, "{plan:#?}");
                     let page = ["SCAN v", "SCAN p LEFT-JOIN"];
                     let slow = plan.iter().find(|step| {
-                        let walked = step.starts_with("SCAN") && !page.contains(&step.as_str());
-                        walked || step.contains("TEMP B-TREE")
+                        let scanned = step.starts_with("SCAN") && !page.contains(&step.as_str());
+                        scanned || step.contains("TEMP B-TREE")
                     });
                     assert_eq!(slow, None, "{plan:#?}");
                 }

@@ -1,21 +1,23 @@
-//! The resources of the control plane on SQL, held to the plain model of `control`.
+//! The resources of the control plane in SQL, with the behaviour of the in-memory model of `control`.
 //!
-//! Writers of this process wait for each other here, in the order in which they came; those of other
-//! processes wait for the database's own lock. One version counts every change of anything; since
-//! whoever writes is alone from the beginning, versions become visible in their order.
+//! Writers of this process wait for each other in order; writers of other processes wait for the lock of the
+//! database. One version number counts all changes. There is only one writer at a time, so versions become
+//! visible in order.
 
+mod audit;
+mod blobs;
 mod changes;
-mod draft;
 mod intake;
 mod key;
 mod listing;
+mod reindex;
 mod row;
 mod secrets;
-mod small;
+mod statements;
 mod statuses;
 mod terms;
-mod upkeep;
-mod values;
+mod tokens;
+mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,23 +31,23 @@ use sqlx::AnyPool;
 use tokio::sync::{Mutex, watch};
 
 use crate::location::Location;
-use crate::open::{Pending, Store};
+use crate::open::{BoxFuture, Store};
 
 use intake::Intake;
 
-/// What the store needs for resources, shared with the tasks that write for many callers.
+/// The state of the resource store, shared with the tasks that write for many callers.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     location: Location,
     pool: AnyPool,
-    /// The one connection that writes: it remembers what it has written.
+    /// The only connection that writes, so that its page cache stays valid.
     writer: AnyPool,
-    /// Held by whoever writes.
-    turn: Mutex<()>,
-    /// The newest version that is known here.
+    /// Held by the writer.
+    write_lock: Mutex<()>,
+    /// The newest known version.
     newest: watch::Sender<u64>,
-    /// Held by the one that looks for changes of other processes.
-    lookout: Mutex<()>,
+    /// Held by the task that polls for changes of other processes.
+    poll_lock: Mutex<()>,
     intake: Intake,
 }
 
@@ -55,9 +57,9 @@ impl Fleet {
             location,
             pool,
             writer,
-            turn: Mutex::default(),
+            write_lock: Mutex::default(),
             newest: watch::Sender::new(0),
-            lookout: Mutex::default(),
+            poll_lock: Mutex::default(),
             intake: Intake::default(),
         })
     }
@@ -67,21 +69,25 @@ impl Fleet {
         self.pool.close().await;
     }
 
-    fn failed(&self, error: &sqlx::Error) -> FleetError {
-        self.broken(crate::open::reason(error))
+    fn database_error(&self, error: &sqlx::Error) -> FleetError {
+        self.unavailable(crate::open::database_message(error))
     }
 
-    fn broken(&self, why: impl std::fmt::Display) -> FleetError {
+    fn unavailable(&self, why: impl std::fmt::Display) -> FleetError {
         FleetError::Unavailable(format!("{}: {why}", self.location))
     }
 
-    fn commit(&self, writes: Vec<Write>, now: Moment) -> Pending<'_, Result<Applied, FleetError>> {
+    fn commit(
+        &self,
+        writes: Vec<Write>,
+        now: Moment,
+    ) -> BoxFuture<'_, Result<Applied, FleetError>> {
         Box::pin(async move {
-            let mut draft = self.draft().await?;
-            match draft.write_all(writes, now).await {
-                Ok(objects) => Ok(Applied { objects, version: draft.keep().await? }),
+            let mut transaction = self.begin_write().await?;
+            match transaction.write_all(writes, now).await {
+                Ok(objects) => Ok(Applied { objects, version: transaction.commit().await? }),
                 Err(error) => {
-                    draft.drop_all().await;
+                    transaction.rollback().await;
                     Err(error)
                 }
             }
@@ -151,8 +157,8 @@ impl FleetStore for Store {
         self.fleet.token(digest).await
     }
 
-    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.fleet.forget_audit(before, most).await
+    async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.fleet.forget_audit(before, max).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {

@@ -1,4 +1,4 @@
-//! An object as a row.
+//! Objects as rows.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sqlx::any::AnyRow;
 
 use super::Fleet;
 
-/// The columns, in the order in which they are written.
+/// The columns in the order of an insert.
 pub(super) const COLUMNS: [&str; 13] = [
     "born",
     "kind",
@@ -27,8 +27,8 @@ pub(super) const COLUMNS: [&str; 13] = [
     "spec",
 ];
 
-/// What is read of an object, from the table of this name: few columns, because each of each row costs more
-/// than its bytes do. The last one is a list in JSON, of numbers, an id of ours, and what is JSON already.
+/// The columns of a select from a table with this alias. They are few, because each column costs more than its
+/// bytes: the last one is a JSON array of numbers, the uid and columns that are JSON.
 pub(super) fn columns(table: &str) -> String {
     let rest = ["generation", "version", "created_at"].map(|name| format!("{table}.{name}"));
     let json = ["labels", "annotations", "status", "spec"].map(|name| format!("{table}.{name}"));
@@ -40,16 +40,16 @@ pub(super) fn columns(table: &str) -> String {
     )
 }
 
-/// An object, and its place in the order of all.
+/// An object with the version of its creation, which orders all objects.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct StoredObject {
     pub(super) born: u64,
     pub(super) object: AnyObject,
 }
 
-impl Kept {
-    /// Refuses what was read before somebody else wrote. A version of 0 takes whatever is there.
-    pub(super) fn held_to(&self, given: u64) -> Result<(), FleetError> {
+impl StoredObject {
+    /// Fails if somebody else changed the object since this version. Version 0 matches every version.
+    pub(super) fn check_version(&self, given: u64) -> Result<(), FleetError> {
         let metadata = &self.object.metadata;
         let found = metadata.resource_version;
         if given == 0 || given == found {
@@ -61,40 +61,48 @@ impl Kept {
 }
 
 impl Fleet {
-    /// Reads a row whose first column is this one.
-    pub(super) fn kept(&self, kind: Kind, row: &AnyRow, first: usize) -> Result<Kept, FleetError> {
+    /// Reads an object from the columns that start at `first`.
+    pub(super) fn stored(
+        &self,
+        kind: Kind,
+        row: &AnyRow,
+        first: usize,
+    ) -> Result<StoredObject, FleetError> {
         read(kind, row, first)
-            .map_err(|error| self.broken(format!("a {kind} cannot be read: {error}")))
+            .map_err(|error| self.unavailable(format!("a {kind} cannot be read: {error}")))
     }
 
-    /// One object.
     pub(super) async fn get(
         &self,
         kind: Kind,
         namespace: &str,
         name: &str,
     ) -> Result<Option<AnyObject>, FleetError> {
-        let row = sqlx::query(sqlx::AssertSqlSafe(one()))
+        let row = sqlx::query(sqlx::AssertSqlSafe(select_one()))
             .bind(kind.as_str())
             .bind(namespace)
             .bind(name)
             .fetch_optional(&self.pool)
             .await
-            .map_err(|error| self.failed(&error))?;
-        row.map(|row| self.kept(kind, &row, 0).map(|kept| kept.object)).transpose()
+            .map_err(|error| self.database_error(&error))?;
+        row.map(|row| self.stored(kind, &row, 0).map(|stored| stored.object)).transpose()
     }
 }
 
-/// The statement that reads one object by kind, namespace and name.
-pub(super) fn one() -> String {
+/// The statement that selects an object by kind, namespace and name.
+pub(super) fn select_one() -> String {
     let columns = columns("r");
     format!("SELECT {columns} FROM resources r WHERE kind = $1 AND namespace = $2 AND name = $3")
 }
 
 type Labels = BTreeMap<String, String>;
 
-fn read(kind: Kind, row: &AnyRow, first: usize) -> Result<Kept, Box<dyn std::error::Error>> {
-    let text = |place: usize| row.try_get::<&str, _>(first + place);
+fn read(
+    kind: Kind,
+    row: &AnyRow,
+    first: usize,
+) -> Result<StoredObject, Box<dyn std::error::Error>> {
+    let text = |column: usize| row.try_get::<&str, _>(first + column);
     let (generation, resource_version, created_at, uid, labels, annotations, status, spec): (
         u64,
         u64,
@@ -105,7 +113,7 @@ fn read(kind: Kind, row: &AnyRow, first: usize) -> Result<Kept, Box<dyn std::err
         Value,
         Value,
     ) = serde_json::from_str(text(4)?)?;
-    Ok(Kept {
+    Ok(StoredObject {
         born: u64::try_from(row.try_get::<i64, _>(first)?)?,
         object: AnyObject {
             api_version: text(3)?.to_owned(),

@@ -1,4 +1,4 @@
-//! Values of secrets: encrypted, apart from their objects, gone with them.
+//! Values of secrets: encrypted, stored apart from their objects and deleted with them.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use bailiwick_resources::{AnyObject, Kind, Metadata, Moment, Object, Secret, Sec
 use sqlx::Row as _;
 
 use super::Fleet;
-use super::draft::Draft;
-use super::key::{Belonging, Sealed, SecretKeeper, path};
-use super::values::signed;
+use super::key::{AssociatedData, EncryptedValue, EncryptionKey, path};
+use super::statements::signed;
+use super::transaction::WriteTransaction;
 
 impl Fleet {
     pub(super) async fn secret_value(
@@ -26,48 +26,50 @@ impl Fleet {
             .bind(key)
             .fetch_optional(&self.pool)
             .await
-            .map_err(|error| self.failed(&error))?;
+            .map_err(|error| self.database_error(&error))?;
         let Some(row) = row else { return Ok(None) };
-        let read = || -> Result<(i64, String, Sealed), sqlx::Error> {
-            let sealed = Sealed { nonce: row.try_get(2)?, bytes: row.try_get(3)? };
-            Ok((row.try_get(0)?, row.try_get(1)?, sealed))
+        let read = || -> Result<(i64, String, EncryptedValue), sqlx::Error> {
+            let encrypted = EncryptedValue { nonce: row.try_get(2)?, bytes: row.try_get(3)? };
+            Ok((row.try_get(0)?, row.try_get(1)?, encrypted))
         };
-        let (version, id, sealed) = read().map_err(|error| self.failed(&error))?;
-        // Only this value is out of reach: the store answers.
+        let (version, id, encrypted) = read().map_err(|error| self.database_error(&error))?;
+        // Only this value is unavailable, not the store.
         let unopened = |why: String| FleetError::Unopened {
             value: format!("the value `{key}` of secret `{namespace}/{name}`"),
             why: format!("{}: {why}", self.location),
         };
-        let keeper = SecretKeeper::read(&path(&self.location)).map_err(unopened)?;
-        let keeper = keeper.ok_or_else(|| unopened(self.key_is_missing()))?;
-        if keeper.id() != id {
-            return Err(unopened(self.key_is_wrong(keeper.id(), &id)));
+        let found = EncryptionKey::read(&path(&self.location));
+        let found = found.map_err(|error| unopened(error.to_string()))?;
+        let key_of_secrets = found.ok_or_else(|| unopened(self.missing_key()))?;
+        if key_of_secrets.id() != id {
+            return Err(unopened(self.wrong_key(key_of_secrets.id(), &id)));
         }
-        let belonging = Belonging { namespace, name, key, version: version.unsigned_abs() };
-        let value = keeper.open(belonging, &sealed).ok_or_else(|| {
-            unopened(format!("secret `{namespace}/{name}` is not as it was kept; set it anew"))
+        let identity = AssociatedData { namespace, name, key, version: version.unsigned_abs() };
+        let value = key_of_secrets.decrypt(identity, &encrypted).ok_or_else(|| {
+            unopened(format!(
+                "secret `{namespace}/{name}` was changed in the database; set it again"
+            ))
         })?;
         Ok(Some(value))
     }
 
-    fn key_is_missing(&self) -> String {
+    fn missing_key(&self) -> String {
         format!(
-            "secrets are kept here, but their key, {}, is missing; put the file back, or delete the \
-             secrets and set them anew",
+            "the key of the secrets, {}, is missing; restore the file, or delete the secrets and set them again",
             path(&self.location).display()
         )
     }
 
-    fn key_is_wrong(&self, found: &str, wanted: &str) -> String {
+    fn wrong_key(&self, found: &str, wanted: &str) -> String {
         format!(
-            "{} is another key ({found}) than the one by which secrets are kept here ({wanted}); put \
-             the right file back, or delete the secrets and set them anew",
+            "{} is not the key ({found}) that the secrets were encrypted with ({wanted}); restore the right \
+             file, or delete the secrets and set them again",
             path(&self.location).display()
         )
     }
 }
 
-impl Draft<'_> {
+impl WriteTransaction<'_> {
     pub(super) async fn set_secret(
         &mut self,
         namespace: &str,
@@ -76,10 +78,12 @@ impl Draft<'_> {
         now: Moment,
     ) -> Result<AnyObject, FleetError> {
         let fleet = self.fleet;
-        let keeper = self.keeper().await?;
-        let kept = self.find(Kind::Secret, namespace, name).await?;
-        let mut secret = match &kept {
-            Some(kept) => kept.object.typed::<Secret>().map_err(|error| fleet.broken(error))?,
+        let key_of_secrets = self.encryption_key().await?;
+        let stored = self.find(Kind::Secret, namespace, name).await?;
+        let mut secret = match &stored {
+            Some(stored) => {
+                stored.object.typed::<Secret>().map_err(|error| fleet.unavailable(error))?
+            }
             None => {
                 let metadata =
                     Metadata { namespace: namespace.to_owned(), ..Metadata::named(name) };
@@ -89,49 +93,50 @@ impl Draft<'_> {
         for (key, value) in values {
             let version = secret.spec.keys.get(key).map_or(1, |known| known.version + 1);
             secret.spec.keys.insert(key.clone(), SecretKey { set_at: now, version });
-            let belonging = Belonging { namespace, name, key, version };
-            let sealed = keeper.seal(belonging, value).map_err(|why| fleet.broken(why))?;
-            self.keep_value(belonging, keeper.id(), sealed).await?;
+            let identity = AssociatedData { namespace, name, key, version };
+            let encrypted = key_of_secrets.encrypt(identity, value);
+            let encrypted = encrypted.map_err(|error| fleet.unavailable(error))?;
+            self.store_value(identity, key_of_secrets.id(), encrypted).await?;
         }
-        let object = AnyObject::of(&secret).map_err(|error| fleet.broken(error))?;
-        match kept {
+        let object = AnyObject::of(&secret).map_err(|error| fleet.unavailable(error))?;
+        match stored {
             None => self.create(object, now).await,
-            Some(kept) => {
-                let mut next = kept.object.clone();
+            Some(stored) => {
+                let mut next = stored.object.clone();
                 if next.spec != object.spec {
                     next.metadata.generation += 1;
                 }
                 next.spec = object.spec;
-                self.change(kept, next).await
+                self.update(stored, next).await
             }
         }
     }
 
-    /// The key; made if there are no values yet. Writers are alone, so nobody else makes one now.
-    async fn keeper(&mut self) -> Result<SecretKeeper, FleetError> {
+    /// The key; created if there are no values yet. There is one writer, so nobody else creates one now.
+    async fn encryption_key(&mut self) -> Result<EncryptionKey, FleetError> {
         let fleet = self.fleet;
         let found = "SELECT key_id FROM secret_values ORDER BY key_id LIMIT 1";
         let row = sqlx::query(found).fetch_optional(self.connection()).await;
-        let kept: Option<String> = row
+        let stored_id: Option<String> = row
             .and_then(|row| row.map(|row| row.try_get(0)).transpose())
-            .map_err(|error| fleet.failed(&error))?;
+            .map_err(|error| fleet.database_error(&error))?;
         let path = path(&fleet.location);
-        let keeper = SecretKeeper::read(&path).map_err(|why| fleet.broken(why))?;
-        match (kept, keeper) {
-            (Some(_), None) => Err(fleet.broken(fleet.key_is_missing())),
-            (Some(id), Some(keeper)) if id != keeper.id() => {
-                Err(fleet.broken(fleet.key_is_wrong(keeper.id(), &id)))
+        let found = EncryptionKey::read(&path).map_err(|error| fleet.unavailable(error))?;
+        match (stored_id, found) {
+            (Some(_), None) => Err(fleet.unavailable(fleet.missing_key())),
+            (Some(id), Some(found)) if id != found.id() => {
+                Err(fleet.unavailable(fleet.wrong_key(found.id(), &id)))
             }
-            (_, Some(keeper)) => Ok(keeper),
-            (None, None) => SecretKeeper::make(&path).map_err(|why| fleet.broken(why)),
+            (_, Some(found)) => Ok(found),
+            (None, None) => EncryptionKey::create(&path).map_err(|error| fleet.unavailable(error)),
         }
     }
 
-    async fn keep_value(
+    async fn store_value(
         &mut self,
-        of: Belonging<'_>,
+        identity: AssociatedData<'_>,
         key_id: &str,
-        sealed: Sealed,
+        encrypted: EncryptedValue,
     ) -> Result<(), FleetError> {
         let fleet = self.fleet;
         sqlx::query(
@@ -140,42 +145,44 @@ impl Draft<'_> {
              version = excluded.version, key_id = excluded.key_id, nonce = excluded.nonce, \
              sealed = excluded.sealed",
         )
-        .bind(of.namespace)
-        .bind(of.name)
-        .bind(of.key)
-        .bind(signed(of.version))
+        .bind(identity.namespace)
+        .bind(identity.name)
+        .bind(identity.key)
+        .bind(signed(identity.version))
         .bind(key_id)
-        .bind(sealed.nonce)
-        .bind(sealed.bytes)
+        .bind(encrypted.nonce)
+        .bind(encrypted.bytes)
         .execute(self.connection())
         .await
-        .map_err(|error| fleet.failed(&error))?;
+        .map_err(|error| fleet.database_error(&error))?;
         Ok(())
     }
 
-    /// Drops the values that an object does not name any more.
-    pub(super) async fn drop_values(&mut self, object: &AnyObject) -> Result<(), FleetError> {
+    /// Deletes the values that an object no longer names.
+    pub(super) async fn delete_unnamed_values(
+        &mut self,
+        object: &AnyObject,
+    ) -> Result<(), FleetError> {
         let fleet = self.fleet;
         let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
         let statement = "SELECT key FROM secret_values WHERE namespace = $1 AND name = $2";
         let rows =
             sqlx::query(statement).bind(namespace).bind(name).fetch_all(self.connection()).await;
-        for row in rows.map_err(|error| fleet.failed(&error))? {
-            let key: String = row.try_get(0).map_err(|error| fleet.failed(&error))?;
+        for row in rows.map_err(|error| fleet.database_error(&error))? {
+            let key: String = row.try_get(0).map_err(|error| fleet.database_error(&error))?;
             let named = object.spec.get("keys").and_then(|keys| keys.get(&key)).is_some();
             if !named {
                 let statement =
                     "DELETE FROM secret_values WHERE namespace = $1 AND name = $2 AND key = $3";
                 let done = sqlx::query(statement).bind(namespace).bind(name).bind(key);
                 let done = done.execute(self.connection()).await;
-                done.map_err(|error| fleet.failed(&error))?;
+                done.map_err(|error| fleet.database_error(&error))?;
             }
         }
         Ok(())
     }
 
-    /// Drops all values of a secret.
-    pub(super) async fn drop_all_values(
+    pub(super) async fn delete_all_values(
         &mut self,
         namespace: &str,
         name: &str,
@@ -183,7 +190,7 @@ impl Draft<'_> {
         let fleet = self.fleet;
         let statement = "DELETE FROM secret_values WHERE namespace = $1 AND name = $2";
         let done = sqlx::query(statement).bind(namespace).bind(name).execute(self.connection());
-        done.await.map_err(|error| fleet.failed(&error))?;
+        done.await.map_err(|error| fleet.database_error(&error))?;
         Ok(())
     }
 }

@@ -1,34 +1,34 @@
-//! Statuses of many objects at once, in a handful of statements: a statement costs more than a row.
+//! Writes the statuses of many objects with few statements, because a statement costs more than a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_fleet::ports::{ChangeKind, FleetError, Write};
 use bailiwick_resources::AnyObject;
 
-use super::draft::Draft;
-use super::row::{Kept, columns};
+use super::row::{StoredObject, columns};
+use super::statements::{batches, placeholders, row_placeholders, signed};
 use super::terms::{Term, terms};
-use super::values::{places, portions, rows, signed};
+use super::transaction::WriteTransaction;
 
-/// How many statuses are written at once.
-const MOST: usize = 256;
+/// The maximum number of statuses in a batch.
+const MAX_BATCH_SIZE: usize = 256;
 
-/// Statuses of different objects of one kind and namespace, in their order.
+/// Statuses of different objects of one kind and namespace, in order.
 #[derive(Debug, Default)]
-pub(super) struct Statuses {
+pub(super) struct StatusBatch {
     objects: Vec<AnyObject>,
     names: BTreeSet<String>,
 }
 
-impl Statuses {
-    /// Whether a write is one more of them.
+impl StatusBatch {
+    /// Whether a write can join the batch.
     pub(super) fn fits(&self, write: &Write) -> bool {
         let Write::Status(object) = write else { return false };
-        let place = |object: &AnyObject| (object.kind, object.metadata.namespace.clone());
-        self.objects.first().is_none_or(|first| place(first) == place(object))
-            // A second one of the same object follows the first.
+        let scope = |object: &AnyObject| (object.kind, object.metadata.namespace.clone());
+        self.objects.first().is_none_or(|first| scope(first) == scope(object))
+            // A second status of the same object goes to the next batch.
             && !self.names.contains(&object.metadata.name)
-            && self.objects.len() < MOST
+            && self.objects.len() < MAX_BATCH_SIZE
     }
 
     pub(super) fn add(&mut self, object: AnyObject) {
@@ -37,113 +37,117 @@ impl Statuses {
     }
 }
 
-impl Draft<'_> {
-    /// Writes statuses; gives the objects as they are now.
+impl WriteTransaction<'_> {
+    /// Writes the statuses; returns the changed objects.
     pub(super) async fn set_statuses(
         &mut self,
-        statuses: Statuses,
+        statuses: StatusBatch,
     ) -> Result<Vec<AnyObject>, FleetError> {
-        let given = statuses.objects;
-        let mut kept = self.known_all(&given).await?;
-        let mut all = Vec::with_capacity(given.len());
-        for object in given {
+        let objects = statuses.objects;
+        let mut stored = self.load_objects(&objects).await?;
+        let mut all = Vec::with_capacity(objects.len());
+        for object in objects {
             let metadata = &object.metadata;
-            let found = kept.remove(&metadata.name);
+            let found = stored.remove(&metadata.name);
             let found = found.ok_or_else(|| FleetError::NotFound {
                 kind: object.kind,
                 namespace: metadata.namespace.clone(),
                 name: metadata.name.clone(),
             })?;
-            found.held_to(metadata.resource_version)?;
+            found.check_version(metadata.resource_version)?;
             let mut next = AnyObject { status: object.status, ..found.object.clone() };
             next.metadata.resource_version = self.next_version();
             all.push((found, next));
         }
         self.update_statuses(&all).await?;
-        self.index_anew(&all).await?;
-        let told: Vec<&AnyObject> = all.iter().map(|(_, next)| next).collect();
-        self.tell(ChangeKind::Modified, &told).await?;
+        self.update_index(&all).await?;
+        let changed: Vec<&AnyObject> = all.iter().map(|(_, next)| next).collect();
+        self.record_changes(ChangeKind::Modified, &changed).await?;
         Ok(all.into_iter().map(|(_, next)| next).collect())
     }
 
-    /// What is there of the same names.
-    async fn known_all(
+    /// The stored objects with the same names.
+    async fn load_objects(
         &mut self,
-        given: &[AnyObject],
-    ) -> Result<BTreeMap<String, Kept>, FleetError> {
+        objects: &[AnyObject],
+    ) -> Result<BTreeMap<String, StoredObject>, FleetError> {
         let fleet = self.fleet;
         let mut known = BTreeMap::new();
-        for some in portions(given) {
-            let Some(first) = some.first() else { continue };
+        for chunk in batches(objects) {
+            let Some(first) = chunk.first() else { continue };
             let statement = format!(
                 "SELECT {} FROM resources r WHERE kind = $1 AND namespace = $2 AND name IN ({})",
                 columns("r"),
-                places(3, some.len())
+                placeholders(3, chunk.len())
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             query = query.bind(first.kind.as_str()).bind(&first.metadata.namespace);
-            for object in some {
+            for object in chunk {
                 query = query.bind(&object.metadata.name);
             }
             let rows = query.fetch_all(self.connection()).await;
-            for row in rows.map_err(|error| fleet.failed(&error))? {
-                let kept = fleet.kept(first.kind, &row, 0)?;
-                known.insert(kept.object.metadata.name.clone(), kept);
+            for row in rows.map_err(|error| fleet.database_error(&error))? {
+                let stored = fleet.stored(first.kind, &row, 0)?;
+                known.insert(stored.object.metadata.name.clone(), stored);
             }
         }
         Ok(known)
     }
 
-    async fn update_statuses(&mut self, all: &[(Kept, AnyObject)]) -> Result<(), FleetError> {
+    async fn update_statuses(
+        &mut self,
+        all: &[(StoredObject, AnyObject)],
+    ) -> Result<(), FleetError> {
         let fleet = self.fleet;
-        for some in portions(all) {
-            // The first row says of which types all of them are.
+        for chunk in batches(all) {
+            // The first row defines the types of all rows.
             let first = "(CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT))";
-            let comma = if some.len() == 1 { "" } else { ", " };
+            let comma = if chunk.len() == 1 { "" } else { ", " };
             let statement = format!(
                 "UPDATE resources SET version = v.column2, status = v.column3 \
                  FROM (VALUES {first}{comma}{}) AS v WHERE resources.born = v.column1",
-                rows(some.len().saturating_sub(1), 3)
+                row_placeholders(chunk.len().saturating_sub(1), 3)
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
-            for (kept, next) in some {
+            for (stored, next) in chunk {
                 let version = signed(next.metadata.resource_version);
-                query = query.bind(signed(kept.born)).bind(version).bind(fleet.json(&next.status)?);
+                query =
+                    query.bind(signed(stored.born)).bind(version).bind(fleet.json(&next.status)?);
             }
             let done = query.execute(self.connection()).await;
-            let done = done.map_err(|error| fleet.failed(&error))?.rows_affected();
-            if done != u64::try_from(some.len()).unwrap_or_default() {
-                return Err(fleet.broken("an object was gone that was found"));
+            let done = done.map_err(|error| fleet.database_error(&error))?.rows_affected();
+            if done != u64::try_from(chunk.len()).unwrap_or_default() {
+                return Err(fleet.unavailable("an object disappeared during the transaction"));
             }
         }
         Ok(())
     }
 
-    /// Drops the terms that objects had, and adds those that they have now.
-    async fn index_anew(&mut self, all: &[(Kept, AnyObject)]) -> Result<(), FleetError> {
+    /// Replaces the old index terms of the objects with the new ones.
+    async fn update_index(&mut self, all: &[(StoredObject, AnyObject)]) -> Result<(), FleetError> {
         let fleet = self.fleet;
         let mut new: Vec<(Term, u64)> = Vec::new();
-        let mut gone: BTreeMap<Term, Vec<u64>> = BTreeMap::new();
-        for (kept, next) in all {
-            let (before, after) = (terms(&kept.object), terms(next));
-            new.extend(after.difference(&before).map(|term| (term.clone(), kept.born)));
+        let mut removed: BTreeMap<Term, Vec<u64>> = BTreeMap::new();
+        for (stored, next) in all {
+            let (before, after) = (terms(&stored.object), terms(next));
+            new.extend(after.difference(&before).map(|term| (term.clone(), stored.born)));
             for term in before.difference(&after) {
-                gone.entry(term.clone()).or_default().push(kept.born);
+                removed.entry(term.clone()).or_default().push(stored.born);
             }
         }
-        self.let_go(gone.keys());
-        for ((term, value), born) in &gone {
-            for some in portions(born) {
+        self.mark_dereferenced(removed.keys());
+        for ((term, value), born) in &removed {
+            for chunk in batches(born) {
                 let statement = format!(
                     "DELETE FROM resource_terms WHERE term = $1 AND value = $2 AND born IN ({})",
-                    places(3, some.len())
+                    placeholders(3, chunk.len())
                 );
                 let mut query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(term).bind(value);
-                for born in some {
+                for born in chunk {
                     query = query.bind(signed(*born));
                 }
                 let done = query.execute(self.connection()).await;
-                done.map_err(|error| fleet.failed(&error))?;
+                done.map_err(|error| fleet.database_error(&error))?;
             }
         }
         self.index(&new).await
@@ -156,7 +160,7 @@ mod tests {
     use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata};
     use serde_json::json;
 
-    use super::{MOST, Statuses};
+    use super::{MAX_BATCH_SIZE, StatusBatch};
 
     fn status(kind: Kind, namespace: &str, name: &str) -> AnyObject {
         let metadata = Metadata { namespace: namespace.to_owned(), ..Metadata::named(name) };
@@ -165,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn only_different_objects_of_one_kind_and_namespace_are_written_at_once() {
+    fn a_batch_has_different_objects_of_one_kind_and_namespace() {
         let run = |name: &str| status(Kind::AgentDispatchRun, "default", name);
-        let mut statuses = Statuses::default();
+        let mut statuses = StatusBatch::default();
         let blob = Write::Blob { digest: String::new(), bytes: Vec::new() };
         assert!(!statuses.fits(&blob));
         assert!(!statuses.fits(&Write::Replace(run("a"))));
@@ -179,7 +183,7 @@ mod tests {
         let elsewhere = status(Kind::AgentDispatchRun, "other", "b");
         assert!(!statuses.fits(&Write::Status(elsewhere)));
         assert!(!statuses.fits(&Write::Status(status(Kind::AgentStack, "default", "b"))));
-        (1..MOST).for_each(|number| statuses.add(run(&number.to_string())));
+        (1..MAX_BATCH_SIZE).for_each(|number| statuses.add(run(&number.to_string())));
         assert!(!statuses.fits(&Write::Status(run("b"))));
     }
 }

@@ -1,4 +1,4 @@
-//! What an object is selected by: each of its labels, and each of its indexed fields.
+//! The index terms of an object: its labels, its indexed fields and the digests that it names.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,21 @@ use bailiwick_fleet::ports::{indexed_fields, named_digests};
 use bailiwick_resources::{AnyObject, Kind};
 use serde_json::Value;
 
-/// A term and its value.
+/// An index term and its value.
 pub(super) type Term = (String, String);
 
-/// The term of a label.
 pub(super) fn label(kind: Kind, name: &str) -> String {
     format!("{kind}#{name}")
 }
 
-/// The term of a field.
 pub(super) fn field(kind: Kind, name: &str) -> String {
     format!("{kind}.{name}")
 }
 
-/// The term of every digest that an object names: by it, bytes are known to be needed.
+/// The term of every digest that an object names; bytes without such a term are deleted.
 pub(super) const DIGEST: &str = "#digest";
 
-/// Everything that an object is selected by.
+/// All index terms of an object.
 pub(super) fn terms(object: &AnyObject) -> BTreeSet<Term> {
     let labels = object.metadata.labels.iter();
     let labels = labels.map(|(name, value)| (label(object.kind, name), value.clone()));
@@ -47,7 +45,7 @@ mod tests {
     use bailiwick_resources::Kind;
 
     #[test]
-    fn every_indexed_field_stands_in_spec_or_status() {
+    fn every_indexed_field_is_in_spec_or_status() {
         for (name, pointer) in Kind::ALL.iter().flat_map(|kind| indexed_fields(*kind)) {
             let inside = pointer.strip_prefix("/spec").or(pointer.strip_prefix("/status"));
             assert!(inside.is_some_and(|inside| inside.starts_with('/')), "{name}: {pointer}");

@@ -5,7 +5,7 @@ use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What, Witness};
 
-use crate::ledger_in_a_file::{Place, id, run};
+use crate::test_database::{TestDatabase, id, run};
 
 fn event(text: &str) -> Event {
     Event {
@@ -19,15 +19,15 @@ fn event(text: &str) -> Event {
 }
 
 #[tokio::test]
-async fn events_are_numbered_in_the_order_of_their_run_and_read_back_as_they_were() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn events_are_numbered_within_their_run_and_read_back_unchanged() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let (one, two) = (id("one"), id("two"));
     let mut first = [event("a"), event("b")];
-    store.keep(&one, &mut first).await.unwrap();
-    store.keep(&two, &mut [event("x")]).await.unwrap();
+    store.append_events(&one, &mut first).await.unwrap();
+    store.append_events(&two, &mut [event("x")]).await.unwrap();
     let mut more = [event("c")];
-    store.keep(&one, &mut more).await.unwrap();
+    store.append_events(&one, &mut more).await.unwrap();
     assert_eq!(first.clone().map(|event| event.number), [1, 2]);
     assert_eq!(more[0].number, 3);
     let all = store.run_events(&one, 0, 100).await.unwrap();
@@ -37,36 +37,36 @@ async fn events_are_numbered_in_the_order_of_their_run_and_read_back_as_they_wer
 }
 
 #[tokio::test]
-async fn the_last_events_of_one_kind_are_read_in_their_order() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn the_last_events_of_a_kind_are_read_in_order() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let one = id("one");
-    let told =
+    let found =
         |text: &str| Event { what: What::Notification { text: text.to_owned() }, ..event("") };
-    let mut all = [told("a"), event("b"), told("c"), told("d")];
-    store.keep(&one, &mut all).await.unwrap();
-    store.keep(&id("two"), &mut [told("x")]).await.unwrap();
+    let mut all = [found("a"), event("b"), found("c"), found("d")];
+    store.append_events(&one, &mut all).await.unwrap();
+    store.append_events(&id("two"), &mut [found("x")]).await.unwrap();
     assert_eq!(store.events_of_kind(&one, "notification", 2).await.unwrap(), all[2..]);
     assert_eq!(store.events_of_kind(&one, "notification", 9).await.unwrap().len(), 3);
     assert_eq!(store.events_of_kind(&one, "warning", 9).await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn what_the_ledger_notes_is_no_event_of_the_run_but_keeps_its_place() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn notes_of_the_ledger_are_not_in_the_event_stream_but_have_a_number() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let id = id("one");
     store.record(&run("one"), None).await.unwrap();
     let mut events = [event("a")];
-    store.keep(&id, &mut events).await.unwrap();
-    assert!(events[0].number > 1, "the ledger's own came first");
+    store.append_events(&id, &mut events).await.unwrap();
+    assert!(events[0].number > 1, "the event of the ledger came first");
     assert_eq!(store.run_events(&id, 0, 9).await.unwrap(), events);
 }
 
 #[tokio::test]
-async fn an_attempt_is_read_back_as_it_was_written() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn an_attempt_is_read_back_unchanged() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let mut attempt = Attempt {
         run: id("one"),
         number: 0,

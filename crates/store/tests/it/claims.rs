@@ -1,4 +1,4 @@
-//! Claims against a plain model that compares everything with everything.
+//! Claims agree with a plain model that compares every pair.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
 
-use crate::ledger_in_a_file::{Place, alone, id, run};
+use crate::test_database::{TestDatabase, block_on, id, run};
 
 pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> Wish {
     Wish {
@@ -47,15 +47,15 @@ fn globs(random: &mut Random, most: usize) -> Vec<String> {
 }
 
 fn random_wish(random: &mut Random) -> Wish {
-    // The runs of one line: each was started by the one before it.
+    // Runs of one lineage: each was started by the one before it.
     let line = ["one", "two", "three"];
-    let strangers = ["four", "five", "six", "seven", "eight", "nine"];
+    let unrelated = ["four", "five", "six", "seven", "eight", "nine"];
     let (run, line) = match random.below(3) {
         0 => {
-            let place = random.below(line.len());
-            (line[place], line[..place].iter().rev().map(|run| id(run)).collect())
+            let index = random.below(line.len());
+            (line[index], line[..index].iter().rev().map(|run| id(run)).collect())
         }
-        _ => (strangers[random.below(strangers.len())], Vec::new()),
+        _ => (unrelated[random.below(unrelated.len())], Vec::new()),
     };
     let (most, fewest) = (1 + random.below(2), random.below(2));
     Wish {
@@ -68,7 +68,7 @@ fn random_wish(random: &mut Random) -> Wish {
     }
 }
 
-/// All claims that there ever were, and no index.
+/// All claims, without an index.
 #[derive(Default)]
 struct Plain {
     claims: Vec<Claim>,
@@ -79,7 +79,7 @@ fn meet(one: &Area, other: &Area) -> bool {
 }
 
 impl Plain {
-    /// Those of strangers that meet this area.
+    /// The overlapping claims of unrelated runs.
     fn met(&self, wish: &Wish, fits: impl Fn(&Claim) -> bool) -> BTreeSet<u64> {
         self.claims
             .iter()
@@ -112,16 +112,16 @@ impl Plain {
 }
 
 #[test]
-fn whatever_is_asked_in_whatever_order_the_plain_model_says_the_same() {
+fn random_operations_agree_with_the_plain_model() {
     let mut random = Random::rotating("claims");
     for _ in 0..Depth::from_env().cases(60) {
-        let place = Place::new();
-        alone(one_history(&place, &mut random));
+        let database = TestDatabase::new();
+        block_on(one_history(&database, &mut random));
     }
 }
 
-async fn one_history(place: &Place, random: &mut Random) {
-    let store = place.open().await;
+async fn one_history(database: &TestDatabase, random: &mut Random) {
+    let store = database.open().await;
     let mut plain = Plain::default();
     let mut now = 1_000_u64;
     let (mut granted, mut obstructed) = (0, 0);
@@ -156,7 +156,7 @@ async fn one_history(place: &Place, random: &mut Random) {
             },
             6 | 7 => {
                 let until = now + 30;
-                let got = store.hold_claim(&wish.run, &wish.repository, until).await.unwrap();
+                let got = store.renew_claim(&wish.run, &wish.repository, until).await.unwrap();
                 let own = plain
                     .claims
                     .iter()
@@ -165,12 +165,12 @@ async fn one_history(place: &Place, random: &mut Random) {
                     (None, None) => {}
                     (Some((claim, holding)), Some(own)) => {
                         assert_eq!(claim.fence, own.fence);
-                        let gone =
+                        let is_released =
                             own.release.is_some_and(|release| release.outcome != Outcome::Expired);
                         match holding {
                             Holding::Stale(_) => assert!(plain.stale(own)),
-                            Holding::Released(_) => assert!(gone && !plain.stale(own)),
-                            Holding::Holds => assert!(!gone && !plain.stale(own)),
+                            Holding::Released(_) => assert!(is_released && !plain.stale(own)),
+                            Holding::Holds => assert!(!is_released && !plain.stale(own)),
                         }
                     }
                     (got, own) => panic!("{got:?} instead of {own:?}"),
@@ -197,14 +197,14 @@ async fn one_history(place: &Place, random: &mut Random) {
                 assert_eq!(store.expire(now).await.unwrap(), expected);
             }
         }
-        // What is there is what the next answer is held against; nothing else may have changed.
+        // The stored claims are the model for the next step.
         plain.claims = store.claims(None).await.unwrap();
         exclusive(&plain, now);
     }
     assert!(granted > 5 && obstructed > 5, "too plain: {granted} granted, {obstructed} not");
 }
 
-/// No two strangers have live claims that meet.
+/// Live claims of unrelated runs never overlap.
 fn exclusive(plain: &Plain, now: u64) {
     for claim in plain.claims.iter().filter(|claim| claim.is_live(now)) {
         let met = plain.met(&Plain::as_wish(claim), |other| other.is_live(now));
@@ -214,33 +214,33 @@ fn exclusive(plain: &Plain, now: u64) {
 
 #[tokio::test]
 async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let Acquired::Granted(first) = store.acquire(&wish("a", "/r", &["src/**"]), 0).await.unwrap()
     else {
-        panic!("nobody is in the way")
+        panic!("the claim should be granted")
     };
     assert_eq!(store.expire(100).await.unwrap(), [first.fence]);
-    let (again, holds) = store.hold_claim(&id("a"), "/r", 300).await.unwrap().unwrap();
-    assert_eq!((again.fence, again.is_live(200), holds), (first.fence, true, Holding::Holds));
+    let (again, holding) = store.renew_claim(&id("a"), "/r", 300).await.unwrap().unwrap();
+    assert_eq!((again.fence, again.is_live(200), holding), (first.fence, true, Holding::Holds));
     let other = wish("b", "/r", &["src/a.rs"]);
     assert!(matches!(store.acquire(&other, 299).await.unwrap(), Acquired::Obstructed(_)));
     assert!(matches!(store.acquire(&other, 300).await.unwrap(), Acquired::Granted(_)));
-    let (_, holds) = store.hold_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
-    assert!(matches!(holds, Holding::Stale(_)), "{holds:?}");
+    let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
+    assert!(matches!(holding, Holding::Stale(_)), "{holding:?}");
     assert_eq!(store.release_run(&id("b"), Outcome::Done, 310).await.unwrap(), 1);
     assert_eq!(store.release_run(&id("b"), Outcome::Failed, 320).await.unwrap(), 0);
     let all = store.claims(Some("/r")).await.unwrap();
     assert_eq!(all[1].release.unwrap().outcome, Outcome::Done);
-    // It was there, so what the first one knew of these paths may be wrong.
-    let (_, holds) = store.hold_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
-    assert!(matches!(holds, Holding::Stale(_)), "{holds:?}");
+    // Another run had the claim, so the knowledge of the first run may be outdated.
+    let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
+    assert!(matches!(holding, Holding::Stale(_)), "{holding:?}");
 }
 
 #[tokio::test]
 async fn whoever_cannot_land_any_more_keeps_nobody_out() {
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     for (name, next, expected) in [
         ("a", RunStatus::Done, None),
         ("b", RunStatus::Merged, Some(Outcome::Done)),
@@ -264,8 +264,8 @@ async fn whoever_cannot_land_any_more_keeps_nobody_out() {
 
 #[tokio::test]
 async fn one_part_that_is_taken_is_enough_for_nothing_to_be_taken() {
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     store.acquire(&wish("a", "/r", &["src/a.rs"]), 0).await.unwrap();
     let both = wish("b", "/r", &["docs/**", "src/**"]);
     assert!(matches!(store.acquire(&both, 1).await.unwrap(), Acquired::Obstructed(_)));

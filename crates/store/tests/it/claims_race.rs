@@ -1,4 +1,4 @@
-//! Processes that race for one claim: one wins, and who had it before is refused.
+//! Processes that race for one claim: one acquires it, and its previous holder is refused.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -9,18 +9,18 @@ use bailiwick_store::{Location, Store};
 use bailiwick_testkit::{Depth, figure};
 
 use crate::claims::wish;
-use crate::ledger_in_a_file::{Place, alone, id};
+use crate::test_database::{TestDatabase, block_on, id};
 
-/// Says to this program that it is one of the racers, and where the database is.
+/// The variable that makes this program a racer; its value is the path of the database.
 const RACER: &str = "BAILIWICK_TEST_RACER";
-/// What stands before an answer, among what the test program prints by itself.
+/// The prefix of an answer; the test program prints other lines too.
 const ANSWER: &str = "answer:";
 
-/// What one racer does: for each line that it is given, it tries once.
+/// For each line on stdin, a racer tries once. Does nothing unless this process is a racer.
 #[test]
 fn racer() {
     let Some(database) = std::env::var_os(RACER) else { return };
-    alone(async {
+    block_on(async {
         let store = Store::open(Location::file(database)).await.unwrap();
         println!("\n{ANSWER} ready");
         for line in std::io::stdin().lines() {
@@ -59,7 +59,7 @@ impl Racer {
     fn answer(&mut self) -> String {
         loop {
             let mut line = String::new();
-            assert!(self.answers.read_line(&mut line).unwrap() > 0, "a racer is gone");
+            assert!(self.answers.read_line(&mut line).unwrap() > 0, "a racer ended");
             if let Some(answer) = line.trim().strip_prefix(ANSWER) {
                 return answer.trim().to_owned();
             }
@@ -68,15 +68,15 @@ impl Racer {
 }
 
 fn race(racers: usize, rounds: u64) {
-    let place = Place::new();
-    alone(place.open());
-    let mut all: Vec<Racer> = (0..racers).map(|_| Racer::start(&place.database())).collect();
+    let database = TestDatabase::new();
+    block_on(database.open());
+    let mut all: Vec<Racer> = (0..racers).map(|_| Racer::start(&database.file())).collect();
     for racer in &mut all {
         assert_eq!(racer.answer(), "ready");
     }
     let mut before: Option<(String, u64)> = None;
     for round in 1..=rounds {
-        // By now the lease of the round before is over.
+        // The lease of the previous round has expired.
         let now = round * 1_000;
         let orders: Vec<String> = (0..racers).map(|n| format!("p{n}-r{round}")).collect();
         for (racer, order) in all.iter_mut().zip(&orders) {
@@ -90,16 +90,16 @@ fn race(racers: usize, rounds: u64) {
             .map(|(order, answer)| (order.clone(), answer.parse().unwrap()))
             .collect();
         let [(winner, fence)] = winners.as_slice() else { panic!("round {round}: {winners:?}") };
-        let held = |run: &str| {
-            alone(async {
-                let store = place.open().await;
-                store.hold_claim(&id(run), "/contested", now + 1).await.unwrap().unwrap().1
+        let holding_of = |run: &str| {
+            block_on(async {
+                let store = database.open().await;
+                store.renew_claim(&id(run), "/contested", now + 1).await.unwrap().unwrap().1
             })
         };
-        assert_eq!(held(winner), Holding::Holds, "round {round}");
+        assert_eq!(holding_of(winner), Holding::Holds, "round {round}");
         if let Some((loser, old)) = before {
             assert!(old < *fence, "fence {fence} came after {old}");
-            match held(&loser) {
+            match holding_of(&loser) {
                 Holding::Stale(by) => assert_eq!(by.claim.run.as_str(), winner),
                 other @ (Holding::Holds | Holding::Released(_)) => {
                     panic!("round {round}: {loser} with fence {old}: {other:?}")

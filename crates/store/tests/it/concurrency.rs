@@ -1,4 +1,4 @@
-//! Many at once: on a fresh file nobody fails, nothing is lost, and an id is taken once.
+//! Concurrent writers on a new file: none fails, nothing is lost, and an id is unique.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -8,9 +8,9 @@ use bailiwick_model::RunStatus;
 use bailiwick_store::{Location, Store};
 use sqlx::Row as _;
 
-use crate::ledger_in_a_file::{Place, alone, id, run};
+use crate::test_database::{TestDatabase, block_on, id, run};
 
-/// Runs `work` with its number in `count` threads that all start at the same moment.
+/// Runs `work` in `count` threads that start at the same time.
 fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let barrier = Barrier::new(count);
     let start = |number: usize| {
@@ -25,11 +25,11 @@ fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn forty_openers_of_a_fresh_file_all_write_what_they_have() {
-    let place = Place::new();
+fn forty_concurrent_openers_of_a_new_file_lose_no_write() {
+    let database = TestDatabase::new();
     let results = at_once(40, |thread| {
-        alone(async {
-            let store = Store::open(Location::file(place.database())).await?;
+        block_on(async {
+            let store = Store::open(Location::file(database.file())).await?;
             for number in 0..20 {
                 store.record(&run(&format!("t{thread}-{number}")), None).await?;
             }
@@ -39,14 +39,14 @@ fn forty_openers_of_a_fresh_file_all_write_what_they_have() {
     for result in results {
         result.unwrap();
     }
-    alone(async {
-        let listed = place.open().await.list(None).await.unwrap();
+    block_on(async {
+        let listed = database.open().await.list(None).await.unwrap();
         let found: BTreeSet<String> = listed.iter().map(|run| run.id.to_string()).collect();
         let expected: BTreeSet<String> = (0..40)
             .flat_map(|thread| (0..20).map(move |number| format!("t{thread}-{number}")))
             .collect();
         assert_eq!((found, listed.len()), (expected, 800));
-        let mut connection = place.connect().await;
+        let mut connection = database.connect().await;
         let sound = sqlx::query("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
         assert_eq!(sound.get::<String, _>(0), "ok");
         let wal = sqlx::query("PRAGMA journal_mode").fetch_one(&mut connection).await.unwrap();
@@ -55,13 +55,13 @@ fn forty_openers_of_a_fresh_file_all_write_what_they_have() {
 }
 
 #[test]
-fn of_sixteen_that_want_the_same_id_exactly_one_gets_it() {
-    let place = Place::new();
+fn exactly_one_of_sixteen_concurrent_writers_gets_an_id() {
+    let database = TestDatabase::new();
     for round in 0..5 {
         let wanted = format!("wanted-{round}");
         let results = at_once(16, |thread| {
-            alone(async {
-                let store = place.open().await;
+            block_on(async {
+                let store = database.open().await;
                 let mut run = run(&wanted);
                 run.branch = format!("by-{thread}");
                 store.record(&run, Some(&format!("# task of {thread}"))).await
@@ -77,8 +77,8 @@ fn of_sixteen_that_want_the_same_id_exactly_one_gets_it() {
             })
             .collect();
         assert_eq!(winners.len(), 1, "{results:?}");
-        alone(async {
-            let store = place.open().await;
+        block_on(async {
+            let store = database.open().await;
             let row = store.get(&id(&wanted)).await.unwrap();
             assert_eq!(row.branch, format!("by-{}", winners[0]));
             let events = store.events(&wanted).await.unwrap();
@@ -87,13 +87,13 @@ fn of_sixteen_that_want_the_same_id_exactly_one_gets_it() {
     }
 }
 
-/// To change a status is to read and then to write: whoever has read must not find it changed.
+/// A status change reads and then writes; no other write may come between.
 #[test]
-fn statuses_that_are_changed_at_once_all_change() {
-    let place = Place::new();
+fn concurrent_status_changes_all_succeed() {
+    let database = TestDatabase::new();
     let results = at_once(12, |thread| {
-        alone(async {
-            let store = Store::open(Location::file(place.database())).await?;
+        block_on(async {
+            let store = Store::open(Location::file(database.file())).await?;
             for number in 0..10 {
                 let name = id(&format!("t{thread}-{number}"));
                 store.record(&run(name.as_str()), None).await?;
@@ -106,20 +106,20 @@ fn statuses_that_are_changed_at_once_all_change() {
     for result in results {
         result.unwrap();
     }
-    alone(async {
-        let merged = place.open().await.list(Some(RunStatus::Merged)).await.unwrap();
+    block_on(async {
+        let merged = database.open().await.list(Some(RunStatus::Merged)).await.unwrap();
         assert_eq!(merged.len(), 120);
         assert!(merged.iter().all(|run| run.summary.as_deref() == Some("fine")));
     });
 }
 
 #[test]
-fn costs_that_are_added_at_once_are_all_counted() {
-    let place = Place::new();
-    alone(async { place.open().await.record(&run("spender"), None).await.unwrap() });
+fn concurrent_costs_are_all_counted() {
+    let database = TestDatabase::new();
+    block_on(async { database.open().await.record(&run("spender"), None).await.unwrap() });
     at_once(12, |_| {
-        alone(async {
-            let store = place.open().await;
+        block_on(async {
+            let store = database.open().await;
             let cost = bailiwick_store::Cost {
                 cents: 3,
                 provider: "p".to_owned(),
@@ -131,8 +131,8 @@ fn costs_that_are_added_at_once_are_all_counted() {
             }
         });
     });
-    alone(async {
-        let store = place.open().await;
+    block_on(async {
+        let store = database.open().await;
         assert_eq!(store.get(&id("spender")).await.unwrap().cost_cents, 12 * 5 * 3);
         let numbers: Vec<i64> =
             store.events("spender").await.unwrap().iter().map(|event| event.number).collect();

@@ -1,4 +1,4 @@
-//! Parents and children: random forests, unknown parents and cycles against a naive model.
+//! Ancestors and descendants in random forests, with unknown parents and cycles, agree with a naive model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,9 @@ use bailiwick_store::Store;
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
 
-use crate::ledger_in_a_file::{Place, id, run};
+use crate::test_database::{TestDatabase, id, run};
 
-/// Names by the names of those whose id or branch they call their parent.
+/// The parents of each run, by id; a run names its parent by id or by branch.
 type Parents = BTreeMap<String, BTreeSet<String>>;
 
 fn parents(runs: &[NewRun]) -> Parents {
@@ -23,7 +23,7 @@ fn parents(runs: &[NewRun]) -> Parents {
     runs.iter().map(|child| (child.id.to_string(), of(child))).collect()
 }
 
-/// `start` and all that can be reached from it upwards; the slow and obvious way.
+/// `start` and all its ancestors, computed naively.
 fn above(parents: &Parents, start: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::from([start.to_owned()]);
     loop {
@@ -36,7 +36,7 @@ fn above(parents: &Parents, start: &str) -> BTreeSet<String> {
     }
 }
 
-/// Those above `start`, by how many steps up they are.
+/// The distance of each ancestor from `start`.
 fn distances(parents: &Parents, start: &str) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::from([(start.to_owned(), 0)]);
     for step in 1..=parents.len() {
@@ -54,7 +54,7 @@ fn below(parents: &Parents, start: &str) -> BTreeSet<String> {
     parents.keys().filter(reached).cloned().collect()
 }
 
-/// `start`, its parent, its parent's parent; where each has one at most.
+/// `start` and its ancestors in order, if each run has at most one parent.
 fn line(parents: &Parents, start: &str) -> Vec<String> {
     let mut line = vec![start.to_owned()];
     while let Some(next) = line.last().and_then(|name| parents.get(name)?.first().cloned()) {
@@ -82,8 +82,8 @@ async fn ancestors(store: &Store, name: &str) -> Vec<String> {
     runs.into_iter().map(|run| run.id.to_string()).collect()
 }
 
-/// Runs on branches of their own; some name their parent by id, some by branch, some name one
-/// that the ledger does not have. With `cycles` a parent may also come later, or be oneself.
+/// Runs on separate branches; the parent is named by id, by branch, or is unknown. With `cycles` a parent can also
+/// be a later run or the run itself.
 fn forest(random: &mut Random, size: usize, cycles: bool) -> Vec<NewRun> {
     let names: Vec<String> = (0..size).map(|number| format!("run-{number}")).collect();
     let one = |number: usize| {
@@ -101,11 +101,11 @@ fn forest(random: &mut Random, size: usize, cycles: bool) -> Vec<NewRun> {
 }
 
 #[tokio::test]
-async fn forests_agree_with_the_model() {
+async fn ancestors_and_descendants_agree_with_the_model() {
     let mut random = Random::rotating("forests");
     for case in 0..Depth::from_env().cases(200) {
-        let place = Place::new();
-        let store = place.open().await;
+        let database = TestDatabase::new();
+        let store = database.open().await;
         let size = 1 + random.below(14);
         let cycles = case % 3 == 0;
         let runs = forest(&mut random, size, cycles);
@@ -122,11 +122,11 @@ async fn forests_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn with_shared_branches_one_is_above_exactly_where_the_other_is_below() {
+async fn with_shared_branches_ancestors_and_descendants_agree_with_the_model() {
     let mut random = Random::rotating("shared branches");
     for _ in 0..Depth::from_env().cases(200) {
-        let place = Place::new();
-        let store = place.open().await;
+        let database = TestDatabase::new();
+        let store = database.open().await;
         let size = 2 + random.below(8);
         let runs: Vec<NewRun> = (0..size)
             .map(|number| {
@@ -155,9 +155,9 @@ async fn with_shared_branches_one_is_above_exactly_where_the_other_is_below() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_its_own_parent_is_told_once() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_run_that_is_its_own_parent_is_listed_once() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let by_id = NewRun { parent: Some("ouroboros".to_owned()), ..run("ouroboros") };
     let by_branch = NewRun { parent: Some("agent/snake".to_owned()), ..run("snake") };
     record(&store, &[by_id, by_branch]).await;
@@ -168,9 +168,9 @@ async fn a_run_that_is_its_own_parent_is_told_once() {
 }
 
 #[tokio::test]
-async fn an_unknown_run_is_answered_with_the_nearest_one() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn an_error_for_an_unknown_run_names_the_nearest_one() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     record(&store, &[run("parser-positions-1"), run("review-cli"), run("zz")]).await;
     let unknown = id("parser-position-1");
     let answers = [
@@ -197,9 +197,9 @@ async fn an_unknown_run_is_answered_with_the_nearest_one() {
 }
 
 #[tokio::test]
-async fn creators_and_forks_are_found_by_identity() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn created_and_forked_runs_are_found_by_dna() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let dna = "edit-local::NG-FW::AAAA::BBBB-0001";
     let created = NewRun { creator: Some(dna.to_owned()), ..run("created") };
     let forked = NewRun { fork_parent: Some(dna.to_owned()), ..run("forked") };

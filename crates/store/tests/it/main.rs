@@ -1,10 +1,10 @@
-//! The store against plain models, in one test program.
+//! The store compared with plain models.
 
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a helper of a test that cannot go on says so by stopping"
+    reason = "test helpers panic on failure"
 )]
 
 mod attempts;
@@ -12,10 +12,10 @@ mod claims;
 mod claims_race;
 mod concurrency;
 mod fleet;
-mod ledger_in_a_file;
 mod lineage;
 mod opening;
 mod order;
 mod portable;
 mod specs;
+mod test_database;
 mod transitions;

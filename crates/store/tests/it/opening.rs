@@ -1,4 +1,4 @@
-//! Opening: fresh, again, too new, impossible; and what the ledger looks like to others.
+//! Opening: new, existing, too new and unusable files; and the view for other programs.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,10 +11,10 @@ use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Cost, Event, Location, Store};
 use sqlx::Row as _;
 
-use crate::ledger_in_a_file::{Place, id, run};
+use crate::test_database::{TestDatabase, id, run};
 
-/// The tables that came with the fifth schema.
-const OF_THE_FIFTH: [&str; 8] = [
+/// The tables of schema version 5.
+const TABLES_OF_VERSION_5: [&str; 8] = [
     "resources",
     "resource_terms",
     "resource_changes",
@@ -25,8 +25,8 @@ const OF_THE_FIFTH: [&str; 8] = [
     "resource_index",
 ];
 
-/// What takes a database back to before the sixth schema.
-const BEFORE_THE_SIXTH: [&str; 6] = [
+/// Reverts schema version 6.
+const REVERT_VERSION_6: [&str; 6] = [
     "DROP INDEX runs_name",
     "DROP INDEX runs_by_name",
     "ALTER TABLE runs DROP COLUMN name",
@@ -48,78 +48,78 @@ fn cost(cents: u32, replace: bool) -> Cost {
 
 #[tokio::test]
 async fn other_users_cannot_read_a_database() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path().join("state");
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("state");
     let file = directory.join("bailiwick.db");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     Store::open(Location::file(file.clone())).await.unwrap().close().await;
     assert_eq!((mode(&directory), mode(&file)), (0o700, 0o600));
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     Store::open(Location::file(file.clone())).await.unwrap().close().await;
-    assert_eq!(mode(&file), 0o600, "one of an older version");
+    assert_eq!(mode(&file), 0o600, "a file of an older version");
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_not_touched() {
-    let place = Place::new();
-    place.open().await.record(&run("kept"), None).await.unwrap();
-    let mut connection = place.connect().await;
+async fn a_newer_schema_is_refused_and_not_changed() {
+    let database = TestDatabase::new();
+    database.open().await.record(&run("kept"), None).await.unwrap();
+    let mut connection = database.connect().await;
     sqlx::query("UPDATE _sqlx_migrations SET version = 8 WHERE version = 6")
         .execute(&mut connection)
         .await
         .unwrap();
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
     sqlx::Connection::close(connection).await.unwrap();
-    let before = std::fs::read(place.database()).unwrap();
-    let error = failure(Location::file(place.database())).await;
+    let before = std::fs::read(database.file()).unwrap();
+    let error = failure(Location::file(database.file())).await;
     assert!(matches!(error, StoreError::TooNew { found: 8, known: 6, .. }), "{error:?}");
-    assert!(error.to_string().contains(&place.database().display().to_string()), "{error}");
-    assert_eq!(std::fs::read(place.database()).unwrap(), before);
-    let mut connection = place.connect().await;
+    assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
+    assert_eq!(std::fs::read(database.file()).unwrap(), before);
+    let mut connection = database.connect().await;
     let sql = "UPDATE _sqlx_migrations SET version = 6 WHERE version = 8";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
-    let again = place.open().await;
+    let again = database.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_made_is_an_error_that_names_the_file() {
-    let place = Place::new();
-    std::fs::write(place.path("occupied"), "a file").unwrap();
-    let database = place.path("occupied/below/ledger.db");
-    let text = failure(Location::file(&database)).await.to_string();
-    assert!(text.contains(&database.display().to_string()), "{text}");
-    assert!(text.contains("cannot be made"), "{text}");
-    // The same path opens once nothing is in the way, and its directories are made.
-    std::fs::remove_file(place.path("occupied")).unwrap();
-    Store::open(Location::file(&database)).await.unwrap();
-    assert!(database.is_file());
+async fn an_error_for_a_directory_that_cannot_be_created_names_the_file() {
+    let database = TestDatabase::new();
+    std::fs::write(database.path("occupied"), "a file").unwrap();
+    let file = database.path("occupied/below/ledger.db");
+    let text = failure(Location::file(&file)).await.to_string();
+    assert!(text.contains(&file.display().to_string()), "{text}");
+    assert!(text.contains("cannot be created"), "{text}");
+    // The same path opens without the obstacle, and its directories are created.
+    std::fs::remove_file(database.path("occupied")).unwrap();
+    Store::open(Location::file(&file)).await.unwrap();
+    assert!(file.is_file());
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_an_error_that_names_it_and_stays_as_it_is() {
-    let place = Place::new();
+async fn a_file_that_is_not_a_database_is_refused_and_not_changed() {
+    let database = TestDatabase::new();
     let text = "This is a letter, not a database.\n".repeat(100);
-    std::fs::write(place.database(), &text).unwrap();
-    let error = failure(Location::file(place.database())).await.to_string();
-    assert!(error.contains(&place.database().display().to_string()), "{error}");
+    std::fs::write(database.file(), &text).unwrap();
+    let error = failure(Location::file(database.file())).await.to_string();
+    assert!(error.contains(&database.file().display().to_string()), "{error}");
     assert!(error.contains("not a database"), "{error}");
-    assert_eq!(std::fs::read_to_string(place.database()).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(database.file()).unwrap(), text);
 }
 
 #[tokio::test]
-async fn a_directory_in_place_of_the_file_is_an_error_that_names_it() {
-    let place = Place::new();
-    std::fs::create_dir(place.database()).unwrap();
-    let error = failure(Location::file(place.database())).await.to_string();
-    assert!(error.contains(&place.database().display().to_string()), "{error}");
+async fn an_error_for_a_directory_in_place_of_the_file_names_it() {
+    let database = TestDatabase::new();
+    std::fs::create_dir(database.file()).unwrap();
+    let error = failure(Location::file(database.file())).await.to_string();
+    assert!(error.contains(&database.file().display().to_string()), "{error}");
 }
 
 #[tokio::test]
-async fn odd_characters_in_the_path_lead_to_exactly_that_file() {
-    let place = Place::new();
+async fn special_characters_in_the_path_open_exactly_that_file() {
+    let database = TestDatabase::new();
     for name in ["a b.db", "what?mode=ro.db", "50%25.db", "#1.db", "ü/日本.db", "x&y=z;.db"] {
-        let path = place.path(name);
+        let path = database.path(name);
         let store = Store::open(Location::file(&path)).await.unwrap();
         store.record(&run("one"), None).await.unwrap();
         assert!(path.is_file(), "{name} is not there");
@@ -127,13 +127,13 @@ async fn odd_characters_in_the_path_lead_to_exactly_that_file() {
 }
 
 #[tokio::test]
-async fn a_second_opening_does_not_migrate_again() {
-    let place = Place::new();
-    place.open().await.record(&run("kept"), None).await.unwrap();
+async fn opening_again_does_not_migrate_again() {
+    let database = TestDatabase::new();
+    database.open().await.record(&run("kept"), None).await.unwrap();
     let history = async || {
         let rows =
             sqlx::query("SELECT version, installed_on, execution_time FROM _sqlx_migrations")
-                .fetch_all(&mut place.connect().await)
+                .fetch_all(&mut database.connect().await)
                 .await
                 .unwrap();
         let row = |row: &sqlx::sqlite::SqliteRow| {
@@ -144,18 +144,18 @@ async fn a_second_opening_does_not_migrate_again() {
     let first = history().await;
     assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     for _ in 0..3 {
-        let store = place.open().await;
+        let store = database.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
     }
     assert_eq!(history().await, first);
 }
 
 #[tokio::test]
-async fn the_view_has_the_columns_of_the_seed_and_dna_may_be_missing() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn the_agents_view_has_the_columns_of_the_seed_and_dna_can_be_null() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     store.record(&run("without-dna"), None).await.unwrap();
-    let mut connection = place.connect().await;
+    let mut connection = database.connect().await;
     let columns = sqlx::query("SELECT name FROM pragma_table_info('agents') ORDER BY cid")
         .fetch_all(&mut connection)
         .await
@@ -187,8 +187,8 @@ async fn the_view_has_the_columns_of_the_seed_and_dna_may_be_missing() {
 
 #[tokio::test]
 async fn costs_are_added_or_set_and_belong_to_a_run() {
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let spender = id("spender");
     store.record(&run("spender"), None).await.unwrap();
     store.record(&run("bystander"), None).await.unwrap();
@@ -218,19 +218,19 @@ async fn costs_are_added_or_set_and_belong_to_a_run() {
 
 #[tokio::test]
 async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let (a, b) = (id("a"), id("b"));
     let mut seen: [Vec<Event>; 3] = Default::default();
     for step in 0..7 {
         match step {
             0 => store.record(&run("a"), None).await.unwrap(),
-            1 => store.note("lock-revoked", "schema v1").await.unwrap(),
+            1 => store.append_ledger_note("lock-revoked", "schema v1").await.unwrap(),
             2 => store.record(&run("b"), None).await.unwrap(),
             3 => drop(store.record_cost(&a, &cost(9, false)).await.unwrap()),
             4 => store.finish_spawn(&b).await.unwrap(),
             5 => store.change_status(&a, RunStatus::Done, Some("fine")).await.unwrap(),
-            _ => store.note("second", "").await.unwrap(),
+            _ => store.append_ledger_note("second", "").await.unwrap(),
         }
         for (run, earlier) in ["a", "b", ""].into_iter().zip(&mut seen) {
             let now = store.events(run).await.unwrap();
@@ -243,45 +243,45 @@ async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
         }
         assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), step + 1);
     }
-    let told = |events: &[Event]| -> Vec<(String, String)> {
+    let found = |events: &[Event]| -> Vec<(String, String)> {
         events.iter().map(|event| (event.kind.clone(), event.detail.clone())).collect()
     };
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(kind, detail)| ((*kind).to_owned(), (*detail).to_owned())).collect()
     };
     let of_a = [("forked", "agent/a"), ("cost", "9 cents, acme large"), ("done", "fine")];
-    assert_eq!(told(&seen[0]), pairs(&of_a));
-    assert_eq!(told(&seen[1]), pairs(&[("forked", "agent/b"), ("spawned", "")]));
-    assert_eq!(told(&seen[2]), pairs(&[("lock-revoked", "schema v1"), ("second", "")]));
+    assert_eq!(found(&seen[0]), pairs(&of_a));
+    assert_eq!(found(&seen[1]), pairs(&[("forked", "agent/b"), ("spawned", "")]));
+    assert_eq!(found(&seen[2]), pairs(&[("lock-revoked", "schema v1"), ("second", "")]));
 }
 
 #[tokio::test]
-async fn the_ledger_of_another_program_is_refused_and_not_touched() {
-    let place = Place::new();
-    std::fs::write(place.database(), "").unwrap();
-    let mut connection = place.connect().await;
+async fn the_ledger_of_another_program_is_refused_and_not_changed() {
+    let database = TestDatabase::new();
+    std::fs::write(database.file(), "").unwrap();
+    let mut connection = database.connect().await;
     let sql = "CREATE TABLE agents (id TEXT PRIMARY KEY, branch TEXT)";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     sqlx::Connection::close(connection).await.unwrap();
-    let before = std::fs::read(place.database()).unwrap();
-    let error = failure(Location::file(place.database())).await.to_string();
+    let before = std::fs::read(database.file()).unwrap();
+    let error = failure(Location::file(database.file())).await.to_string();
     assert!(error.contains("the ledger of another program") && error.contains("--db"), "{error}");
-    assert_eq!(std::fs::read(place.database()).unwrap(), before);
+    assert_eq!(std::fs::read(database.file()).unwrap(), before);
 }
 
 #[tokio::test]
-async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing() {
-    let place = Place::new();
-    place.open().await.record(&run("kept"), None).await.unwrap();
-    let mut connection = place.connect().await;
-    for back in BEFORE_THE_SIXTH {
-        sqlx::query(back).execute(&mut connection).await.unwrap();
+async fn a_database_of_schema_version_1_is_migrated_without_loss() {
+    let database = TestDatabase::new();
+    database.open().await.record(&run("kept"), None).await.unwrap();
+    let mut connection = database.connect().await;
+    for statement in REVERT_VERSION_6 {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
-    for table in OF_THE_FIFTH {
-        let back = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
-        sqlx::query(back).execute(&mut connection).await.unwrap();
+    for table in TABLES_OF_VERSION_5 {
+        let statement = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
-    for back in [
+    for statement in [
         "DROP TABLE attempts",
         "ALTER TABLE events DROP COLUMN listed",
         "DROP TABLE claims",
@@ -290,10 +290,10 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
         "DROP TABLE delegates",
         "DELETE FROM _sqlx_migrations WHERE version >= 2",
     ] {
-        sqlx::query(back).execute(&mut connection).await.unwrap();
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
     sqlx::Connection::close(connection).await.unwrap();
-    let store = place.open().await;
+    let store = database.open().await;
     assert_eq!(store.get(&id("kept")).await.unwrap().status, RunStatus::Running);
     assert_eq!(store.attempts(None).await.unwrap(), []);
     assert_eq!(store.claims(None).await.unwrap(), []);
@@ -301,24 +301,24 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_and_loses_nothing(
 }
 
 #[tokio::test]
-async fn a_database_of_the_fourth_schema_gets_room_for_resources_and_loses_nothing() {
-    let place = Place::new();
-    place.open().await.record(&run("kept"), None).await.unwrap();
-    let mut connection = place.connect().await;
-    for back in BEFORE_THE_SIXTH {
-        sqlx::query(back).execute(&mut connection).await.unwrap();
+async fn a_database_of_schema_version_4_is_migrated_without_loss() {
+    let database = TestDatabase::new();
+    database.open().await.record(&run("kept"), None).await.unwrap();
+    let mut connection = database.connect().await;
+    for statement in REVERT_VERSION_6 {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
-    for table in OF_THE_FIFTH {
-        let back = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
-        sqlx::query(back).execute(&mut connection).await.unwrap();
+    for table in TABLES_OF_VERSION_5 {
+        let statement = sqlx::AssertSqlSafe(format!("DROP TABLE {table}"));
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
-    let back = "DELETE FROM _sqlx_migrations WHERE version = 5";
-    sqlx::query(back).execute(&mut connection).await.unwrap();
+    let statement = "DELETE FROM _sqlx_migrations WHERE version = 5";
+    sqlx::query(statement).execute(&mut connection).await.unwrap();
     let left = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '%resource%'";
     let left = sqlx::query(left).fetch_one(&mut connection).await.unwrap();
-    assert_eq!(left.get::<i64, _>(0), 0, "it is not as it was");
+    assert_eq!(left.get::<i64, _>(0), 0, "the old schema has no resources");
     sqlx::Connection::close(connection).await.unwrap();
-    let store = place.open().await;
+    let store = database.open().await;
     assert_eq!(store.get(&id("kept")).await.unwrap().status, RunStatus::Running);
     let object = AnyObject {
         api_version: API_VERSION.to_owned(),
@@ -329,39 +329,38 @@ async fn a_database_of_the_fourth_schema_gets_room_for_resources_and_loses_nothi
     };
     let writes = vec![Write::Create(object)];
     assert_eq!(store.commit(writes, Moment::default()).await.unwrap().version, 1);
-    let found = FleetStore::get(&place.open().await, Kind::ConfigMap, "default", "new").await;
+    let found = FleetStore::get(&database.open().await, Kind::ConfigMap, "default", "new").await;
     assert_eq!(found.unwrap().unwrap().metadata.generation, 1);
     assert_eq!(store.get(&id("kept")).await.unwrap().id, id("kept"));
 }
 
-/// What is left of a ledger from before names and repositories.
 #[tokio::test]
-async fn an_older_ledger_gets_names_and_what_was_rolled_back() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     for name in ["kept", "reverted"] {
         store.record(&run(name), None).await.unwrap();
         for status in [RunStatus::Done, RunStatus::Merged] {
             store.change_status(&id(name), status, None).await.unwrap();
         }
     }
-    store.note_of(&id("reverted"), "rolled-back", "{}").await.unwrap();
+    store.append_run_note(&id("reverted"), "rolled-back", "{}").await.unwrap();
     store.close().await;
-    let mut connection = place.connect().await;
-    for line in BEFORE_THE_SIXTH {
+    let mut connection = database.connect().await;
+    for line in REVERT_VERSION_6 {
         sqlx::query(line).execute(&mut connection).await.unwrap();
     }
     drop(connection);
-    let store = place.open().await;
+    let store = database.open().await;
     let kept = store.get(&id("kept")).await.unwrap();
     assert_eq!((kept.name, kept.repository, kept.state), (id("kept"), None, RunState::Merged));
     assert_eq!(store.get(&id("reverted")).await.unwrap().state, RunState::RolledBack);
 }
 
 #[tokio::test]
-async fn a_name_is_taken_once_in_a_repository() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_name_is_unique_in_a_repository() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let named = |key: &str, repository: &str| NewRun {
         named: Some(RunName { name: id("fix"), repository: repository.to_owned() }),
         ..run(key)
@@ -371,7 +370,7 @@ async fn a_name_is_taken_once_in_a_repository() {
     let refused = store.record(&named("fix-c", "/b"), None).await;
     assert!(matches!(refused, Err(StoreError::NameTaken { .. })), "{refused:?}");
     let ids: Vec<AgentId> =
-        store.named(&id("fix")).await.unwrap().into_iter().map(|run| run.id).collect();
+        store.runs_named(&id("fix")).await.unwrap().into_iter().map(|run| run.id).collect();
     assert_eq!(ids, [id("fix"), id("fix-b")]);
     // An older run gets its repository unless its name is taken there.
     store.record(&run("old"), None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Listings: oldest first, also within a second; by status and by branch.
+//! Lists of runs: oldest first, also within a second; by status and by branch.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,14 +6,14 @@ use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::{Run, RunStatus};
 use bailiwick_store::Store;
 
-use crate::ledger_in_a_file::{Place, id, run};
+use crate::test_database::{TestDatabase, id, run};
 
 fn milliseconds() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
 }
 
 /// Records the runs in this order, each in a later millisecond than the one before.
-async fn one_after_the_other(store: &Store, runs: &[NewRun]) {
+async fn record_in_order(store: &Store, runs: &[NewRun]) {
     for run in runs {
         store.record(run, None).await.unwrap();
         let now = milliseconds();
@@ -28,9 +28,9 @@ fn names(runs: &[Run]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_oldest_comes_first_also_within_a_second() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn the_oldest_run_comes_first_also_within_a_second() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let dna = Some("edit-local::NG::AAAA::BBBB-0001".to_owned());
     let in_order = ["m", "z", "a", "y", "b", "x", "c", "w"];
     let runs = in_order.map(|name| NewRun {
@@ -40,19 +40,19 @@ async fn the_oldest_comes_first_also_within_a_second() {
         dna: dna.clone(),
         ..run(name)
     });
-    one_after_the_other(&store, &runs).await;
+    record_in_order(&store, &runs).await;
     assert_eq!(names(&store.list(None).await.unwrap()), in_order);
     assert_eq!(names(&store.list(Some(RunStatus::Running)).await.unwrap()), in_order);
-    assert_eq!(names(&store.on_branch("shared").await.unwrap()), in_order);
+    assert_eq!(names(&store.runs_on_branch("shared").await.unwrap()), in_order);
     assert_eq!(names(&store.descendants(&id("m")).await.unwrap()), in_order);
-    assert_eq!(names(&store.with_dna("edit").await.unwrap()), in_order);
+    assert_eq!(names(&store.find_by_dna_prefix("edit").await.unwrap()), in_order);
     assert_eq!(names(&store.forked_or_created_by("me").await.unwrap()), in_order);
 }
 
 #[tokio::test]
-async fn a_listing_has_those_of_the_status_and_no_others() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_list_has_the_runs_of_a_status_only() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     for status in RunStatus::ALL {
         for number in 0..2 {
             let name = id(&format!("{status}-{number}"));
@@ -73,26 +73,26 @@ async fn a_listing_has_those_of_the_status_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_was_recorded_comes_back_word_for_word() {
-    let place = Place::new();
-    let store = place.open().await;
-    let odd = "ein Pfad/mit 'Anführung' \"und\" \\ $1 %_ \u{1f600}\n";
+async fn a_recorded_run_is_read_back_unchanged() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    let special = "ein Pfad/mit 'Anführung' \"und\" \\ $1 %_ \u{1f600}\n";
     let full = NewRun {
         id: id("A.b_c-1"),
-        branch: odd.to_owned(),
-        parent: Some(odd.to_owned()),
+        branch: special.to_owned(),
+        parent: Some(special.to_owned()),
         spec_sha: "any text may be a sha".to_owned(),
-        worktree: Some(odd.to_owned()),
-        dna: Some(odd.to_owned()),
-        creator: Some(odd.to_owned()),
-        fork_parent: Some(odd.to_owned()),
+        worktree: Some(special.to_owned()),
+        dna: Some(special.to_owned()),
+        creator: Some(special.to_owned()),
+        fork_parent: Some(special.to_owned()),
         half_spawned: true,
-        base: Some(odd.to_owned()),
+        base: Some(special.to_owned()),
         named: None,
     };
     store.record(&full, None).await.unwrap();
     let row = store.get(&full.id).await.unwrap();
-    assert_eq!(row.branch, odd);
+    assert_eq!(row.branch, special);
     assert_eq!(row.spec_sha, full.spec_sha);
     for text in [
         row.parent_branch,
@@ -102,7 +102,7 @@ async fn what_was_recorded_comes_back_word_for_word() {
         row.fork_parent_id,
         row.base,
     ] {
-        assert_eq!(text.as_deref(), Some(odd));
+        assert_eq!(text.as_deref(), Some(special));
     }
     assert_eq!((row.status, row.finished_ts, row.summary), (RunStatus::Running, None, None));
     assert_eq!((row.cost_cents, row.provider.as_str(), row.model.as_str()), (0, "", ""));

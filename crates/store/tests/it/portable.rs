@@ -1,12 +1,11 @@
-//! One set of statements for SQLite and PostgreSQL: what only SQLite understands stands where a database is
-//! opened, or in the short list of what a migration says otherwise there. All of the statements and the
-//! migrations were prepared by PostgreSQL 15 by hand; this keeps it so, but for the places `?` of statements that
-//! write many rows, which have to be numbered there.
+//! The statements work on SQLite and PostgreSQL. SQLite-only SQL is allowed in `open.rs` and in a short list of
+//! words in migrations. All statements and migrations were prepared by hand with PostgreSQL 15; these tests keep
+//! them portable, except for the `?` placeholders of statements that write many rows.
 
 use std::path::{Path, PathBuf};
 
-/// What PostgreSQL does not know, or takes for something else.
-const FOREIGN: [&str; 24] = [
+/// What PostgreSQL does not support, or understands differently.
+const SQLITE_ONLY: [&str; 24] = [
     "AUTOINCREMENT",
     "INSERT OR",
     "REPLACE INTO",
@@ -33,25 +32,25 @@ const FOREIGN: [&str; 24] = [
     " IS ?",
 ];
 
-/// Where a database is opened, and how it is written to, is one file's knowledge.
+/// The only file with SQLite-only SQL.
 const OPENING: &str = "open.rs";
 
-/// What migrations say for SQLite, and what they would say for PostgreSQL.
-const OTHERWISE: [(&str, &str); 3] = [
+/// Words of the migrations for SQLite, and their replacements for PostgreSQL.
+const REPLACEMENTS: [(&str, &str); 3] = [
     ("INTEGER NOT NULL PRIMARY KEY", "BIGINT NOT NULL PRIMARY KEY"),
     (") WITHOUT ROWID", ")"),
     (" BLOB ", " BYTEA "),
 ];
 
-const TYPES: [&str; 3] = ["TEXT", "BIGINT", "BYTEA"];
+const COLUMN_TYPES: [&str; 3] = ["TEXT", "BIGINT", "BYTEA"];
 
-fn foreign(statement: &str) -> Vec<&'static str> {
+fn sqlite_only(statement: &str) -> Vec<&'static str> {
     let upper = statement.to_uppercase();
-    FOREIGN.into_iter().filter(|word| upper.contains(word)).collect()
+    SQLITE_ONLY.into_iter().filter(|word| upper.contains(word)).collect()
 }
 
-fn files(place: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(place).unwrap() {
+fn files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             files(&path, found);
@@ -61,7 +60,7 @@ fn files(place: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The texts of a source file, without its own tests and its comments.
+/// The string literals of a source file, without its tests and comments.
 fn texts(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]").next().unwrap();
     let code: Vec<&str> =
@@ -71,7 +70,7 @@ fn texts(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_statement_says_what_only_one_database_understands() {
+fn statements_have_no_sqlite_only_sql() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut all = Vec::new();
     files(&source, &mut all);
@@ -81,37 +80,37 @@ fn no_statement_says_what_only_one_database_understands() {
             continue;
         }
         for text in texts(&std::fs::read_to_string(&file).unwrap()) {
-            assert_eq!(foreign(&text), [] as [&str; 0], "{}: {text}", file.display());
-            assert!(!text.contains(" ?"), "{}: places are $1: {text}", file.display());
+            assert_eq!(sqlite_only(&text), [] as [&str; 0], "{}: {text}", file.display());
+            assert!(!text.contains(" ?"), "{}: placeholders are $1: {text}", file.display());
             let words = ["SELECT ", "INSERT ", "UPDATE ", "DELETE "];
             statements += usize::from(words.iter().any(|word| text.starts_with(word)));
         }
     }
-    // It sees them: there are many, and what is foreign is found where it may be.
+    // Positive control: there are many statements, and SQLite-only words are found in `open.rs`.
     assert!(statements > 50, "{statements}");
     let opening = std::fs::read_to_string(source.join(OPENING)).unwrap();
-    let found: Vec<&str> = texts(&opening).iter().flat_map(|text| foreign(text)).collect();
+    let found: Vec<&str> = texts(&opening).iter().flat_map(|text| sqlite_only(text)).collect();
     for word in ["PRAGMA", "SQLITE_", "BEGIN IMMEDIATE"] {
         assert!(found.contains(&word), "{word}: {found:?}");
     }
 }
 
 #[test]
-fn migrations_differ_between_databases_in_three_words() {
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+fn migrations_differ_between_databases_in_three_words_only() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     let mut all = Vec::new();
-    files(&place, &mut all);
+    files(&directory, &mut all);
     let mut used = 0;
     for file in all {
         let text = std::fs::read_to_string(&file).unwrap();
         let lines = text.lines().map(|line| line.split("--").next().unwrap_or_default());
         let mut text = lines.collect::<Vec<_>>().join("\n");
-        for (sqlite, postgres) in OTHERWISE {
+        for (sqlite, postgres) in REPLACEMENTS {
             used += text.matches(sqlite).count();
             text = text.replace(sqlite, postgres);
         }
-        assert_eq!(foreign(&text), [] as [&str; 0], "{}", file.display());
-        // A column is of a type that both have, not of one that SQLite makes up its mind about.
+        assert_eq!(sqlite_only(&text), [] as [&str; 0], "{}", file.display());
+        // Each column has a type that both databases have.
         for table in text.split("CREATE TABLE ").skip(1) {
             let columns = table.split_once("(\n").map(|(_, rest)| rest).unwrap_or_default();
             let columns = columns.split("\n)").next().unwrap_or_default();
@@ -119,7 +118,7 @@ fn migrations_differ_between_databases_in_three_words() {
                 let mut words = column.trim_end_matches(',').split(' ');
                 let (name, kind) = (words.next().unwrap(), words.next().unwrap_or_default());
                 let bound = ["PRIMARY", "UNIQUE", "CHECK"].contains(&name);
-                assert!(bound || TYPES.contains(&kind), "{}: {column}", file.display());
+                assert!(bound || COLUMN_TYPES.contains(&kind), "{}: {column}", file.display());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tasks kept under their digest, and runs found by the beginning of their identity.
+//! Tasks are found by their digest, and runs by a prefix of their DNA.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
 use sqlx::Row as _;
 
-use crate::ledger_in_a_file::{Place, run};
+use crate::test_database::{TestDatabase, run};
 
 #[tokio::test]
-async fn a_task_is_shown_again_by_its_digest_and_by_any_beginning_that_only_it_has() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_task_is_found_by_its_digest_and_by_any_unique_prefix() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let mut texts = BTreeMap::new();
     for number in 0..60 {
         let text = format!("# größer {number}\n[task]\nrole = \"x\"\n\n");
@@ -44,24 +44,24 @@ async fn a_task_is_shown_again_by_its_digest_and_by_any_beginning_that_only_it_h
 }
 
 #[tokio::test]
-async fn the_same_task_may_be_given_twice_and_is_kept_once() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_task_that_is_recorded_twice_is_stored_once() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let sha = Sha256Hex::of("task").to_string();
     for name in ["first", "second"] {
         let new = NewRun { spec_sha: sha.clone(), ..run(name) };
         store.record(&new, Some("task")).await.unwrap();
     }
     assert_eq!(store.spec(&sha).await.unwrap().as_deref(), Some("task"));
-    let mut connection = place.connect().await;
-    let kept = sqlx::query("SELECT COUNT(*) FROM specs").fetch_one(&mut connection).await.unwrap();
-    assert_eq!(kept.get::<i64, _>(0), 1);
+    let mut connection = database.connect().await;
+    let count = sqlx::query("SELECT COUNT(*) FROM specs").fetch_one(&mut connection).await.unwrap();
+    assert_eq!(count.get::<i64, _>(0), 1);
 }
 
 #[tokio::test]
-async fn a_fork_takes_any_digest_and_needs_no_task() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_run_can_have_any_digest_and_no_task() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     for (number, sha) in ["", "abc", "not hex at all", &"f".repeat(200)].into_iter().enumerate() {
         let new = NewRun { spec_sha: sha.to_owned(), ..run(&format!("run-{number}")) };
         store.record(&new, None).await.unwrap();
@@ -71,9 +71,9 @@ async fn a_fork_takes_any_digest_and_needs_no_task() {
 }
 
 #[tokio::test]
-async fn a_refused_run_leaves_no_task_behind() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_refused_run_stores_no_task() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     store.record(&NewRun { spec_sha: "aa".to_owned(), ..run("taken") }, Some("a")).await.unwrap();
     let again = NewRun { spec_sha: "bb".to_owned(), ..run("taken") };
     store.record(&again, Some("b")).await.unwrap_err();
@@ -81,7 +81,7 @@ async fn a_refused_run_leaves_no_task_behind() {
     assert_eq!(store.spec("aa").await.unwrap().as_deref(), Some("a"));
 }
 
-/// Short alphabets make long common beginnings; `%` and `_` mean something to SQL's LIKE.
+/// A small alphabet gives long common prefixes; `%` and `_` are special in LIKE.
 fn identity(random: &mut Random) -> String {
     let letters = ['a', 'A', '%', '_', ':', 'é', '\u{1f600}'];
     let length = random.below(45);
@@ -93,22 +93,22 @@ fn identity(random: &mut Random) -> String {
 }
 
 #[tokio::test]
-async fn beginnings_of_identities_agree_with_a_naive_filter() {
+async fn dna_prefixes_agree_with_a_naive_filter() {
     let mut random = Random::rotating("identities");
     for _ in 0..Depth::from_env().cases(40) {
-        let place = Place::new();
-        let store = place.open().await;
+        let database = TestDatabase::new();
+        let store = database.open().await;
         let stem: String = std::iter::repeat_n("a_%é", 9).collect();
         let mut identities = Vec::new();
         for number in 0..40 {
             let dna = match random.below(4) {
                 0 => None,
                 1 => Some(identity(&mut random)),
-                // Alike for longer than the index is wide.
+                // A common prefix longer than the index.
                 _ => {
-                    let kept = 20 + random.below(stem.chars().count() - 19);
-                    let kept: String = stem.chars().take(kept).collect();
-                    Some(kept + &identity(&mut random))
+                    let length = 20 + random.below(stem.chars().count() - 19);
+                    let prefix: String = stem.chars().take(length).collect();
+                    Some(prefix + &identity(&mut random))
                 }
             };
             let new = NewRun { dna: dna.clone(), ..run(&format!("run-{number}")) };
@@ -129,7 +129,7 @@ async fn beginnings_of_identities_agree_with_a_naive_filter() {
                 if random.once_in(5) {
                     prefix.push(['a', '%', '_', 'é'][random.below(4)]);
                 }
-                let found = store.with_dna(&prefix).await.unwrap();
+                let found = store.find_by_dna_prefix(&prefix).await.unwrap();
                 let found: BTreeSet<String> = found.iter().map(|run| run.id.to_string()).collect();
                 assert_eq!(found, with(&prefix), "{prefix:?} of {identities:?}");
                 let wide = prefix.chars().count() > 30;
@@ -141,11 +141,11 @@ async fn beginnings_of_identities_agree_with_a_naive_filter() {
 }
 
 #[tokio::test]
-async fn the_beginning_of_an_identity_is_looked_up_in_its_index() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_dna_prefix_is_looked_up_in_the_index() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     store.record(&run("one"), None).await.unwrap();
-    let mut connection = place.connect().await;
+    let mut connection = database.connect().await;
     let mut plan = async |condition: &str| {
         let query = format!("EXPLAIN QUERY PLAN SELECT id FROM agents WHERE {condition}");
         let rows = sqlx::query(sqlx::AssertSqlSafe(query))
@@ -158,12 +158,12 @@ async fn the_beginning_of_an_identity_is_looked_up_in_its_index() {
             .unwrap();
         rows.iter().map(|row| row.get::<String, _>("detail")).collect::<Vec<_>>().join("\n")
     };
-    // The condition of `Store::with_dna`.
+    // The condition of `Store::find_by_dna_prefix`.
     let used =
         plan("substr(dna, 1, 30) >= $1 AND substr(dna, 1, 30) < $2 AND substr(dna, 1, $3) = $4")
             .await;
     assert!(used.contains("SEARCH runs USING INDEX idx_agents_dna_prefix"), "{used}");
-    // What it would be without: the plan does tell the two apart.
+    // Positive control: the plan of a query without the index differs.
     let unused = plan("dna >= $1 AND dna < $2 AND $3 > 0 AND dna LIKE $4 || '%'").await;
     assert!(unused.contains("SCAN runs") && !unused.contains("idx_agents_dna"), "{unused}");
 }

@@ -1,4 +1,4 @@
-//! Statuses: every random walk over them agrees with a plain model of the legal arrows.
+//! Status changes agree with a plain model of the legal transitions.
 
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
 use bailiwick_model::{Run, RunStatus};
@@ -7,9 +7,9 @@ use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
 use sqlx::{Row as _, SqliteConnection};
 
-use crate::ledger_in_a_file::{Place, id, run};
+use crate::test_database::{TestDatabase, id, run};
 
-/// The arrows as the issue draws them, written out a second time on purpose.
+/// The legal transitions, written a second time on purpose.
 const LEGAL: [(&str, &str); 6] = [
     ("running", "done"),
     ("running", "failed"),
@@ -19,7 +19,7 @@ const LEGAL: [(&str, &str); 6] = [
     ("failed", "rejected"),
 ];
 
-/// What the ledger should say of one run.
+/// The expected state of a run.
 #[derive(Debug, Clone)]
 struct Expected {
     status: &'static str,
@@ -28,7 +28,7 @@ struct Expected {
     events: Vec<(String, String)>,
 }
 
-/// Everything that is stored of a run, so that "untouched" can be compared.
+/// Everything that is stored about a run.
 #[derive(Debug, PartialEq)]
 struct Stored {
     row: Run,
@@ -36,11 +36,11 @@ struct Stored {
     events: Vec<Event>,
 }
 
-async fn stored(store: &Store, beside: &mut SqliteConnection, name: &str) -> Stored {
+async fn stored(store: &Store, connection: &mut SqliteConnection, name: &str) -> Stored {
     let ended = sqlx::query("SELECT finished_at FROM runs WHERE id = $1").bind(name);
     Stored {
         row: store.get(&id(name)).await.unwrap(),
-        ended_at: ended.fetch_one(beside).await.unwrap().get(0),
+        ended_at: ended.fetch_one(connection).await.unwrap().get(0),
         events: store.events(name).await.unwrap(),
     }
 }
@@ -51,11 +51,11 @@ fn summary(random: &mut Random) -> Option<String> {
 }
 
 #[tokio::test]
-async fn random_walks_over_the_statuses_follow_the_legal_arrows_only() {
+async fn random_status_changes_follow_legal_transitions_only() {
     let mut random = Random::rotating("status walks");
-    let place = Place::new();
-    let store = place.open().await;
-    let mut beside = place.connect().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    let mut connection = database.connect().await;
     let mut model: Vec<(String, Expected)> = Vec::new();
     let (mut taken, mut refused) = (0, 0);
     for step in 0..Depth::from_env().cases(2_000) {
@@ -66,15 +66,15 @@ async fn random_walks_over_the_statuses_follow_the_legal_arrows_only() {
             let expected = Expected { status: "running", summary: None, ended: false, events };
             model.push((name, expected));
         }
-        // The young ones mostly: the old ones have come to their end.
+        // Mostly recent runs: the old ones are in a final status.
         let young = model.len().saturating_sub(10);
         let pick = random.below(model.len() - young);
         let (name, expected) = &mut model[young..][pick];
         let next = RunStatus::ALL[random.below(RunStatus::ALL.len())];
         let summary = summary(&mut random);
-        let before = stored(&store, &mut beside, name).await;
+        let before = stored(&store, &mut connection, name).await;
         let changed = store.change_status(&id(name), next, summary.as_deref()).await;
-        let after = stored(&store, &mut beside, name).await;
+        let after = stored(&store, &mut connection, name).await;
         if LEGAL.contains(&(expected.status, next.as_str())) {
             changed.unwrap_or_else(|error| panic!("{} → {next}: {error}", expected.status));
             taken += 1;
@@ -83,7 +83,7 @@ async fn random_walks_over_the_statuses_follow_the_legal_arrows_only() {
             expected.events.push((next.to_string(), summary.clone().unwrap_or_default()));
             expected.summary = summary.or(expected.summary.take());
             let first_end = before.ended_at.or(after.ended_at);
-            assert_eq!(after.ended_at, first_end, "the end of a run is noted once");
+            assert_eq!(after.ended_at, first_end, "the end of a run is recorded once");
         } else {
             refused += 1;
             match changed {
@@ -100,28 +100,28 @@ async fn random_walks_over_the_statuses_follow_the_legal_arrows_only() {
         assert_eq!(row.summary, expected.summary);
         assert_eq!(ended_at.is_some(), expected.ended);
         assert_eq!(row.finished_ts, ended_at.map(|milliseconds| milliseconds / 1000));
-        let told: Vec<_> = events.into_iter().map(|event| (event.kind, event.detail)).collect();
-        assert_eq!(told, expected.events);
+        let found: Vec<_> = events.into_iter().map(|event| (event.kind, event.detail)).collect();
+        assert_eq!(found, expected.events);
     }
     assert!(taken > 20 && refused > 20, "the walk was one-sided: {taken} taken, {refused} refused");
 }
 
 #[tokio::test]
-async fn every_pair_of_statuses_is_taken_or_refused_as_drawn() {
-    let place = Place::new();
-    let store = place.open().await;
-    let ways: [&[RunStatus]; 5] = [
+async fn every_pair_of_statuses_is_accepted_or_refused_as_listed() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    let paths: [&[RunStatus]; 5] = [
         &[],
         &[RunStatus::Done],
         &[RunStatus::Failed],
         &[RunStatus::Done, RunStatus::Merged],
         &[RunStatus::Rejected],
     ];
-    for (from, way) in RunStatus::ALL.into_iter().zip(ways) {
+    for (from, path) in RunStatus::ALL.into_iter().zip(paths) {
         for to in RunStatus::ALL {
             let name = format!("{from}-{to}");
             store.record(&run(&name), None).await.unwrap();
-            for step in way {
+            for step in path {
                 store.change_status(&id(&name), *step, None).await.unwrap();
             }
             assert_eq!(store.get(&id(&name)).await.unwrap().status, from);
@@ -135,9 +135,9 @@ async fn every_pair_of_statuses_is_taken_or_refused_as_drawn() {
 }
 
 #[tokio::test]
-async fn two_at_once_cannot_both_end_the_same_run() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn only_one_of_two_concurrent_changes_ends_a_run() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     for round in 0..20 {
         let name = format!("race-{round}");
         let name = id(&name);
@@ -158,9 +158,9 @@ async fn two_at_once_cannot_both_end_the_same_run() {
 }
 
 #[tokio::test]
-async fn an_unknown_run_has_no_status_to_change() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn changing_the_status_of_an_unknown_run_fails() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     store.record(&run("builder-1"), None).await.unwrap();
     let unknown = store.change_status(&id("builder-2"), RunStatus::Done, None).await;
     match unknown {

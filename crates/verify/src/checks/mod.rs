@@ -1,5 +1,8 @@
-//! The checks, one file each, named as their capability; each says what it needs and judges it.
+//! The checks, one file for each capability: what the check needs to know, and its verdict.
 
+mod command_results;
+mod disabled_tests;
+mod listing;
 mod output_ledger_row_required;
 mod output_report_format;
 mod output_severity_grade;
@@ -12,14 +15,12 @@ mod quality_constructor_pattern;
 mod quality_no_warnings;
 mod quality_tests_green;
 mod quality_tests_kept;
-mod ran;
 mod repository;
 mod safety_no_dep_bump;
 mod safety_no_mass_delete;
 mod scope_files_denylist;
 mod scope_files_whitelist;
 mod scope_no_rule_edits;
-mod switched_off;
 mod test_tally;
 
 pub use safety_no_dep_bump::changed_dependencies;
@@ -32,43 +33,41 @@ use crate::facts::{Facts, Needs};
 use crate::job::Job;
 use crate::verdict::Verdict;
 
-/// A check of a capability.
+/// The check of a capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Whose check it is.
     pub capability: CapabilityName,
-    /// How it is done.
-    pub how: How,
+    pub method: CheckMethod,
 }
 
-/// How a check is done.
+/// How a check is performed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
-    /// By code of this crate.
+pub enum CheckMethod {
+    /// Code of this crate.
     Module(CheckModule),
-    /// By a command of the capability's own, which must exit 0 in the root of the tree.
+    /// A command of the capability, which must exit with 0 in the root of the tree.
     Command(String),
 }
 
-/// What is checked.
+/// The work that is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// The agent, where it has an id.
+    /// The agent, if it has an id.
     pub agent: Option<&'a AgentId>,
-    /// Its task, whose parameters the checks read.
+    /// Its task, with the parameters of the checks.
     pub task: &'a Task,
-    /// What it changed on this tree.
+    /// What the agent changed in this tree.
     pub changes: &'a [Change],
-    /// Paths that its commits touched on the way: they would be in the history, though the tree may
-    /// not show it.
-    pub passing: &'a [String],
+    /// Paths that commits of the work changed and changed back: the history shows them, the tree does
+    /// not.
+    pub intermediate_paths: &'a [String],
 }
 
-/// What a check needs to know beyond the changes.
+/// What a check needs to know in addition to the changes.
 pub fn needs(check: &Check, subject: &Subject<'_>) -> Needs {
-    let module = match &check.how {
-        How::Module(module) => module,
-        How::Command(line) => {
+    let module = match &check.method {
+        CheckMethod::Module(module) => module,
+        CheckMethod::Command(line) => {
             return Needs { jobs: vec![command(line)], ..Needs::default() };
         }
     };
@@ -92,12 +91,12 @@ pub fn needs(check: &Check, subject: &Subject<'_>) -> Needs {
     }
 }
 
-/// The verdict from what was found out.
+/// The verdict that follows from the facts.
 pub fn judge(check: &Check, subject: &Subject<'_>, facts: &Facts) -> Verdict {
-    let module = match &check.how {
-        How::Module(module) => module,
-        How::Command(line) => {
-            return quality_commands_green::all_succeeded(&[command(line)], facts);
+    let module = match &check.method {
+        CheckMethod::Module(module) => module,
+        CheckMethod::Command(line) => {
+            return command_results::all_succeeded(&[command(line)], facts);
         }
     };
     match module {
@@ -131,17 +130,17 @@ mod tests {
     use super::*;
     use crate::example::{agent, changed, facts, subject, task};
 
-    fn check(how: How) -> Check {
-        Check { capability: CapabilityName::parse("quality::own").unwrap(), how }
+    fn check(method: CheckMethod) -> Check {
+        Check { capability: CapabilityName::parse("quality::own").unwrap(), method }
     }
 
     #[test]
-    fn fault_4_what_nobody_measured_never_passes() {
+    fn fault_4_a_check_without_its_facts_never_passes() {
         let task =
             task("[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = [\"true\"]");
         let (agent, changes) = (agent(), [changed("src/a.rs"), changed("Cargo.toml")]);
         let subject = subject(&task, &agent, &changes);
-        // These need nothing but the changes.
+        // These need only the changes.
         let by_changes = [
             CheckModule::ScopeFilesWhitelist,
             CheckModule::ScopeFilesDenylist,
@@ -149,26 +148,26 @@ mod tests {
             CheckModule::SafetyNoMassDelete,
         ];
         for module in CheckModule::ALL {
-            let check = check(How::Module(*module));
+            let check = check(CheckMethod::Module(*module));
             let needed = needs(&check, &subject) != Needs::default();
-            let holds = judge(&check, &subject, &facts()).holds();
-            let alone = by_changes.contains(module);
-            assert_eq!((needed, holds), (!alone, alone), "{module:?}");
+            let passes = judge(&check, &subject, &facts()).is_pass();
+            let from_changes = by_changes.contains(module);
+            assert_eq!((needed, passes), (!from_changes, from_changes), "{module:?}");
         }
     }
 
     #[test]
-    fn a_command_of_a_capability_must_exit_0() {
-        let check = check(How::Command("make lint".to_owned()));
+    fn the_command_of_a_capability_must_exit_with_0() {
+        let check = check(CheckMethod::Command("make lint".to_owned()));
         let (task, agent) = (task(""), agent());
         let subject = subject(&task, &agent, &[]);
         let jobs = needs(&check, &subject).jobs;
         let with = |code| {
-            let ran = crate::example::ran("make lint", code, "");
-            crate::example::after(jobs[0].clone(), crate::job::Outcome::Commands(vec![ran]))
+            let result = crate::example::result("make lint", code, "");
+            crate::example::after(jobs[0].clone(), crate::job::Outcome::Commands(vec![result]))
         };
-        assert!(judge(&check, &subject, &with(0)).holds());
-        assert!(!judge(&check, &subject, &with(1)).holds());
-        assert!(!judge(&check, &subject, &facts()).holds());
+        assert!(judge(&check, &subject, &with(0)).is_pass());
+        assert!(!judge(&check, &subject, &with(1)).is_pass());
+        assert!(!judge(&check, &subject, &facts()).is_pass());
     }
 }

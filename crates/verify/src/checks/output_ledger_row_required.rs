@@ -10,16 +10,14 @@ pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     let Some(agent) = subject.agent else {
-        return Verdict::fail("the agent has no id, and so no row in the ledger");
+        return Verdict::fail("the agent has no id, so it has no row in the ledger");
     };
     match &facts.ledger {
         None => Verdict::fail(format!("the ledger has no row for {agent}")),
         Some(run) if run.id == *agent => {
             Verdict::pass(format!("the ledger has {agent} on {}, {}", run.branch, run.status))
         }
-        Some(run) => {
-            Verdict::fail(format!("the row that was found is of {}, not of {agent}", run.id))
-        }
+        Some(run) => Verdict::fail(format!("the ledger row belongs to {}, not to {agent}", run.id)),
     }
 }
 
@@ -61,9 +59,9 @@ mod tests {
         let subject = subject(&task, &agent, &[]);
         let with = |ledger| Facts { ledger, ..facts() };
         assert!(evidence(&judge(&subject, &with(Some(row("ag-1"))))).contains("agent/ag-1"));
-        assert!(reason(&judge(&subject, &with(Some(row("ag-2"))))).contains("is of ag-2"));
+        assert!(reason(&judge(&subject, &with(Some(row("ag-2"))))).contains("belongs to ag-2"));
         assert!(reason(&judge(&subject, &with(None))).contains("no row for ag-1"));
-        let nobody = Subject { agent: None, ..subject };
-        assert!(reason(&judge(&nobody, &with(Some(row("ag-1"))))).contains("no id"));
+        let without_id = Subject { agent: None, ..subject };
+        assert!(reason(&judge(&without_id, &with(Some(row("ag-1"))))).contains("no id"));
     }
 }

@@ -1,6 +1,6 @@
-//! `output::report-format`: the report has its fields, and what it claims was measured.
+//! `output::report-format`: the report has its fields, and its claims agree with what was measured.
 //!
-//! "Not run" and "failed" are honest. What nobody measured is noted, not held against the agent.
+//! "Not run" and "failed" are honest values. A claim that was not measured is noted and does not fail.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use bailiwick_model::well_known::report_path;
 use super::Subject;
 use super::test_tally::{Tally, tally};
 use crate::change::{Change, Entry, Mode};
-use crate::facts::{Facts, Needs, NoReport, Pass, Report};
+use crate::facts::{Facts, Needs, Pass, Report, ReportError};
 use crate::job::{Job, Outcome};
-use crate::report::fields::{Field, fields, spelled};
+use crate::report::fields::{Field, fields, normalized};
 use crate::report::{claims, line_delta, touched};
 use crate::verdict::Verdict;
 
-const FILES: [&str; 3] = ["files-touched", "files-changed", "changed-files"];
-const LINES: [&str; 2] = ["loc-delta", "lines-changed"];
-const TESTS: [&str; 6] =
+const FILES_FIELDS: [&str; 3] = ["files-touched", "files-changed", "changed-files"];
+const LINES_FIELDS: [&str; 2] = ["loc-delta", "lines-changed"];
+const TESTS_FIELDS: [&str; 6] =
     ["cargo-test", "cargo-tests", "tests", "test-results", "tests-green", "test"];
-const TEST_COUNTS: [&str; 3] = ["test-count", "tests-passed", "tests-run"];
-const WARNINGS: [&str; 2] = ["warnings", "no-warnings"];
-/// Other fields that speak of a capability under a name that is not its own.
+const TEST_COUNT_FIELDS: [&str; 3] = ["test-count", "tests-passed", "tests-run"];
+const WARNINGS_FIELDS: [&str; 2] = ["warnings", "no-warnings"];
+/// Other names of fields for the verdict of a capability.
 const ALIASES: [(&str, &str); 8] = [
     ("cargo-check", "quality::cargo-check-green"),
     ("check", "quality::cargo-check-green"),
@@ -34,7 +34,7 @@ const ALIASES: [(&str, &str); 8] = [
 ];
 
 pub(super) fn needs(subject: &Subject<'_>) -> Needs {
-    let counted = required(subject).any(|(name, _)| LINES.contains(&name.as_str()));
+    let counted = required(subject).any(|(name, _)| LINES_FIELDS.contains(&name.as_str()));
     let texts = with_lines(subject).filter(|_| counted).map(|change| change.path.clone());
     Needs { report: true, texts: texts.collect(), ..Needs::default() }
 }
@@ -59,35 +59,35 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     let (mut false_claims, mut agreed, mut unmeasured) = (Vec::new(), Vec::new(), Vec::new());
     for field in found.iter().filter(|field| field.has_value()) {
         match compare(field, subject, facts) {
-            Compared::False(why) => false_claims.push(format!("`{}`: {why}", field.name)),
-            Compared::Agrees => agreed.push(field.name.as_str()),
-            Compared::NotMeasured => unmeasured.push(field.name.as_str()),
-            Compared::NoClaim => {}
+            ClaimResult::False(why) => false_claims.push(format!("`{}`: {why}", field.name)),
+            ClaimResult::Agrees => agreed.push(field.name.as_str()),
+            ClaimResult::NotMeasured => unmeasured.push(field.name.as_str()),
+            ClaimResult::NoClaim => {}
         }
     }
     match false_claims.as_slice() {
-        [only] => Verdict::fail(format!("the report is not true: {only}")),
+        [only] => Verdict::fail(format!("the report is false: {only}")),
         [first, ..] => {
-            Verdict::fail_with(format!("the report is not true: {first}"), false_claims.join("\n"))
+            Verdict::fail_with(format!("the report is false: {first}"), false_claims.join("\n"))
         }
         [] => Verdict::pass(evidence(subject, &agreed, &unmeasured)),
     }
 }
 
-/// Whether the agent left no report at all, or an empty one.
+/// Whether the agent left no report, or an empty one.
 fn is_missing(facts: &Facts) -> bool {
     facts.report.as_ref().is_some_and(|report| match &report.text {
         Ok(text) => text.trim().is_empty(),
-        Err(NoReport::Missing) => true,
-        Err(NoReport::Unreadable(_)) => false,
+        Err(ReportError::Missing) => true,
+        Err(ReportError::Unreadable(_)) => false,
     })
 }
 
 fn read(facts: &Facts) -> Result<&str, Verdict> {
     match &facts.report {
-        None => Err(Verdict::fail("the report could not be looked for")),
+        None => Err(Verdict::fail("the report was not looked up")),
         Some(Report { place, text: Err(why) }) => {
-            Err(Verdict::fail(format!("there is no report to read at {place}: {why}")))
+            Err(Verdict::fail(format!("cannot read the report at {place}: {why}")))
         }
         Some(Report { place, text: Ok(text) }) if text.trim().is_empty() => {
             Err(Verdict::fail(format!("the report is empty: {place}")))
@@ -96,15 +96,17 @@ fn read(facts: &Facts) -> Result<&str, Verdict> {
     }
 }
 
-/// The required fields, in one spelling and as they are written.
+/// The required fields: the normalised name, and the name as written.
 fn required<'a>(subject: &Subject<'a>) -> impl Iterator<Item = (String, &'a str)> + use<'a> {
     let fields = subject.task.output.report_fields_required.get();
-    fields.iter().map(|field| (spelled(field.as_str()), field.as_str()))
+    fields.iter().map(|field| (normalized(field.as_str()), field.as_str()))
 }
 
-/// Every name that a field is looked for under.
+/// Every name of a field that the report can have.
 fn names(subject: &Subject<'_>, facts: &Facts) -> BTreeSet<String> {
-    let known = [&FILES[..], &LINES, &TESTS, &TEST_COUNTS, &WARNINGS].concat();
+    let known =
+        [&FILES_FIELDS[..], &LINES_FIELDS, &TESTS_FIELDS, &TEST_COUNT_FIELDS, &WARNINGS_FIELDS]
+            .concat();
     let aliases = ALIASES.iter().map(|(alias, _)| *alias);
     let capabilities = facts.measured.iter().flat_map(|(capability, _, _)| {
         [capability.as_str(), capability.rsplit("::").next().unwrap_or_default()]
@@ -113,106 +115,110 @@ fn names(subject: &Subject<'_>, facts: &Facts) -> BTreeSet<String> {
     ours.chain(required(subject).map(|(name, _)| name)).collect()
 }
 
-/// Whether a field has the name of a capability, whole or without its category.
-fn is_called(capability: &str, name: &str) -> bool {
+/// Whether a field has the name of a capability, with or without its category.
+fn is_named(capability: &str, name: &str) -> bool {
     capability == name || capability.rsplit("::").next() == Some(name)
 }
 
-/// What became of a claim.
-enum Compared {
+/// The comparison of a claim with what was measured.
+enum ClaimResult {
     False(String),
     Agrees,
     NotMeasured,
     NoClaim,
 }
 
-fn compare(field: &Field, subject: &Subject<'_>, facts: &Facts) -> Compared {
+fn compare(field: &Field, subject: &Subject<'_>, facts: &Facts) -> ClaimResult {
     let (name, text) = (field.name.as_str(), field.text());
-    if FILES.contains(&name) {
+    if FILES_FIELDS.contains(&name) {
         let report = subject.agent.map(|agent| report_path(agent.as_str()));
-        let wrong = touched::disagreement(&field.value, subject.changes, report.as_deref());
-        wrong.map_or(Compared::Agrees, Compared::False)
-    } else if LINES.contains(&name) {
+        let difference = touched::disagreement(&field.value, subject.changes, report.as_deref());
+        difference.map_or(ClaimResult::Agrees, ClaimResult::False)
+    } else if LINES_FIELDS.contains(&name) {
         lines(&text, subject, facts)
-    } else if TESTS.contains(&name) {
+    } else if TESTS_FIELDS.contains(&name) {
         tests(&text, facts)
-    } else if TEST_COUNTS.contains(&name) {
+    } else if TEST_COUNT_FIELDS.contains(&name) {
         let counts: Vec<u64> = claims::first_number(&text).into_iter().collect();
         counted(&counts, facts)
     } else {
-        let none = WARNINGS.contains(&name) && claims::claims_none(&text);
-        if none || claims::claims_pass(&text) { passed(name, facts) } else { Compared::NoClaim }
+        let none = WARNINGS_FIELDS.contains(&name) && claims::claims_none(&text);
+        if none || claims::claims_pass(&text) { passed(name, facts) } else { ClaimResult::NoClaim }
     }
 }
 
-/// A claimed pass against the verdict of the capability that the field speaks of.
-fn passed(name: &str, facts: &Facts) -> Compared {
+/// Compares a claimed pass with the verdict of the capability that the field is about.
+fn passed(name: &str, facts: &Facts) -> ClaimResult {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, of)| *of);
-    let speaks = |capability: &str| is_called(capability, name) || Some(capability) == alias;
+    let is_about = |capability: &str| is_named(capability, name) || Some(capability) == alias;
     let verdict = facts
         .measured
         .iter()
-        // The agent saw its own worktree: what a merge made of it is no lie of its.
-        .find(|(capability, pass, _)| *pass == Pass::Worktree && speaks(capability));
+        // The agent saw only its own worktree, not the merge.
+        .find(|(capability, pass, _)| *pass == Pass::Worktree && is_about(capability));
     match verdict {
-        None => Compared::NotMeasured,
-        Some((_, _, Verdict::Pass { .. })) => Compared::Agrees,
+        None => ClaimResult::NotMeasured,
+        Some((_, _, Verdict::Pass { .. })) => ClaimResult::Agrees,
         Some((capability, _, Verdict::Fail { reason, .. })) => {
-            Compared::False(format!("it claims a pass, and {capability} did not: {reason}"))
+            ClaimResult::False(format!("it claims a pass, but {capability} failed: {reason}"))
         }
     }
 }
 
-fn tests(text: &str, facts: &Facts) -> Compared {
+fn tests(text: &str, facts: &Facts) -> ClaimResult {
     let counts = claims::passed_counts(text);
-    let number = if counts.is_empty() { Compared::NoClaim } else { counted(&counts, facts) };
-    if matches!(number, Compared::False(_)) || !claims::claims_pass(text) {
+    let number = if counts.is_empty() { ClaimResult::NoClaim } else { counted(&counts, facts) };
+    if matches!(number, ClaimResult::False(_)) || !claims::claims_pass(text) {
         return number;
     }
     let tallies = tallies(facts);
     match tallies.iter().find(|(tally, _)| !tally.is_clean()) {
-        // Too few tests can be true tests all the same.
-        None if !tallies.is_empty() => Compared::Agrees,
+        // Tests below the required minimum still passed.
+        None if !tallies.is_empty() => ClaimResult::Agrees,
         None => passed("tests-green", facts),
         Some((tally, _)) => {
             let fault = tally.faults.first().map(|(fault, _)| fault);
             let why = tally.failed.first().or(fault).cloned().unwrap_or_default();
-            Compared::False(format!("it claims a pass, and the tests did not: {why}"))
+            ClaimResult::False(format!("it claims a pass, but the tests failed: {why}"))
         }
     }
 }
 
-/// A claimed number of passed tests against those that were counted.
-fn counted(counts: &[u64], facts: &Facts) -> Compared {
+/// Compares a claimed number of passed tests with the counted one.
+fn counted(counts: &[u64], facts: &Facts) -> ClaimResult {
     let tallies = tallies(facts);
-    let (sum, most) = (counts.iter().copied().fold(0, u64::saturating_add), counts.iter().max());
-    let (Some(most), false) = (most, tallies.is_empty()) else { return Compared::NotMeasured };
+    let (sum, largest) = (counts.iter().copied().fold(0, u64::saturating_add), counts.iter().max());
+    let (Some(largest), false) = (largest, tallies.is_empty()) else {
+        return ClaimResult::NotMeasured;
+    };
     let fits = |(tally, documented): &(Tally, u64)| {
         let passed = u64::try_from(tally.passed).unwrap_or(u64::MAX);
-        let listed = u64::try_from(tally.passed - tally.own).unwrap_or(u64::MAX);
-        // Cargo prints documentation tests beside the others, and counts no harness of its own.
+        let listed = u64::try_from(tally.passed - tally.custom).unwrap_or(u64::MAX);
+        // Cargo also prints documentation tests, and does not count programs with a custom harness.
         [passed, listed].iter().any(|count| {
-            [*count, count.saturating_add(*documented)].iter().any(|all| *all == sum || all == most)
+            [*count, count.saturating_add(*documented)]
+                .iter()
+                .any(|all| *all == sum || all == largest)
         })
     };
     if tallies.iter().any(fits) {
-        return Compared::Agrees;
+        return ClaimResult::Agrees;
     }
     let measured = tallies.iter().map(|(tally, _)| tally.passed.to_string());
     let measured = measured.collect::<Vec<_>>().join(" and ");
-    Compared::False(format!("it claims that {sum} tests passed, and {measured} did"))
+    ClaimResult::False(format!("it claims that {sum} tests passed, but {measured} did"))
 }
 
-/// The tests that were run, with how many documentation tests say that they passed.
+/// The counted tests of each job, with the number of passed documentation tests.
 fn tallies(facts: &Facts) -> Vec<(Tally, u64)> {
     let runs = facts.jobs.iter().filter(|(job, _)| match job {
         Job::CargoTest { .. } => true,
         Job::Command { .. } | Job::CargoCheck { .. } => false,
     });
-    runs.filter_map(|(_, outcome)| Some((tally(outcome)?, documented(outcome)))).collect()
+    runs.filter_map(|(_, outcome)| Some((tally(outcome)?, documentation_tests(outcome)))).collect()
 }
 
-fn documented(outcome: &Outcome) -> u64 {
+fn documentation_tests(outcome: &Outcome) -> u64 {
     let crates = match outcome {
         Outcome::Tests { crates, .. } => crates.as_slice(),
         Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => &[],
@@ -223,50 +229,51 @@ fn documented(outcome: &Outcome) -> u64 {
     lines.flat_map(claims::passed_counts).fold(0, u64::saturating_add)
 }
 
-fn lines(text: &str, subject: &Subject<'_>, facts: &Facts) -> Compared {
-    let Some(claim) = line_delta::parse(text) else { return Compared::NotMeasured };
+fn lines(text: &str, subject: &Subject<'_>, facts: &Facts) -> ClaimResult {
+    let Some(claim) = line_delta::parse(text) else { return ClaimResult::NotMeasured };
     let report = subject.agent.map(|agent| report_path(agent.as_str()));
     let mut files = Vec::new();
     for change in with_lines(subject).filter(|change| Some(&change.path) != report.as_ref()) {
-        let Some(texts) = facts.texts.get(&change.path) else { return Compared::NotMeasured };
+        let Some(texts) = facts.texts.get(&change.path) else { return ClaimResult::NotMeasured };
         let mut texts = texts.clone();
         texts.before = texts.before.filter(|_| !change.copied);
         files.push(texts);
     }
     let lines = line_delta::count(files.iter());
     if claim.agrees(&lines) {
-        return Compared::Agrees;
+        return ClaimResult::Agrees;
     }
     let (added, removed) = (lines.added.0, lines.removed.0);
-    Compared::False(format!(
-        "it claims `{}`, and it is {:+} lines (at least +{added} -{removed})",
+    ClaimResult::False(format!(
+        "it claims `{}`, but it is {:+} lines (at least +{added} -{removed})",
         text.lines().next().unwrap_or_default(),
         lines.net
     ))
 }
 
-/// The changes that have lines: a submodule has none.
+/// The changes except submodules, which have no lines.
 fn with_lines<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a> {
     let is_submodule =
         |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.mode == Mode::Submodule);
-    let lacks = move |change: &Change| is_submodule(&change.before) || is_submodule(&change.after);
-    subject.changes.iter().filter(move |change| !lacks(change))
+    let has_submodule =
+        move |change: &Change| is_submodule(&change.before) || is_submodule(&change.after);
+    subject.changes.iter().filter(move |change| !has_submodule(change))
 }
 
 fn evidence(subject: &Subject<'_>, agreed: &[&str], unmeasured: &[&str]) -> String {
     let count = subject.task.output.report_fields_required.get().len();
-    let mut told = match count {
+    let mut text = match count {
         0 => "there is a report; no fields are required".to_owned(),
-        1 => "the report has the field that is required".to_owned(),
-        _ => format!("the report has the {count} fields that are required"),
+        1 => "the report has the required field".to_owned(),
+        _ => format!("the report has the {count} required fields"),
     };
     if !agreed.is_empty() {
-        told += &format!("; as measured: {}", agreed.join(", "));
+        text += &format!("; as measured: {}", agreed.join(", "));
     }
     if !unmeasured.is_empty() {
-        told += &format!("; claimed, with nothing to compare with: {}", unmeasured.join(", "));
+        text += &format!("; claimed but not measured: {}", unmeasured.join(", "));
     }
-    told
+    text
 }
 
 #[cfg(test)]

@@ -1,28 +1,25 @@
-//! The changed paths that a check of scope asks about, and how it tells of them.
+//! The changed paths that scope checks compare, and the failures that name them.
 
 use bailiwick_model::globs::Globs;
 use bailiwick_model::task::PathPattern;
 use bailiwick_model::well_known::{build_output_pattern, report_path};
 
-use super::Subject;
+use super::{Subject, listing};
 use crate::verdict::Verdict;
-
-/// How many paths a verdict lists.
-const LISTED: usize = 20;
 
 /// A path that a change touches.
 pub(super) struct Touched<'a> {
     pub(super) path: &'a str,
     pub(super) is_directory: bool,
-    /// Whether it is the agent's own report, as a plain file.
+    /// Whether it is the agent's own report, as a regular file.
     pub(super) is_report: bool,
 }
 
-/// Every path that is touched, both sides of a rename, and what commits touched on the way.
+/// Every touched path: both sides of a rename, and the paths that commits changed and changed back.
 pub(super) fn touched<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Touched<'a>> + use<'a> {
     let report = subject.agent.map(|agent| report_path(agent.as_str()));
     let own = report.clone();
-    let passing = subject.passing.iter().map(move |path| Touched {
+    let intermediate = subject.intermediate_paths.iter().map(move |path| Touched {
         path,
         is_directory: false,
         is_report: own.as_deref() == Some(path),
@@ -35,26 +32,27 @@ pub(super) fn touched<'a>(subject: &Subject<'a>) -> impl Iterator<Item = Touched
             is_report: report.as_deref() == Some(path) && change.is_plain(),
         })
     });
-    changed.chain(passing)
+    changed.chain(intermediate)
 }
 
-/// The same paths but for the report, sorted and each once.
+/// The changed paths without the report, sorted and without duplicates.
 pub(super) fn sorted(subject: &Subject<'_>) -> Vec<String> {
-    let work = touched(&Subject { passing: &[], ..*subject }).filter(|touched| !touched.is_report);
+    let work = touched(&Subject { intermediate_paths: &[], ..*subject })
+        .filter(|touched| !touched.is_report);
     let mut paths: Vec<String> = work.map(|touched| touched.path.to_owned()).collect();
     paths.sort();
     paths.dedup();
     paths
 }
 
-/// The globs of a task, ready to be asked.
+/// The globs of a task.
 pub(super) fn globs(patterns: &[PathPattern]) -> Globs {
     Globs::parse(&patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>())
 }
 
-/// A failure over these paths of a change. If all of them are new and made by builds, it says how git is told.
-pub(super) fn blame_touched(subject: &Subject<'_>, paths: &[String], fault: &str) -> Verdict {
-    let verdict = blame(paths, fault);
+/// A failure that names these paths. If all of them are new build output, it says how to ignore them.
+pub(super) fn fail_for_touched(subject: &Subject<'_>, paths: &[String], fault: &str) -> Verdict {
+    let verdict = fail_for_paths(paths, fault);
     let Some(patterns) = ignorable(subject, paths) else { return verdict };
     let help = format!(
         "help: builds and tests make such files: add {} to .gitignore on the base branch",
@@ -69,7 +67,7 @@ pub(super) fn blame_touched(subject: &Subject<'_>, paths: &[String], fault: &str
     }
 }
 
-/// The lines of a `.gitignore` that would leave all these paths out; git ignores only what it does not track.
+/// The `.gitignore` lines that cover all these paths; none if git tracks one of them.
 fn ignorable(subject: &Subject<'_>, paths: &[String]) -> Option<Vec<String>> {
     let is_new = |path: &String| {
         subject.changes.iter().any(|change| change.path == *path && change.is_addition())
@@ -84,8 +82,8 @@ fn ignorable(subject: &Subject<'_>, paths: &[String]) -> Option<Vec<String>> {
     (!patterns.is_empty()).then_some(patterns)
 }
 
-/// A failure over these paths: the first in the sentence, the rest below it.
-pub(super) fn blame(paths: &[String], fault: &str) -> Verdict {
+/// A failure that names the first path in the reason and lists all of them in the detail.
+pub(super) fn fail_for_paths(paths: &[String], fault: &str) -> Verdict {
     let Some(first) = paths.first() else {
         return Verdict::fail(fault);
     };
@@ -94,17 +92,13 @@ pub(super) fn blame(paths: &[String], fault: &str) -> Verdict {
         1 => Verdict::fail(format!("`{shown}` {fault}")),
         count => {
             let more = count - 1;
-            Verdict::fail_with(format!("`{shown}` and {more} more: {fault}"), listed(paths))
+            Verdict::fail_with(format!("`{shown}` and {more} more: {fault}"), list(paths))
         }
     }
 }
 
-/// The first paths, a line each, and how many are left out.
-pub(super) fn listed(paths: &[String]) -> String {
-    let mut lines: Vec<String> =
-        paths.iter().take(LISTED).map(|path| path.escape_debug().to_string()).collect();
-    if paths.len() > LISTED {
-        lines.push(format!("… and {} more", paths.len() - LISTED));
-    }
-    lines.join("\n")
+/// The paths, one on a line, shortened to what a verdict shows.
+pub(super) fn list(paths: &[String]) -> String {
+    let shown: Vec<String> = paths.iter().map(|path| path.escape_debug().to_string()).collect();
+    listing::limited(&shown, listing::MAX_LISTED)
 }

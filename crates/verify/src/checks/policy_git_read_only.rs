@@ -1,4 +1,4 @@
-//! `policy::git-read-only`: git was read, and stands as it stood.
+//! `policy::git-read-only`: the agent only read git: its state is unchanged.
 
 use super::{Subject, repository};
 use crate::facts::{Facts, Needs};
@@ -9,5 +9,5 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
 }
 
 pub(super) fn judge(_subject: &Subject<'_>, facts: &Facts) -> Verdict {
-    repository::untouched(facts)
+    repository::unchanged(facts)
 }

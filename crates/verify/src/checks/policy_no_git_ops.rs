@@ -1,4 +1,4 @@
-//! `policy::no-git-ops`: git stands as it stood when the agent was spawned.
+//! `policy::no-git-ops`: the state of git is unchanged since the agent was spawned.
 
 use super::{Subject, repository};
 use crate::facts::{Facts, Needs};
@@ -9,5 +9,5 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
 }
 
 pub(super) fn judge(_subject: &Subject<'_>, facts: &Facts) -> Verdict {
-    repository::untouched(facts)
+    repository::unchanged(facts)
 }

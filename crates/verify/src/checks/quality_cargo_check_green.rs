@@ -1,6 +1,6 @@
 //! `quality::cargo-check-green`: the Rust code compiles.
 
-use super::{Subject, ran};
+use super::{Subject, command_results};
 use crate::facts::{Facts, Needs};
 use crate::job::{Job, Warnings};
 use crate::verdict::Verdict;
@@ -10,25 +10,25 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
 }
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
-    ran::all_succeeded(&[job(subject)], facts)
+    command_results::all_succeeded(&[job(subject)], facts)
 }
 
 fn job(subject: &Subject<'_>) -> Job {
     let named = subject.task.verification.cargo_check_crates.get();
-    Job::CargoCheck { of: ran::crates(named, subject), warnings: Warnings::Allowed }
+    Job::CargoCheck { of: command_results::crates(named, subject), warnings: Warnings::Allowed }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{added, after, agent, facts, ran, subject, task};
+    use crate::example::{added, after, agent, facts, result, subject, task};
     use crate::job::{Crates, Outcome};
 
     #[test]
-    fn the_crates_of_the_task_or_those_around_the_changes_are_checked() {
+    fn the_crates_of_the_task_or_those_with_changes_are_checked() {
         let changes = [added("b/x.rs"), added("a/y.rs"), added(".claude/agents/ag-1/review.md")];
         for (rest, of) in [
-            ("", Crates::Holding(vec!["a/y.rs".into(), "b/x.rs".into()])),
+            ("", Crates::Containing(vec!["a/y.rs".into(), "b/x.rs".into()])),
             ("[verification]\ncargo-check-crates = [\"one\"]", Crates::Named(vec!["one".into()])),
         ] {
             let (task, agent) = (task(rest), agent());
@@ -38,12 +38,12 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_when_cargo_ends_with_0() {
+    fn cargo_must_exit_with_0() {
         let (task, agent) = (task(""), agent());
         let subject = subject(&task, &agent, &[]);
-        let ended = |code| Outcome::Commands(vec![ran("cargo check", code, "")]);
-        assert!(judge(&subject, &after(job(&subject), ended(0))).holds());
-        assert!(!judge(&subject, &after(job(&subject), ended(101))).holds());
-        assert!(!judge(&subject, &facts()).holds());
+        let ended = |code| Outcome::Commands(vec![result("cargo check", code, "")]);
+        assert!(judge(&subject, &after(job(&subject), ended(0))).is_pass());
+        assert!(!judge(&subject, &after(job(&subject), ended(101))).is_pass());
+        assert!(!judge(&subject, &facts()).is_pass());
     }
 }

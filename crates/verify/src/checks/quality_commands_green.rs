@@ -1,6 +1,6 @@
-//! `quality::commands-green`: every command that the task names exits 0.
+//! `quality::commands-green`: every command of the task exits with 0.
 
-use super::{Subject, command, ran};
+use super::{Subject, command, command_results};
 use crate::facts::{Facts, Needs};
 use crate::job::Job;
 use crate::verdict::Verdict;
@@ -14,12 +14,7 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     if jobs.is_empty() {
         return Verdict::pass("the task names no command, so none was run");
     }
-    all_succeeded(&jobs, facts)
-}
-
-/// Whether every one of these jobs ran and succeeded.
-pub(super) fn all_succeeded(jobs: &[Job], facts: &Facts) -> Verdict {
-    ran::all_succeeded(jobs, facts)
+    command_results::all_succeeded(&jobs, facts)
 }
 
 fn jobs(subject: &Subject<'_>) -> Vec<Job> {
@@ -32,7 +27,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::example::{agent, facts, ran, reason, subject, task};
+    use crate::example::{agent, facts, reason, result, subject, task};
     use crate::job::Outcome;
 
     #[test]
@@ -43,21 +38,20 @@ mod tests {
         let jobs = needs(&subject).jobs;
         assert_eq!(jobs.len(), 2);
         let with = |codes: &[i32]| {
-            let outcomes = jobs
-                .iter()
-                .zip(codes)
-                .map(|(job, code)| (job.clone(), Outcome::Commands(vec![ran("make", *code, "")])));
+            let outcomes = jobs.iter().zip(codes).map(|(job, code)| {
+                (job.clone(), Outcome::Commands(vec![result("make", *code, "")]))
+            });
             Facts { jobs: BTreeMap::from_iter(outcomes), ..facts() }
         };
-        assert!(judge(&subject, &with(&[0, 0])).holds());
-        assert!(!judge(&subject, &with(&[0, 1])).holds());
+        assert!(judge(&subject, &with(&[0, 0])).is_pass());
+        assert!(!judge(&subject, &with(&[0, 1])).is_pass());
         let both = judge(&subject, &with(&[1, 2]));
-        assert_eq!(reason(&both), "`make` ended with 1; `make` ended with 2", "each is named");
+        assert_eq!(reason(&both), "`make` exited with 1; `make` exited with 2", "each is named");
         assert!(reason(&judge(&subject, &with(&[0]))).contains("`make test` was not run"));
     }
 
     #[test]
-    fn a_task_without_commands_passes_and_says_that_nothing_was_run() {
+    fn a_task_without_commands_passes_and_says_that_none_was_run() {
         let (task, agent) = (task(""), agent());
         let verdict = judge(&subject(&task, &agent, &[]), &facts());
         assert_eq!(verdict, Verdict::pass("the task names no command, so none was run"));

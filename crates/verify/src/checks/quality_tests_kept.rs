@@ -1,6 +1,6 @@
-//! `quality::tests-kept`: the change takes no test away, skips none and leaves their configuration alone.
+//! `quality::tests-kept`: the change removes no test, skips none and does not change their configuration.
 //!
-//! Judged from the change alone: what each changed file has before and after. Nothing is run.
+//! The verdict comes from the texts of the changed files, before and after. Nothing is run.
 
 mod configuration;
 mod languages;
@@ -15,16 +15,14 @@ use bailiwick_model::task::TestChanges;
 
 use self::languages::Language;
 use self::suite::{Suite, Test};
-use super::{Subject, switched_off};
+use super::disabled_tests::UnreadableManifest;
+use super::{Subject, disabled_tests, listing};
 use crate::change::{Change, Entry, Mode};
 use crate::facts::{Facts, Needs};
 use crate::verdict::Verdict;
 
-/// How many signs a verdict lists.
-const LISTED: usize = 20;
-
 pub(super) fn needs(subject: &Subject<'_>) -> Needs {
-    let manifests = switched_off::manifests(subject);
+    let manifests = disabled_tests::manifests(subject);
     let mut texts: Vec<String> =
         relevant(subject).chain(manifests).map(|change| change.path.clone()).collect();
     texts.dedup();
@@ -34,34 +32,31 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     let signals = match signals(subject, facts) {
         Ok(signals) => signals,
-        Err(why) => return Verdict::fail(why),
+        Err(error) => return Verdict::fail(error.to_string()),
     };
     let Some(first) = signals.first() else {
-        return Verdict::pass("no test was removed or skipped, and none is configured otherwise");
+        return Verdict::pass(
+            "no test was removed or skipped, and their configuration is unchanged",
+        );
     };
+    let lines: Vec<String> = signals.iter().map(Signal::to_string).collect();
     let more = match signals.len() - 1 {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
     match allowance(subject) {
         TestChanges::Allowed => {
-            let named: Vec<String> = signals.iter().take(LISTED).map(Signal::to_string).collect();
-            let rest = signals.len() - named.len();
-            let rest = if rest == 0 { String::new() } else { format!("; and {rest} more") };
-            Verdict::pass(format!("the task allows: {}{rest}", named.join("; ")))
+            let listed = listing::limited(&lines, listing::MAX_LISTED).replace('\n', "; ");
+            Verdict::pass(format!("the task allows: {listed}"))
         }
         TestChanges::Refused => {
-            let mut lines: Vec<String> =
-                signals.iter().take(LISTED).map(Signal::to_string).collect();
-            if signals.len() > LISTED {
-                lines.push(format!("… and {} more", signals.len() - LISTED));
-            }
-            lines.push(
-                "help: undo it; if the task needs it, a person writes `test-changes = \"allowed\"` \
-                 under [verification] of the task"
-                    .to_owned(),
-            );
-            Verdict::fail_with(format!("tests may be weaker: {first}{more}"), lines.join("\n"))
+            let listed = listing::limited(&lines, listing::MAX_LISTED);
+            let help = "help: undo it; if the task needs it, a person writes `test-changes = \
+                        \"allowed\"` under [verification] of the task";
+            Verdict::fail_with(
+                format!("tests may be weaker: {first}{more}"),
+                format!("{listed}\n{help}"),
+            )
         }
     }
 }
@@ -74,38 +69,43 @@ fn allowance(subject: &Subject<'_>) -> TestChanges {
 /// A sign that the change weakens tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Signal {
-    /// A file with tests is gone, or is no longer where a runner looks.
+    /// A file with tests was deleted, or moved to where no test runner looks.
     Deleted { path: String },
-    /// A file with tests has no code any more.
+    /// A file with tests has no code left.
     Emptied { path: String },
-    /// There are fewer tests in a file, and they did not move to another.
+    /// A file has fewer tests, and they did not move to another file.
     Fewer { path: String, before: usize, after: usize },
-    /// A test has nothing left that could fail.
+    /// A test no longer checks anything.
     Hollow { path: String, test: String },
-    /// A test is skipped that was not.
+    /// A test is newly skipped.
     Skipped { path: String, test: String },
-    /// A group of tests is skipped.
+    /// A group of tests is newly skipped.
     GroupSkipped { path: String },
-    /// Only some tests run.
+    /// A focused test keeps the others from running.
     Focused { path: String },
     /// A module with tests is no longer compiled.
     Excluded { path: String, module: String },
-    /// A manifest switches tests off.
-    SwitchedOff(String),
-    /// What says how tests run is another text.
+    /// A setting of a manifest disables tests.
+    Disabled(String),
+    /// A file, or a part of it, that configures tests was changed.
     Configuration { path: String, part: Option<String> },
 }
 
 impl fmt::Display for Signal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Deleted { path } => write!(out, "`{}` had tests, and is gone", shown(path)),
+            Self::Deleted { path } => write!(out, "`{}` had tests and was deleted", shown(path)),
             Self::Emptied { path } => write!(out, "`{}` was emptied", shown(path)),
             Self::Fewer { path, before, after } => {
                 write!(out, "`{}` has {after} of its {before} tests", shown(path))
             }
             Self::Hollow { path, test } => {
-                write!(out, "`{}`: the test `{}` checks nothing any more", shown(path), shown(test))
+                write!(
+                    out,
+                    "`{}`: the test `{}` no longer checks anything",
+                    shown(path),
+                    shown(test)
+                )
             }
             Self::Skipped { path, test } => {
                 write!(out, "`{}`: the test `{}` is skipped", shown(path), shown(test))
@@ -114,14 +114,14 @@ impl fmt::Display for Signal {
                 write!(out, "`{}` skips a group of tests", shown(path))
             }
             Self::Focused { path } => {
-                write!(out, "`{}` lets only some tests run, and skips the others", shown(path))
+                write!(out, "`{}` focuses some tests and skips the others", shown(path))
             }
             Self::Excluded { path, module } => {
-                write!(out, "`{}` leaves the module `{}` out", shown(path), shown(module))
+                write!(out, "`{}` no longer includes the module `{}`", shown(path), shown(module))
             }
-            Self::SwitchedOff(what) => write!(out, "{what}"),
+            Self::Disabled(what) => write!(out, "{what}"),
             Self::Configuration { path, part: None } => {
-                write!(out, "`{}` configures tests, and was changed", shown(path))
+                write!(out, "`{}` configures tests and was changed", shown(path))
             }
             Self::Configuration { path, part: Some(part) } => {
                 write!(out, "`{}` configures tests, and `{}` was changed", shown(path), shown(part))
@@ -134,51 +134,65 @@ fn shown(text: &str) -> std::str::EscapeDebug<'_> {
     text.escape_debug()
 }
 
-/// The changes that are about tests, by the paths of both sides.
+/// The changes of files that can have or configure tests, by the paths of both sides.
 fn relevant<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a> {
-    let is_one = |path: &str| Language::of(path).is_some() || configuration::is_one(path);
-    subject.changes.iter().filter(move |change| change.paths().any(is_one))
+    let is_relevant =
+        |path: &str| Language::of(path).is_some() || configuration::can_configure_tests(path);
+    subject.changes.iter().filter(move |change| change.paths().any(is_relevant))
 }
 
-/// One side of a change: the path, and the text of a plain file.
+/// One side of a change: the path, and the text if it is a regular file.
 #[derive(Debug, Clone)]
 struct Side<'a> {
     path: &'a str,
     text: Option<Cow<'a, str>>,
 }
 
-/// A changed file with the tests that it had and has.
+/// A changed file with its tests before and after.
 struct Changed<'a> {
     before: Side<'a>,
     after: Side<'a>,
     language: Option<Language>,
-    was: Suite,
-    is: Suite,
+    old_tests: Suite,
+    new_tests: Suite,
 }
 
-fn signals(subject: &Subject<'_>, facts: &Facts) -> Result<Vec<Signal>, String> {
+/// Why the tests before and after cannot be compared.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error("`{}` could not be read: its text is not known", path.escape_debug())]
+    UnknownText { path: String },
+    #[error(transparent)]
+    Manifest(#[from] UnreadableManifest),
+}
+
+fn signals(subject: &Subject<'_>, facts: &Facts) -> Result<Vec<Signal>, ReadError> {
     let mut files = Vec::new();
     for change in relevant(subject) {
         files.push(read(change, facts)?);
     }
-    let off = switched_off::found(subject, facts)?;
-    let mut found: Vec<Signal> = off.into_iter().map(Signal::SwitchedOff).collect();
+    let disabled = disabled_tests::find(subject, facts)?;
+    let mut found: Vec<Signal> = disabled.into_iter().map(Signal::Disabled).collect();
     for file in &files {
-        found.extend(of_tests(file, &files));
+        found.extend(test_signals(file, &files));
         let sides = [&file.before, &file.after];
         let configured = sides.map(|side| configuration::parts(side.path, side.text.as_deref()));
         let part = configuration::difference(&configured);
-        let path = if configuration::is_one(file.after.path) { &file.after } else { &file.before };
+        let path = if configuration::can_configure_tests(file.after.path) {
+            &file.after
+        } else {
+            &file.before
+        };
         let path = path.path.to_owned();
         found.extend(part.map(|part| Signal::Configuration { path, part }));
     }
     Ok(found)
 }
 
-fn read<'a>(change: &'a Change, facts: &'a Facts) -> Result<Changed<'a>, String> {
-    let unknown = || format!("`{}` could not be read: its text is not known", shown(&change.path));
+fn read<'a>(change: &'a Change, facts: &'a Facts) -> Result<Changed<'a>, ReadError> {
+    let unknown = || ReadError::UnknownText { path: change.path.clone() };
     let texts = facts.texts.get(&change.path).ok_or_else(unknown)?;
-    // A copy is new, and its original stays.
+    // A copy counts as a new file.
     let before = change.before.as_ref().filter(|_| !change.copied);
     let text = |entry: Option<&Entry>, text: &'a Option<Vec<u8>>| match entry {
         None => Ok(None),
@@ -197,20 +211,20 @@ fn read<'a>(change: &'a Change, facts: &'a Facts) -> Result<Changed<'a>, String>
         (Some(language), Some(text)) => suite::read(language, side.path, text),
         (None, _) | (_, None) => Suite::default(),
     };
-    let (was, is) = (suite(&before), suite(&after));
+    let (old_tests, new_tests) = (suite(&before), suite(&after));
     let language = Language::of(before.path).or(Language::of(after.path));
-    Ok(Changed { before, after, language, was, is })
+    Ok(Changed { before, after, language, old_tests, new_tests })
 }
 
-/// What a file says about its tests; `all` are the changed files that tests may have moved between.
-fn of_tests(file: &Changed<'_>, all: &[Changed<'_>]) -> Vec<Signal> {
+/// The signals of one file; `all` are the changed files, between which tests can move.
+fn test_signals(file: &Changed<'_>, all: &[Changed<'_>]) -> Vec<Signal> {
     let path = file.after.path.to_owned();
-    let mut found: Vec<Signal> = lost(file, all).into_iter().collect();
+    let mut found: Vec<Signal> = lost_tests(file, all).into_iter().collect();
     let others = || all.iter().filter(|other| other.language == file.language);
-    for test in &file.was.tests {
-        let here: Vec<&Test> = file.is.named(&test.name).collect();
+    for test in &file.old_tests.tests {
+        let here: Vec<&Test> = file.new_tests.named(&test.name).collect();
         let now = if here.is_empty() {
-            others().flat_map(|other| other.is.named(&test.name)).collect()
+            others().flat_map(|other| other.new_tests.named(&test.name)).collect()
         } else {
             here
         };
@@ -218,65 +232,71 @@ fn of_tests(file: &Changed<'_>, all: &[Changed<'_>]) -> Vec<Signal> {
             found.push(Signal::Hollow { path: path.clone(), test: test.name.clone() });
         }
     }
-    // A new test takes nothing away, unless it is an old one under another name.
-    let renames = others().any(|other| !other.was.missing_from(&other.is).is_empty());
-    for test in file.is.tests.iter().filter(|test| test.is_skipped) {
-        let was: Vec<&Test> = others().flat_map(|other| other.was.named(&test.name)).collect();
+    // A new skipped test counts only if it can be an old test under a new name.
+    let renames = others().any(|other| !other.old_tests.missing_from(&other.new_tests).is_empty());
+    for test in file.new_tests.tests.iter().filter(|test| test.is_skipped) {
+        let was: Vec<&Test> =
+            others().flat_map(|other| other.old_tests.named(&test.name)).collect();
         if was.iter().all(|was| !was.is_skipped) && (renames || !was.is_empty()) {
             found.push(Signal::Skipped { path: path.clone(), test: test.name.clone() });
         }
     }
-    let sum = |of: fn(&Changed<'_>) -> usize| others().map(of).sum::<usize>();
+    let sum = |count: fn(&Changed<'_>) -> usize| others().map(count).sum::<usize>();
     let is_old = file.before.text.is_some();
     if is_old
-        && file.is.group_skips > file.was.group_skips
-        && sum(|file| file.is.group_skips) > sum(|file| file.was.group_skips)
+        && file.new_tests.group_skips > file.old_tests.group_skips
+        && sum(|file| file.new_tests.group_skips) > sum(|file| file.old_tests.group_skips)
     {
         found.push(Signal::GroupSkipped { path: path.clone() });
     }
-    if file.is.focuses > file.was.focuses {
+    if file.new_tests.focuses > file.old_tests.focuses {
         found.push(Signal::Focused { path: path.clone() });
     }
-    for module in file.was.modules.iter().filter(|module| !file.is.modules.contains(module)) {
+    for module in
+        file.old_tests.modules.iter().filter(|module| !file.new_tests.modules.contains(module))
+    {
         let is_its_file = |other: &Changed<'_>| {
             let path = other.before.path;
             path.ends_with(&format!("/{module}.rs")) || path.ends_with(&format!("/{module}/mod.rs"))
         };
         let moves = |other: &Changed<'_>| other.after.path != other.before.path;
-        let gone = |other: &Changed<'_>| other.after.text.is_none() || moves(other);
-        // Its own file tells what became of the tests.
-        if file.after.text.is_some() && !all.iter().any(|other| is_its_file(other) && gone(other)) {
+        let is_gone = |other: &Changed<'_>| other.after.text.is_none() || moves(other);
+        // The signals of the file of that module cover its tests.
+        if file.after.text.is_some()
+            && !all.iter().any(|other| is_its_file(other) && is_gone(other))
+        {
             found.push(Signal::Excluded { path: path.clone(), module: module.clone() });
         }
     }
     found
 }
 
-/// Whether tests of a file are gone that no other changed file has gained.
-fn lost(file: &Changed<'_>, all: &[Changed<'_>]) -> Option<Signal> {
+/// A signal if the file lost tests that no other changed file has gained.
+fn lost_tests(file: &Changed<'_>, all: &[Changed<'_>]) -> Option<Signal> {
     let text = file.before.text.as_deref()?;
-    let (before, after) = (file.was.tests.len(), file.is.tests.len());
+    let (before, after) = (file.old_tests.tests.len(), file.new_tests.tests.len());
     let language = Language::of(file.before.path)?;
     let gone = file.after.text.is_none() || Language::of(file.after.path).is_none();
     let now = file.after.text.as_deref().unwrap_or_default();
     let path = file.before.path.to_owned();
     if before == 0 {
-        // Tests that cannot be told apart: the file itself is what counts.
-        let is_one = languages::is_test_name(&path) || language == Language::Other;
+        // The tests cannot be listed, so the file as a whole counts.
+        let is_test_file = languages::is_test_name(&path) || language == Language::Other;
         let empty = suite::is_blank(language, now) && !suite::is_blank(language, text);
-        return match (is_one && !suite::is_blank(language, text), gone, empty) {
+        return match (is_test_file && !suite::is_blank(language, text), gone, empty) {
             (true, true, _) => Some(Signal::Deleted { path }),
             (true, false, true) => Some(Signal::Emptied { path }),
             (true, false, false) | (false, _, _) => None,
         };
     }
-    let alike = || all.iter().filter(|other| other.language == file.language);
-    let moved = file.was.missing_from(&file.is).into_iter().filter(|name| {
-        let was: usize = alike().map(|other| other.was.count(name)).sum();
-        was <= alike().map(|other| other.is.count(name)).sum()
+    let same_language = || all.iter().filter(|other| other.language == file.language);
+    let moved = file.old_tests.missing_from(&file.new_tests).into_iter().filter(|name| {
+        let was: usize = same_language().map(|other| other.old_tests.count(name)).sum();
+        was <= same_language().map(|other| other.new_tests.count(name)).sum()
     });
-    let moved: usize =
-        moved.map(|name| file.was.count(name).saturating_sub(file.is.count(name))).sum();
+    let moved: usize = moved
+        .map(|name| file.old_tests.count(name).saturating_sub(file.new_tests.count(name)))
+        .sum();
     if before <= after + moved {
         return None;
     }

@@ -1,22 +1,22 @@
-//! How git stands against how it stood, as a verdict.
+//! The verdict on whether the state of git is unchanged.
 
 use super::Subject;
-use crate::facts::{Facts, Moved, Needs, RepositoryFacts, Since};
+use crate::facts::{Baseline, Facts, Needs, RepositoryFacts, ValueChange};
 use crate::verdict::Verdict;
 
 pub(super) fn needs(_subject: &Subject<'_>) -> Needs {
     Needs { repository: true, ..Needs::default() }
 }
 
-/// Whether git stands as it stood.
-pub(super) fn untouched(facts: &Facts) -> Verdict {
+/// Passes if the state of git is unchanged.
+pub(super) fn unchanged(facts: &Facts) -> Verdict {
     let Some(repository) = &facts.repository else {
         return Verdict::fail("the state of the repository could not be measured");
     };
     let found = differences(repository);
-    let compared = match repository.since {
-        Since::Spawn => "since the spawn",
-        Since::MergeBase => "since the merge base (there is no record of the spawn)",
+    let compared = match repository.baseline {
+        Baseline::Spawn => "since the spawn",
+        Baseline::MergeBase => "since the merge base (there is no record of the spawn)",
     };
     match found.first() {
         Some(first) if found.len() == 1 => Verdict::fail(format!("{first}, {compared}")),
@@ -24,14 +24,14 @@ pub(super) fn untouched(facts: &Facts) -> Verdict {
             let more = found.len() - 1;
             Verdict::fail_with(format!("{first}, and {more} more, {compared}"), found.join("\n"))
         }
-        None => Verdict::pass(match repository.since {
-            Since::Spawn => {
-                "HEAD, its commit, the configuration, the hooks and the references are \
-                             as they were at the spawn, and no commit was made"
+        None => Verdict::pass(match repository.baseline {
+            Baseline::Spawn => {
+                "HEAD, its commit, the configuration, the hooks and the references are unchanged \
+                 since the spawn, and no commit was made"
             }
-            Since::MergeBase => {
-                "no commit was made since the merge base; there is no record of \
-                                 the spawn to compare the configuration and the hooks with"
+            Baseline::MergeBase => {
+                "no commit was made since the merge base; the configuration and the hooks were not \
+                 compared, because there is no record of the spawn"
             }
         }),
     }
@@ -39,27 +39,29 @@ pub(super) fn untouched(facts: &Facts) -> Verdict {
 
 fn differences(repository: &RepositoryFacts) -> Vec<String> {
     let mut found = Vec::new();
-    if repository.head.is_moved() {
-        found.push(format!("HEAD moved from {}", both(&repository.head)));
+    if repository.head.is_changed() {
+        found.push(format!("HEAD moved from {}", describe(&repository.head)));
     }
-    if repository.commit.is_moved() {
-        found.push(format!("the commit under HEAD moved from {}", both(&repository.commit)));
+    if repository.commit.is_changed() {
+        found.push(format!("the commit under HEAD moved from {}", describe(&repository.commit)));
     }
-    match (repository.configuration, repository.since) {
-        (Some(true), _) => found.push("git's configuration is another one".to_owned()),
-        (None, Since::Spawn) => found.push("git's configuration could not be compared".to_owned()),
-        (Some(false), _) | (None, Since::MergeBase) => {}
-    }
-    match (&repository.hooks, repository.since) {
-        (Some(hooks), _) if !hooks.is_empty() => {
-            found.push(format!("hooks differ: {}", hooks.join(", ")));
+    match (repository.configuration, repository.baseline) {
+        (Some(true), _) => found.push("git's configuration changed".to_owned()),
+        (None, Baseline::Spawn) => {
+            found.push("git's configuration could not be compared".to_owned())
         }
-        (None, Since::Spawn) => found.push("git's hooks could not be compared".to_owned()),
-        (Some(_), _) | (None, Since::MergeBase) => {}
+        (Some(false), _) | (None, Baseline::MergeBase) => {}
+    }
+    match (&repository.hooks, repository.baseline) {
+        (Some(hooks), _) if !hooks.is_empty() => {
+            found.push(format!("hooks changed: {}", hooks.join(", ")));
+        }
+        (None, Baseline::Spawn) => found.push("git's hooks could not be compared".to_owned()),
+        (Some(_), _) | (None, Baseline::MergeBase) => {}
     }
     if !repository.references.is_empty() {
         let names = repository.references.join(", ");
-        found.push(format!("references reach work of the agent: {names}"));
+        found.push(format!("references reach commits of the agent: {names}"));
     }
     if !repository.commits.is_empty() {
         let count = repository.commits.len();
@@ -69,9 +71,9 @@ fn differences(repository: &RepositoryFacts) -> Vec<String> {
     found
 }
 
-fn both(moved: &Moved) -> String {
+fn describe(change: &ValueChange) -> String {
     let shown = |side: &Option<String>| side.clone().unwrap_or_else(|| "nothing".to_owned());
-    format!("{} to {}", shown(&moved.before), shown(&moved.now))
+    format!("{} to {}", shown(&change.before), shown(&change.now))
 }
 
 #[cfg(test)]
@@ -80,13 +82,13 @@ mod tests {
     use crate::example::{evidence, facts, reason};
 
     fn judged(repository: RepositoryFacts) -> Verdict {
-        untouched(&Facts { repository: Some(repository), ..facts() })
+        unchanged(&Facts { repository: Some(repository), ..facts() })
     }
 
     fn at_spawn() -> RepositoryFacts {
-        let same = |name: &str| Moved { before: Some(name.into()), now: Some(name.into()) };
+        let same = |name: &str| ValueChange { before: Some(name.into()), now: Some(name.into()) };
         RepositoryFacts {
-            since: Since::Spawn,
+            baseline: Baseline::Spawn,
             head: same("refs/heads/agent/ag-1"),
             commit: same("c0ffee"),
             configuration: Some(false),
@@ -97,20 +99,20 @@ mod tests {
     }
 
     #[test]
-    fn git_as_it_was_passes() {
-        assert!(evidence(&judged(at_spawn())).contains("at the spawn"));
+    fn an_unchanged_repository_passes() {
+        assert!(evidence(&judged(at_spawn())).contains("since the spawn"));
     }
 
     #[test]
     fn fault_4_a_worktree_that_does_not_exist_fails() {
-        assert!(reason(&untouched(&facts())).contains("could not be measured"));
+        assert!(reason(&unchanged(&facts())).contains("could not be measured"));
     }
 
     #[test]
-    fn everything_that_moved_fails_by_its_name() {
-        let moved = || Moved { before: Some("a".into()), now: Some("b".into()) };
-        let gone = || Moved { before: Some("a".into()), now: None };
-        for (changed, told) in [
+    fn every_change_fails_and_is_named() {
+        let moved = || ValueChange { before: Some("a".into()), now: Some("b".into()) };
+        let gone = || ValueChange { before: Some("a".into()), now: None };
+        for (changed, message) in [
             (RepositoryFacts { head: moved(), ..at_spawn() }, "HEAD moved from a to b"),
             (RepositoryFacts { head: gone(), ..at_spawn() }, "HEAD moved from a to nothing"),
             (RepositoryFacts { commit: moved(), ..at_spawn() }, "under HEAD moved"),
@@ -122,13 +124,14 @@ mod tests {
             (RepositoryFacts { commits: vec!["beef".into()], ..at_spawn() }, "beef"),
         ] {
             let reason = reason(&judged(changed));
-            assert!(reason.contains(told) && reason.contains("since the spawn"), "{reason}");
+            assert!(reason.contains(message) && reason.contains("since the spawn"), "{reason}");
         }
     }
 
     #[test]
-    fn without_a_record_of_the_spawn_the_merge_base_is_named() {
-        let unknown = RepositoryFacts { since: Since::MergeBase, ..RepositoryFacts::default() };
+    fn without_a_record_of_the_spawn_the_merge_base_is_the_baseline() {
+        let unknown =
+            RepositoryFacts { baseline: Baseline::MergeBase, ..RepositoryFacts::default() };
         assert!(evidence(&judged(unknown.clone())).contains("no record of the spawn"));
         let committed = RepositoryFacts { commits: vec!["beef".into()], ..unknown };
         assert!(reason(&judged(committed)).contains("merge base"));

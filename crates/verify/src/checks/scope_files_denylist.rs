@@ -1,4 +1,4 @@
-//! `scope::files-denylist`: no changed path is one that the task forbids.
+//! `scope::files-denylist`: no changed path matches the denylist of the task.
 
 use super::{Subject, paths};
 use crate::facts::{Facts, Needs};
@@ -17,7 +17,7 @@ pub(super) fn judge(subject: &Subject<'_>, _facts: &Facts) -> Verdict {
     if denied.is_empty() {
         Verdict::pass("no changed file is in the denylist")
     } else {
-        paths::blame_touched(subject, &denied, "was changed and is in the task's denylist")
+        paths::fail_for_touched(subject, &denied, "was changed and is in the task's denylist")
     }
 }
 
@@ -30,15 +30,17 @@ mod tests {
     fn no_changed_path_may_be_denied() {
         let task = task("[scope]\nfiles-whitelist = [\"**\"]\nfiles-denylist = [\".github/**\"]");
         let judged = |changes: &[_]| judge(&subject(&task, &agent(), changes), &facts());
-        assert!(judged(&[added("src/a.rs"), deleted("github/x")]).holds());
-        assert!(!judged(&[deleted(".github/ci.yml")]).holds());
-        let moved = judged(&[renamed(".github/ci.yml", "ci.yml")]);
-        assert!(reason(&moved).contains("`.github/ci.yml` was changed and is in the task's deny"));
+        assert!(judged(&[added("src/a.rs"), deleted("github/x")]).is_pass());
+        assert!(!judged(&[deleted(".github/ci.yml")]).is_pass());
+        let verdict = judged(&[renamed(".github/ci.yml", "ci.yml")]);
+        assert!(
+            reason(&verdict).contains("`.github/ci.yml` was changed and is in the task's deny")
+        );
     }
 
     #[test]
-    fn without_a_list_nothing_is_denied() {
+    fn without_a_denylist_nothing_is_denied() {
         let verdict = judge(&subject(&task(""), &agent(), &[added("a")]), &facts());
-        assert!(verdict.holds());
+        assert!(verdict.is_pass());
     }
 }

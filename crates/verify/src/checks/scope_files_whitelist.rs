@@ -1,7 +1,6 @@
-//! `scope::files-whitelist`: every changed path is one that the task allows.
+//! `scope::files-whitelist`: every changed path matches the whitelist of the task.
 //!
-//! A symbolic link that the agent made must stay inside of the repository: what is written through
-//! it later would be written elsewhere.
+//! A new symbolic link must stay inside the repository: a later write through it would go elsewhere.
 
 use super::{Subject, paths};
 use crate::change::{Change, Mode};
@@ -20,7 +19,7 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
         .map(|touched| touched.path.to_owned())
         .collect();
     if !outside.is_empty() {
-        return paths::blame_touched(
+        return paths::fail_for_touched(
             subject,
             &outside,
             match whitelist {
@@ -29,16 +28,18 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
             },
         );
     }
-    let leading: Vec<String> = links(subject)
-        .filter_map(|link| Some(format!("`{}` {}", link.path.escape_debug(), astray(link, facts)?)))
+    let escaping: Vec<String> = links(subject)
+        .filter_map(|link| {
+            Some(format!("`{}` {}", link.path.escape_debug(), escape_of(link, facts)?))
+        })
         .collect();
-    if let Some(first) = leading.first() {
-        return Verdict::fail_with(format!("the link {first}"), leading.join("\n"));
+    if let Some(first) = escaping.first() {
+        return Verdict::fail_with(format!("the link {first}"), escaping.join("\n"));
     }
     match subject.changes.len() {
         0 => Verdict::pass("nothing was changed"),
-        1 => Verdict::pass("1 change, inside of the whitelist"),
-        count => Verdict::pass(format!("{count} changes, all inside of the whitelist")),
+        1 => Verdict::pass("1 change, inside the whitelist"),
+        count => Verdict::pass(format!("{count} changes, all inside the whitelist")),
     }
 }
 
@@ -48,31 +49,31 @@ fn links<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a
     subject.changes.iter().filter(is_link)
 }
 
-/// Why a link does not stay inside of the repository.
-fn astray(link: &Change, facts: &Facts) -> Option<String> {
+/// Why a link does not stay inside the repository, if it does not.
+fn escape_of(link: &Change, facts: &Facts) -> Option<String> {
     let target = facts.texts.get(&link.path).and_then(|texts| texts.after.as_deref());
     let Some(target) = target else {
         return Some("could not be read".to_owned());
     };
     let Ok(target) = std::str::from_utf8(target) else {
-        return Some("leads to what is no text".to_owned());
+        return Some("has a target that is not UTF-8".to_owned());
     };
     let shown = target.escape_debug();
     if target.starts_with('/') {
-        return Some(format!("leads outside of the repository, to {shown}"));
+        return Some(format!("points outside the repository, to {shown}"));
     }
     let parts: Vec<&str> =
         target.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let up = parts.iter().take_while(|part| **part == "..").count();
-    // Its own directories are real ones; a name behind which `..` stands may be a link itself.
+    // The directories of the link are real; a name followed by `..` may be a link itself.
     let depth = link.path.split('/').count() - 1;
     let rest: Vec<&str> = parts.into_iter().skip(up).collect();
     if up > depth {
-        Some(format!("leads outside of the repository, to {shown}"))
+        Some(format!("points outside the repository, to {shown}"))
     } else if rest.contains(&"..") {
-        Some(format!("leads through a name and back (`..`), to {shown}"))
+        Some(format!("has `..` after a name in its target {shown}"))
     } else if rest.contains(&".git") {
-        Some(format!("leads into git's own directory, to {shown}"))
+        Some(format!("points into git's own directory, to {shown}"))
     } else {
         None
     }
@@ -92,32 +93,32 @@ mod tests {
         judge(&subject(&task(rest), &agent(), changes), &facts())
     }
 
-    fn leading(path: &str, target: &str) -> Verdict {
+    fn link_to(path: &str, target: &str) -> Verdict {
         let mut facts = facts();
         facts.texts.insert(path.to_owned(), texts(None, Some(target)));
         judge(&subject(&task(SRC), &agent(), &[linked(path)]), &facts)
     }
 
     #[test]
-    fn what_the_whitelist_has_passes() {
+    fn changes_inside_the_whitelist_pass() {
         let changes = [added("src/a.rs"), deleted("src/b.rs"), renamed("src/c.rs", "src/d/e.rs")];
         assert!(evidence(&judged(SRC, &changes)).contains("3 changes"));
-        assert!(judged(SRC, &[]).holds());
+        assert!(judged(SRC, &[]).is_pass());
     }
 
     #[test]
-    fn fault_2_a_file_that_git_does_not_track_counts_like_any_other() {
+    fn fault_2_an_untracked_file_counts_like_any_other() {
         assert!(reason(&judged(SRC, &[added("stray.txt")])).contains("`stray.txt`"));
     }
 
     #[test]
-    fn fault_2_what_the_base_changed_is_not_among_the_changes_and_not_blamed() {
-        // The changes are those since the merge base: what others did is not in them.
-        assert!(judged(SRC, &[changed("src/a.rs")]).holds());
+    fn fault_2_changes_of_the_base_do_not_count() {
+        // The changes are those since the merge base, without the changes of others.
+        assert!(judged(SRC, &[changed("src/a.rs")]).is_pass());
     }
 
     #[test]
-    fn build_output_that_git_does_not_ignore_is_told_with_the_line_that_ignores_it() {
+    fn build_output_that_is_not_ignored_fails_with_the_gitignore_line() {
         let bytecode = [added("lib/__pycache__/a.pyc"), added("lib/b.pyc")];
         let help = detail(&judged(SRC, &bytecode));
         assert!(
@@ -135,30 +136,30 @@ mod tests {
 
     #[test]
     fn a_rename_counts_on_both_sides() {
-        assert!(!judged(SRC, &[renamed("docs/a.md", "src/a.md")]).holds());
-        assert!(!judged(SRC, &[renamed("src/a.md", "docs/a.md")]).holds());
+        assert!(!judged(SRC, &[renamed("docs/a.md", "src/a.md")]).is_pass());
+        assert!(!judged(SRC, &[renamed("src/a.md", "docs/a.md")]).is_pass());
         let copied = Change { copied: true, ..renamed("docs/a.md", "src/a.md") };
-        assert!(judged(SRC, &[copied]).holds());
+        assert!(judged(SRC, &[copied]).is_pass());
     }
 
     #[test]
-    fn no_list_allows_nothing_but_the_agents_own_report() {
+    fn without_a_whitelist_only_the_agents_own_report_is_allowed() {
         assert!(reason(&judged("", &[added("a")])).contains("no file may be written"));
-        assert!(judged("", &[added(".claude/agents/ag-1/review.md")]).holds());
-        assert!(!judged("", &[added(".claude/agents/ag-2/review.md")]).holds());
-        assert!(!judged("", &[linked(".claude/agents/ag-1/review.md")]).holds());
+        assert!(judged("", &[added(".claude/agents/ag-1/review.md")]).is_pass());
+        assert!(!judged("", &[added(".claude/agents/ag-2/review.md")]).is_pass());
+        assert!(!judged("", &[linked(".claude/agents/ag-1/review.md")]).is_pass());
     }
 
     #[test]
-    fn a_submodule_is_a_path() {
+    fn a_submodule_counts_as_a_path() {
         let submodule = Change { after: entry(Mode::Submodule), ..added("vendor/x") };
-        assert!(!judged(SRC, std::slice::from_ref(&submodule)).holds());
+        assert!(!judged(SRC, std::slice::from_ref(&submodule)).is_pass());
         let allowed = "[scope]\nfiles-whitelist = [\"vendor/x/\"]";
-        assert!(judged(allowed, &[submodule]).holds());
+        assert!(judged(allowed, &[submodule]).is_pass());
     }
 
     #[test]
-    fn many_offenders_are_counted_and_some_are_listed() {
+    fn many_paths_are_counted_and_the_first_are_listed() {
         let changes: Vec<Change> = (0..30).map(|number| added(&format!("f{number:02}"))).collect();
         let verdict = judged(SRC, &changes);
         assert!(reason(&verdict).contains("`f00` and 29 more"));
@@ -167,16 +168,16 @@ mod tests {
     }
 
     #[test]
-    fn a_link_must_stay_inside() {
+    fn a_link_must_stay_inside_the_repository() {
         for inside in ["a.rs", "./x/y", "../docs/a.md", "deep//a", "..a/b"] {
-            assert!(leading("src/link", inside).holds(), "{inside}");
+            assert!(link_to("src/link", inside).is_pass(), "{inside}");
         }
         for outside in
             ["/etc/passwd", "../../x", "../../../etc", "x/../../../y", "../.git/config", "/"]
         {
-            assert!(!leading("src/link", outside).holds(), "{outside}");
+            assert!(!link_to("src/link", outside).is_pass(), "{outside}");
         }
-        assert!(reason(&leading("src/link", "../../x")).contains("leads outside"));
-        assert!(!judged(SRC, &[linked("src/link")]).holds(), "its text is not known");
+        assert!(reason(&link_to("src/link", "../../x")).contains("points outside"));
+        assert!(!judged(SRC, &[linked("src/link")]).is_pass(), "its text is not known");
     }
 }

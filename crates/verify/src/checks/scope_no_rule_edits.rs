@@ -18,7 +18,7 @@ pub(super) fn judge(subject: &Subject<'_>, _facts: &Facts) -> Verdict {
     if rules.is_empty() {
         Verdict::pass("no file that instructs or limits agents was changed")
     } else {
-        paths::blame(&rules, "was changed and is a rule for agents")
+        paths::fail_for_paths(&rules, "was changed and is a rule for agents")
     }
 }
 
@@ -28,9 +28,9 @@ mod tests {
     use crate::example::{added, agent, changed, deleted, facts, linked, renamed, subject, task};
 
     #[test]
-    fn rules_stay_as_they_are() {
+    fn rules_for_agents_must_not_change() {
         let task = task("[scope]\nfiles-whitelist = [\"**\"]");
-        let judged = |changes: &[_]| judge(&subject(&task, &agent(), changes), &facts()).holds();
+        let judged = |changes: &[_]| judge(&subject(&task, &agent(), changes), &facts()).is_pass();
         assert!(judged(&[changed("src/a.rs"), added("docs/agents.md")]));
         assert!(judged(&[added(".claude/agents/ag-1/review.md")]), "its own report");
         for path in [
@@ -45,6 +45,6 @@ mod tests {
             assert!(!judged(&[deleted(path)]), "{path}");
             assert!(!judged(&[renamed(path, "notes.md")]), "{path}");
         }
-        assert!(!judged(&[linked(".claude/agents/ag-1/review.md")]), "a link is no report");
+        assert!(!judged(&[linked(".claude/agents/ag-1/review.md")]), "a link is not a report");
     }
 }

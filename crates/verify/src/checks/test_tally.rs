@@ -1,35 +1,34 @@
-//! What test programs proved: which tests passed, and what speaks against the rest.
+//! Counts the tests of a job: passed, ignored, failed, and other faults.
 
 use std::collections::BTreeSet;
 
-use super::ran;
+use super::command_results;
 use crate::job::{CrateTests, Harness, Outcome, TestProgram, TestResult};
 
-/// The tests of a job, counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Tests that were listed and passed; a program with a harness of its own is one.
+    /// Listed tests that passed; a program with a custom harness counts as one test.
     pub(super) passed: usize,
-    /// Those among them that are whole programs.
-    pub(super) own: usize,
-    /// Tests that were not run because they say so.
+    /// Programs with a custom harness among them.
+    pub(super) custom: usize,
+    /// Tests that are marked as ignored.
     pub(super) ignored: usize,
-    /// Programs that were run.
+    /// Test programs that were run.
     pub(super) programs: usize,
     /// Tests that failed, with their crate and target.
     pub(super) failed: Vec<String>,
-    /// What else speaks against the tests, with the output that shows it.
+    /// Other faults, each with the output that shows it.
     pub(super) faults: Vec<(String, String)>,
 }
 
 impl Tally {
-    /// Whether nothing speaks against the tests.
+    /// Whether there is no failed test and no other fault.
     pub(super) fn is_clean(&self) -> bool {
         self.failed.is_empty() && self.faults.is_empty()
     }
 }
 
-/// Counts; nothing where no tests were run.
+/// Counts the tests; none if the outcome has no tests.
 pub(super) fn tally(outcome: &Outcome) -> Option<Tally> {
     let (build, crates) = match outcome {
         Outcome::Tests { build, crates } => (build, crates),
@@ -39,8 +38,9 @@ pub(super) fn tally(outcome: &Outcome) -> Option<Tally> {
     };
     let mut tally = Tally::default();
     for failed in build.iter().filter(|step| !step.succeeded()) {
-        let told = format!("`{}` {}", failed.line, ran::ended(&failed.ended));
-        tally.faults.push((told, ran::tail(&failed.tail)));
+        let message =
+            format!("`{}` {}", failed.line, command_results::describe_termination(&failed.ended));
+        tally.faults.push((message, command_results::last_lines(&failed.tail)));
     }
     for tests in crates {
         count_crate(tests, &mut tally);
@@ -54,27 +54,29 @@ fn count_crate(tests: &CrateTests, tally: &mut Tally) {
         count_program(&format!("{} {}", tests.name, program.target), program, tally);
     }
     if let Some(documentation) = tests.documentation.as_ref().filter(|run| !run.succeeded()) {
-        let how = ran::ended(&documentation.ended);
-        let told =
-            format!("the documentation tests of {}: `{}` {how}", tests.name, documentation.line);
-        tally.faults.push((told, ran::tail(&documentation.tail)));
+        let termination = command_results::describe_termination(&documentation.ended);
+        let message = format!(
+            "the documentation tests of {}: `{}` {termination}",
+            tests.name, documentation.line
+        );
+        tally.faults.push((message, command_results::last_lines(&documentation.tail)));
     }
 }
 
 fn count_program(name: &str, program: &TestProgram, tally: &mut Tally) {
     let failed_before = tally.failed.len();
-    let mut silent = Vec::new();
+    let mut without_result = Vec::new();
     match &program.harness {
-        Harness::Own if program.run.succeeded() => {
+        Harness::Custom if program.run.succeeded() => {
             tally.passed += 1;
-            tally.own += 1;
+            tally.custom += 1;
         }
-        Harness::Own => tally.failed.push(name.to_owned()),
+        Harness::Custom => tally.failed.push(name.to_owned()),
         Harness::Forged { test } => {
-            let told = format!(
-                "{name} gave a result for `{test}`, which it was not to run: its results are forged"
+            let message = format!(
+                "{name} reported `{test}`, which it was not told to run: its results are forged"
             );
-            tally.faults.push((told, ran::tail(&program.run.tail)));
+            tally.faults.push((message, command_results::last_lines(&program.run.tail)));
             return;
         }
         Harness::Standard { listed, results } => {
@@ -83,20 +85,24 @@ fn count_program(name: &str, program: &TestProgram, tally: &mut Tally) {
                     Some(TestResult::Ok) => tally.passed += 1,
                     Some(TestResult::Ignored) => tally.ignored += 1,
                     Some(TestResult::Failed) => tally.failed.push(format!("{name} {test}")),
-                    None => silent.push(test.as_str()),
+                    None => without_result.push(test.as_str()),
                 }
             }
         }
     }
-    if !silent.is_empty() {
-        let some = silent.iter().take(10).copied().collect::<Vec<_>>().join(", ");
-        let told = format!(
-            "{name} listed {} tests that have no result: the program ended early ({some})",
-            silent.len()
+    if !without_result.is_empty() {
+        let first = without_result.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "{name} listed {} tests that have no result: the program ended early ({first})",
+            without_result.len()
         );
-        tally.faults.push((told, ran::tail(&program.run.tail)));
+        tally.faults.push((message, command_results::last_lines(&program.run.tail)));
     } else if !program.run.succeeded() && tally.failed.len() == failed_before {
-        let told = format!("{name}: `{}` {}", program.run.line, ran::ended(&program.run.ended));
-        tally.faults.push((told, ran::tail(&program.run.tail)));
+        let message = format!(
+            "{name}: `{}` {}",
+            program.run.line,
+            command_results::describe_termination(&program.run.ended)
+        );
+        tally.faults.push((message, command_results::last_lines(&program.run.tail)));
     }
 }

@@ -1,11 +1,11 @@
-//! Cargo.toml, Cargo.lock, and the overrides of .cargo/config.toml.
+//! Cargo.toml, Cargo.lock and the overrides in .cargo/config.toml.
 
 use serde_json::Value;
 
-use super::Dependencies;
 use super::data::{at, canonical, list, object, specification, text, toml};
+use super::{Dependencies, ManifestError};
 
-/// The tables that name dependencies, in both spellings that Cargo takes.
+/// The dependency tables, in both spellings that Cargo accepts.
 const TABLES: [&str; 5] = [
     "dependencies",
     "dev-dependencies",
@@ -14,7 +14,7 @@ const TABLES: [&str; 5] = [
     "build_dependencies",
 ];
 
-pub(super) fn manifest(source: &str) -> Result<Dependencies, String> {
+pub(super) fn manifest(source: &str) -> Result<Dependencies, ManifestError> {
     let root = toml(source)?;
     let mut found = Dependencies::default();
     tables(&root, "", &mut found);
@@ -48,29 +48,29 @@ fn overrides(root: &Value, found: &mut Dependencies) {
     }
 }
 
-/// The packages that come from elsewhere: the workspace's own have no source.
-pub(super) fn lock(source: &str) -> Result<Dependencies, String> {
+/// The packages from other sources; packages of the workspace have no source.
+pub(super) fn lock(source: &str) -> Result<Dependencies, ManifestError> {
     let root = toml(source)?;
     let mut found = Dependencies::default();
     let unused = list(at(&root, &["patch", "unused"]));
-    let foreign = list(root.get("package"))
+    let external = list(root.get("package"))
         .filter(|package| package.get("source").is_some() || package.get("checksum").is_some());
     for (prefix, package) in
-        foreign.map(|one| ("", one)).chain(unused.map(|one| ("unused patch ", one)))
+        external.map(|one| ("", one)).chain(unused.map(|one| ("unused patch ", one)))
     {
         let part = |key| text(package, key).unwrap_or_default();
-        let what = format!("{} {} {}", part("version"), part("source"), part("checksum"));
-        found.add(format!("{prefix}{}", part("name")), what.trim_end());
+        let version = format!("{} {} {}", part("version"), part("source"), part("checksum"));
+        found.add(format!("{prefix}{}", part("name")), version.trim_end());
     }
-    // Older lock files keep the checksums apart.
+    // Older lock files have the checksums in their own table.
     for (key, value) in root.get("metadata").into_iter().flat_map(object) {
         found.add(key, canonical(value));
     }
     Ok(found)
 }
 
-/// What .cargo/config.toml has to say about where dependencies come from.
-pub(super) fn configuration(source: &str) -> Result<Dependencies, String> {
+/// The settings of .cargo/config.toml that decide where dependencies come from.
+pub(super) fn configuration(source: &str) -> Result<Dependencies, ManifestError> {
     let root = toml(source)?;
     let mut found = Dependencies::default();
     overrides(&root, &mut found);

@@ -1,21 +1,20 @@
-//! Trees of data as they come out of JSON and TOML, in one spelling.
+//! Values from JSON and TOML in a canonical form.
 
 use serde_json::{Map, Value};
 
-use super::Dependencies;
+use super::{Dependencies, ManifestError};
 
-/// Reads TOML.
-pub(super) fn toml(text: &str) -> Result<Value, String> {
-    toml::from_str(text).map_err(|error| first_line(&error.to_string()))
+pub(super) fn toml(text: &str) -> Result<Value, ManifestError> {
+    toml::from_str(text).map_err(|error| ManifestError::Syntax(first_line(&error.to_string())))
 }
 
-/// Reads JSON.
-pub(super) fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| first_line(&error.to_string()))
+pub(super) fn json(text: &str) -> Result<Value, ManifestError> {
+    serde_json::from_str(text)
+        .map_err(|error| ManifestError::Syntax(first_line(&error.to_string())))
 }
 
-/// A whole file of JSON as one thing.
-pub(super) fn whole(text: &str) -> Result<Dependencies, String> {
+/// A JSON file in which every top-level entry is a dependency.
+pub(super) fn all_entries(text: &str) -> Result<Dependencies, ManifestError> {
     let mut found = Dependencies::default();
     for (name, value) in object(&json(text)?) {
         found.add(name, canonical(value));
@@ -24,30 +23,30 @@ pub(super) fn whole(text: &str) -> Result<Dependencies, String> {
 }
 
 fn first_line(error: &str) -> String {
-    error.lines().next().unwrap_or("it cannot be read").to_owned()
+    error.lines().next().unwrap_or("it does not parse").to_owned()
 }
 
-/// What lies at these keys.
+/// The value under nested keys.
 pub(super) fn at<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Value> {
     keys.iter().try_fold(value, |value, key| value.get(key))
 }
 
-/// The entries of a table; of anything else, none.
+/// The entries of an object; none for any other value.
 pub(super) fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// The entries of a list; of anything else, none.
+/// The entries of an array; none for any other value.
 pub(super) fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A text at a key.
+/// The string under a key.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// The one spelling of a value: keys in order, no blanks.
+/// The canonical form of a value: sorted keys, no spaces.
 pub(super) fn canonical(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -65,12 +64,12 @@ pub(super) fn canonical(value: &Value) -> String {
     }
 }
 
-/// A value as it is, a text without its quotes.
+/// The canonical form of a value, without quotes around a string.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| canonical(value), ToOwned::to_owned)
 }
 
-/// A dependency: a bare text is its version, and lists of features are sets.
+/// The canonical form of a dependency: a string is its version, and lists of features are sets.
 pub(super) fn specification(value: &Value) -> String {
     let Some(map) = value.as_object() else { return plain(value) };
     let mut map: Map<String, Value> =
@@ -87,7 +86,7 @@ pub(super) fn specification(value: &Value) -> String {
     }
 }
 
-/// An entry with its version in front, where a reader looks for it.
+/// The canonical form of an entry, with its version first.
 pub(super) fn versioned(entry: &Value) -> String {
     let version = text(entry, "version").unwrap_or_default();
     format!("{version} {}", canonical(entry)).trim_start().to_owned()

@@ -1,11 +1,11 @@
 //! go.mod, go.work and go.sum.
 
-use super::Dependencies;
+use super::{Dependencies, ManifestError};
 
-/// Directives that are about the module itself.
-const OWN: [&str; 6] = ["module", "go", "retract", "use", "godebug", "ignore"];
+/// Directives that name no dependency.
+const OWN_DIRECTIVES: [&str; 6] = ["module", "go", "retract", "use", "godebug", "ignore"];
 
-pub(super) fn module(source: &str) -> Result<Dependencies, String> {
+pub(super) fn module(source: &str) -> Result<Dependencies, ManifestError> {
     let mut found = Dependencies::default();
     let mut block: Option<String> = None;
     for line in source.lines() {
@@ -14,7 +14,7 @@ pub(super) fn module(source: &str) -> Result<Dependencies, String> {
         match (words.as_slice(), block.as_deref()) {
             ([], _) => {}
             ([")"], Some(_)) => block = None,
-            ([")", ..], _) => return Err("a block ends that did not begin".to_owned()),
+            ([")", ..], _) => return Err(ManifestError::UnopenedBlock),
             (words, Some(directive)) => add(directive, words, &mut found),
             ([directive, "("], None) => block = Some((*directive).to_owned()),
             ([directive, rest @ ..], None) => match directive.strip_suffix('(') {
@@ -25,12 +25,12 @@ pub(super) fn module(source: &str) -> Result<Dependencies, String> {
     }
     match block {
         None => Ok(found),
-        Some(directive) => Err(format!("the block `{directive}` has no end")),
+        Some(directive) => Err(ManifestError::UnclosedBlock(directive)),
     }
 }
 
 fn add(directive: &str, words: &[&str], found: &mut Dependencies) {
-    if OWN.contains(&directive) {
+    if OWN_DIRECTIVES.contains(&directive) {
         return;
     }
     let words: Vec<&str> = words.iter().map(|word| word.trim_matches(['"', '`'])).collect();
@@ -40,7 +40,7 @@ fn add(directive: &str, words: &[&str], found: &mut Dependencies) {
     }
 }
 
-pub(super) fn sum(source: &str) -> Result<Dependencies, String> {
+pub(super) fn sum(source: &str) -> Result<Dependencies, ManifestError> {
     let mut found = Dependencies::default();
     for line in source.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,11 +1,11 @@
-//! package.json, npm's lock files, deno.json.
+//! package.json, npm's lock files and deno.json.
 
 use serde_json::Value;
 
-use super::Dependencies;
 use super::data::{at, canonical, json, object, plain, text, versioned};
+use super::{Dependencies, ManifestError};
 
-/// Keys of package.json whose entries are dependencies or overrides of them.
+/// Keys of package.json whose entries are dependencies or overrides of dependencies.
 const TABLES: [&str; 9] = [
     "dependencies",
     "devDependencies",
@@ -18,7 +18,7 @@ const TABLES: [&str; 9] = [
     "pnpm",
 ];
 
-pub(super) fn package(source: &str) -> Result<Dependencies, String> {
+pub(super) fn package(source: &str) -> Result<Dependencies, ManifestError> {
     let root = table(json(source)?)?;
     let mut found = Dependencies::default();
     for key in TABLES {
@@ -43,22 +43,22 @@ pub(super) fn package(source: &str) -> Result<Dependencies, String> {
     Ok(found)
 }
 
-/// Every entry but the root and the packages of the workspace, which lie outside of node_modules.
-pub(super) fn lock(source: &str) -> Result<Dependencies, String> {
+/// Every entry except the root and the workspace packages, which are outside of node_modules.
+pub(super) fn lock(source: &str) -> Result<Dependencies, ManifestError> {
     let root = table(json(source)?)?;
     let mut found = Dependencies::default();
-    for (place, entry) in root.get("packages").into_iter().flat_map(object) {
+    for (path, entry) in root.get("packages").into_iter().flat_map(object) {
         let linked = entry.get("link").and_then(Value::as_bool) == Some(true);
-        let installed = place.split('/').any(|part| part == "node_modules");
+        let installed = path.split('/').any(|part| part == "node_modules");
         if installed && !linked {
-            found.add(place, versioned(entry));
+            found.add(path, versioned(entry));
         }
     }
     nested(&root, "", &mut found);
     Ok(found)
 }
 
-/// The tree of the first version of the format.
+/// Entries of lock file version 1, which are nested.
 fn nested(tree: &Value, prefix: &str, found: &mut Dependencies) {
     for (name, entry) in tree.get("dependencies").into_iter().flat_map(object) {
         let here = format!("{prefix}{name}");
@@ -72,7 +72,7 @@ fn nested(tree: &Value, prefix: &str, found: &mut Dependencies) {
     }
 }
 
-pub(super) fn deno(source: &str) -> Result<Dependencies, String> {
+pub(super) fn deno(source: &str) -> Result<Dependencies, ManifestError> {
     let root = table(json(source)?)?;
     let mut found = Dependencies::default();
     for key in ["imports", "scopes", "importMap", "links", "patch", "catalog", "catalogs"] {
@@ -88,6 +88,6 @@ pub(super) fn deno(source: &str) -> Result<Dependencies, String> {
     Ok(found)
 }
 
-fn table(value: Value) -> Result<Value, String> {
-    if value.is_object() { Ok(value) } else { Err("it holds no table".to_owned()) }
+fn table(value: Value) -> Result<Value, ManifestError> {
+    if value.is_object() { Ok(value) } else { Err(ManifestError::NotAnObject) }
 }

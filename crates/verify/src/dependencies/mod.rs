@@ -1,5 +1,5 @@
-//! Which dependencies a manifest or a lock file names, as data: order, layout and the package's own
-//! version are no part of it.
+//! The dependencies that a manifest or a lock file names. Order, layout and the version of the package
+//! itself do not count.
 
 mod cargo;
 mod data;
@@ -15,16 +15,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use bailiwick_model::well_known::is_manifest;
 use bailiwick_model::well_known::is_requirements;
 
-/// The dependencies that a file names; a name may stand in it more than once.
+/// The dependencies that a file names; a name can occur more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dependencies(BTreeMap<String, BTreeSet<String>>);
 
 impl Dependencies {
-    fn add(&mut self, name: impl Into<String>, what: impl Into<String>) {
-        self.0.entry(name.into()).or_default().insert(what.into());
+    fn add(&mut self, name: impl Into<String>, version: impl Into<String>) {
+        self.0.entry(name.into()).or_default().insert(version.into());
     }
 
-    /// What differs, a line for each name.
+    /// The differences, one line for each name.
     pub(crate) fn differences(&self, after: &Self) -> Vec<String> {
         let names: BTreeSet<&String> = self.0.keys().chain(after.0.keys()).collect();
         let differing = names.into_iter().filter(|name| self.0.get(*name) != after.0.get(*name));
@@ -38,12 +38,12 @@ impl Dependencies {
     }
 }
 
-/// What is there on this side, without what the other side has as well.
+/// The versions that only this side has.
 fn shown(here: Option<&BTreeSet<String>>, there: Option<&BTreeSet<String>>) -> String {
     let Some(here) = here else { return "nothing".to_owned() };
-    let own = here.iter().filter(|what| there.is_none_or(|there| !there.contains(*what)));
+    let own = here.iter().filter(|version| there.is_none_or(|there| !there.contains(*version)));
     let own: Vec<&str> = own.map(String::as_str).collect();
-    let text: String = own.join(", ").chars().filter(|sign| !sign.is_control()).collect();
+    let text: String = own.join(", ").chars().filter(|character| !character.is_control()).collect();
     match text.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None if text.is_empty() => "the rest".to_owned(),
@@ -51,26 +51,43 @@ fn shown(here: Option<&BTreeSet<String>>, there: Option<&BTreeSet<String>>) -> S
     }
 }
 
-/// How a file of this name is read; nothing where it can only be compared byte by byte.
-type Reader = fn(&str) -> Result<Dependencies, String>;
+type Reader = fn(&str) -> Result<Dependencies, ManifestError>;
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum Manifest {
     /// Its dependencies.
-    Data(Dependencies),
-    /// Nothing that can be told apart: every change of it is a change.
-    Bytes,
+    Parsed(Dependencies),
+    /// There is no parser for its format: every change counts.
+    Opaque,
 }
 
-/// Reads a manifest.
-pub(crate) fn read(path: &str, text: &[u8]) -> Result<Reading, String> {
-    let Some(reader) = reader(path) else { return Ok(Reading::Bytes) };
-    let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
+/// Why a manifest cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ManifestError {
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    /// The first line of the parser's message.
+    #[error("{0}")]
+    Syntax(String),
+    #[error("it is not a JSON object")]
+    NotAnObject,
+    #[error("a block is closed that was not opened")]
+    UnopenedBlock,
+    #[error("the block `{0}` is not closed")]
+    UnclosedBlock(String),
+    #[error("a line is neither a section nor a key")]
+    UnknownLine,
+}
+
+pub(crate) fn read(path: &str, text: &[u8]) -> Result<Manifest, ManifestError> {
+    let Some(reader) = reader(path) else { return Ok(Manifest::Opaque) };
+    let text = std::str::from_utf8(text).map_err(|_| ManifestError::NotUtf8)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    reader(text).map(Reading::Data)
+    reader(text).map(Manifest::Parsed)
 }
 
+/// The reader for a file of this name; none if there is no parser for its format.
 fn reader(path: &str) -> Option<Reader> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let reader: Reader = match name {
@@ -80,7 +97,7 @@ fn reader(path: &str) -> Option<Reader> {
         "package.json" => javascript::package,
         "package-lock.json" | "npm-shrinkwrap.json" => javascript::lock,
         "deno.json" => javascript::deno,
-        "deno.lock" => data::whole,
+        "deno.lock" => data::all_entries,
         "composer.json" => php::manifest,
         "composer.lock" => php::lock,
         "pyproject.toml" => python::project,

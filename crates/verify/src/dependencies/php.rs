@@ -1,9 +1,9 @@
 //! composer.json and composer.lock.
 
-use super::Dependencies;
 use super::data::{canonical, json, list, object, plain, text, versioned};
+use super::{Dependencies, ManifestError};
 
-pub(super) fn manifest(source: &str) -> Result<Dependencies, String> {
+pub(super) fn manifest(source: &str) -> Result<Dependencies, ManifestError> {
     let root = json(source)?;
     let mut found = Dependencies::default();
     for key in ["require", "require-dev", "replace", "provide", "conflict"] {
@@ -19,7 +19,7 @@ pub(super) fn manifest(source: &str) -> Result<Dependencies, String> {
     Ok(found)
 }
 
-pub(super) fn lock(source: &str) -> Result<Dependencies, String> {
+pub(super) fn lock(source: &str) -> Result<Dependencies, ManifestError> {
     let root = json(source)?;
     let mut found = Dependencies::default();
     for key in ["packages", "packages-dev"] {

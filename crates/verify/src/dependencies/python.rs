@@ -1,14 +1,14 @@
-//! pyproject.toml, Pipfile, and the lock files that are TOML or JSON.
+//! pyproject.toml, Pipfile and Python lock files in TOML or JSON.
 
 use serde_json::Value;
 
-use super::Dependencies;
 use super::data::{at, canonical, json, list, object, specification, text, toml, versioned};
 use super::requirements::add;
+use super::{Dependencies, ManifestError};
 
-/// Tools that bring dependencies in; what they know of sources counts too.
-const MANAGERS: [&str; 6] = ["poetry", "uv", "pdm", "hatch", "rye", "pixi"];
-const SOURCES: [&str; 9] = [
+/// Package managers; their settings of package sources count too.
+const PACKAGE_MANAGERS: [&str; 6] = ["poetry", "uv", "pdm", "hatch", "rye", "pixi"];
+const SOURCE_KEYS: [&str; 9] = [
     "source",
     "sources",
     "index",
@@ -20,7 +20,7 @@ const SOURCES: [&str; 9] = [
     "exclude-newer",
 ];
 
-pub(super) fn project(source: &str) -> Result<Dependencies, String> {
+pub(super) fn project(source: &str) -> Result<Dependencies, ManifestError> {
     let root = toml(source)?;
     let mut found = Dependencies::default();
     requirements(at(&root, &["project", "dependencies"]), "dependencies.", &mut found);
@@ -31,7 +31,12 @@ pub(super) fn project(source: &str) -> Result<Dependencies, String> {
         }
     }
     for (tool, tree) in root.get("tool").into_iter().flat_map(object) {
-        of_tool(tree, &format!("tool.{tool}"), MANAGERS.contains(&tool.as_str()), &mut found);
+        tool_dependencies(
+            tree,
+            &format!("tool.{tool}"),
+            PACKAGE_MANAGERS.contains(&tool.as_str()),
+            &mut found,
+        );
     }
     Ok(found)
 }
@@ -51,8 +56,8 @@ fn requirements(entries: Option<&Value>, prefix: &str, found: &mut Dependencies)
     }
 }
 
-/// Everything below a tool that names dependencies, wherever it keeps them.
-fn of_tool(tree: &Value, path: &str, manager: bool, found: &mut Dependencies) {
+/// Adds all dependencies in the table of a tool, at any depth.
+fn tool_dependencies(tree: &Value, path: &str, manager: bool, found: &mut Dependencies) {
     for (key, value) in object(tree) {
         let here = format!("{path}.{key}");
         let names = key.ends_with("dependencies") || key == "requires";
@@ -60,22 +65,22 @@ fn of_tool(tree: &Value, path: &str, manager: bool, found: &mut Dependencies) {
             requirements(Some(value), &format!("{here}."), found);
         } else if names && value.is_object() {
             for (name, value) in object(value) {
-                // A group of requirements, or one dependency.
+                // Either a group of requirements or one dependency.
                 match value.is_array() {
                     true => requirements(Some(value), &format!("{here}.{name}."), found),
                     false => found.add(format!("{here}.{name}"), specification(value)),
                 }
             }
-        } else if manager && SOURCES.contains(&key.as_str()) {
+        } else if manager && SOURCE_KEYS.contains(&key.as_str()) {
             found.add(here, canonical(value));
         } else {
-            of_tool(value, &here, manager, found);
+            tool_dependencies(value, &here, manager, found);
         }
     }
 }
 
-/// poetry.lock, uv.lock, pdm.lock: every package but the project's own.
-pub(super) fn lock(source: &str) -> Result<Dependencies, String> {
+/// poetry.lock, uv.lock and pdm.lock: every package except the project itself.
+pub(super) fn lock(source: &str) -> Result<Dependencies, ManifestError> {
     let root = toml(source)?;
     let mut found = Dependencies::default();
     for package in list(root.get("package")) {
@@ -90,7 +95,7 @@ pub(super) fn lock(source: &str) -> Result<Dependencies, String> {
     Ok(found)
 }
 
-pub(super) fn pipfile(source: &str) -> Result<Dependencies, String> {
+pub(super) fn pipfile(source: &str) -> Result<Dependencies, ManifestError> {
     let root = toml(source)?;
     let mut found = Dependencies::default();
     for (table, value) in object(&root) {
@@ -107,7 +112,7 @@ pub(super) fn pipfile(source: &str) -> Result<Dependencies, String> {
     Ok(found)
 }
 
-pub(super) fn pipfile_lock(source: &str) -> Result<Dependencies, String> {
+pub(super) fn pipfile_lock(source: &str) -> Result<Dependencies, ManifestError> {
     let root = json(source)?;
     let mut found = Dependencies::default();
     for (table, value) in object(&root) {

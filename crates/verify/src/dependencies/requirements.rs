@@ -1,15 +1,15 @@
-//! Requirements of Python, one to a line or to an entry of a list.
+//! Python requirements, one on a line or one in a list entry.
 
-use super::Dependencies;
+use super::{Dependencies, ManifestError};
 
-/// A requirements file: continued lines are one, comments and order are nothing.
-pub(super) fn file(source: &str) -> Result<Dependencies, String> {
+/// A requirements file: continued lines are joined; comments and order do not count.
+pub(super) fn file(source: &str) -> Result<Dependencies, ManifestError> {
     let mut found = Dependencies::default();
     let joined = source.replace("\\\r\n", " ").replace("\\\n", " ");
     for line in joined.lines() {
         let line = without_comment(line);
         if line.starts_with('-') {
-            found.add(one_blank(&line), "");
+            found.add(single_spaced(&line), "");
         } else if !line.is_empty() {
             add(&line, "", &mut found);
         }
@@ -17,37 +17,38 @@ pub(super) fn file(source: &str) -> Result<Dependencies, String> {
     Ok(found)
 }
 
-/// A comment begins a line or stands behind a blank.
+/// A comment starts at the beginning of a line or after a space.
 fn without_comment(line: &str) -> String {
     let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a requirement by its name, in one spelling.
+/// Adds a requirement under its normalised name.
 pub(super) fn add(requirement: &str, prefix: &str, found: &mut Dependencies) {
     let requirement = requirement.trim();
-    let is_name = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.');
-    let end = requirement.find(|sign| !is_name(sign)).unwrap_or(requirement.len());
+    let is_name =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    let end = requirement.find(|character| !is_name(character)).unwrap_or(requirement.len());
     let (name, rest) = requirement.split_at_checked(end).unwrap_or((requirement, ""));
-    // What is no name is a path or an address, and stands for itself.
+    // Anything that is not a name is a path or a URL, and is added as it is.
     let plain = !name.is_empty() && !rest.starts_with(['/', ':', '\\']) && !name.starts_with('.');
     if !plain {
-        found.add(format!("{prefix}{}", one_blank(requirement)), "");
+        found.add(format!("{prefix}{}", single_spaced(requirement)), "");
         return;
     }
     let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
-    found.add(format!("{prefix}{name}"), spelled(rest));
+    found.add(format!("{prefix}{name}"), normalized_version(rest));
 }
 
-/// Without blanks up to the condition, and with single ones in it.
-fn spelled(rest: &str) -> String {
+/// The version without spaces, and the condition with single spaces.
+fn normalized_version(rest: &str) -> String {
     let (version, condition) = match rest.split_once(';') {
-        Some((version, condition)) => (version, format!(";{}", one_blank(condition))),
+        Some((version, condition)) => (version, format!(";{}", single_spaced(condition))),
         None => (rest, String::new()),
     };
-    // Behind an address or an option a blank has a meaning.
+    // After a URL or an option a space is significant.
     let version = if version.contains(['@', '/']) || version.contains(" --") {
-        one_blank(version)
+        single_spaced(version)
     } else {
         version.split_whitespace().collect()
     };
@@ -58,6 +59,6 @@ fn spelled(rest: &str) -> String {
     format!("{}{condition}", ranges.join(","))
 }
 
-fn one_blank(text: &str) -> String {
+fn single_spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,12 +1,12 @@
-//! The requirements in setup.cfg.
+//! setup.cfg.
 
-use super::Dependencies;
 use super::requirements::add;
+use super::{Dependencies, ManifestError};
 
 /// Keys of `[options]` that name dependencies; in `[options.extras_require]` every key does.
 const KEYS: [&str; 4] = ["install_requires", "setup_requires", "tests_require", "dependency_links"];
 
-pub(super) fn read(source: &str) -> Result<Dependencies, String> {
+pub(super) fn read(source: &str) -> Result<Dependencies, ManifestError> {
     let mut found = Dependencies::default();
     let (mut section, mut key) = (String::new(), String::new());
     for line in source.lines() {
@@ -23,7 +23,7 @@ pub(super) fn read(source: &str) -> Result<Dependencies, String> {
             key = name.trim().to_ascii_lowercase().replace('-', "_");
             entries(&section, &key, value.trim(), &mut found);
         } else {
-            return Err("it has a line that is neither a section nor a key".to_owned());
+            return Err(ManifestError::UnknownLine);
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! Which differences of a manifest are differences of dependencies.
+//! Which changes of a manifest are changes of dependencies.
 
 mod random;
 
@@ -6,8 +6,8 @@ use super::*;
 
 fn differ(path: &str, before: &str, after: &str) -> Vec<String> {
     let data = |text: &str| match read(path, text.as_bytes()) {
-        Ok(Reading::Data(data)) => data,
-        Ok(Reading::Bytes) => panic!("{path} is not read as data"),
+        Ok(Manifest::Parsed(data)) => data,
+        Ok(Manifest::Opaque) => panic!("{path} is not read as data"),
         Err(why) => panic!("{path}: {why}\n{text}"),
     };
     data(before).differences(&data(after))
@@ -22,7 +22,7 @@ fn one(path: &str, before: &str, after: &str, line: &str) {
 }
 
 #[test]
-fn cargo_manifests() {
+fn cargo_manifests_differ_only_by_dependencies() {
     let file = "Cargo.toml";
     same(file, "[package]\nversion = \"1.0.0\"", "[package]\nversion = \"2.0.0\"");
     same(
@@ -65,7 +65,7 @@ fn cargo_manifests() {
 }
 
 #[test]
-fn cargo_locks() {
+fn cargo_lock_files_differ_only_by_external_packages() {
     let package = |name: &str, version: &str, more: &str| {
         format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n{more}\n")
     };
@@ -91,7 +91,7 @@ fn cargo_locks() {
 }
 
 #[test]
-fn javascript_packages() {
+fn package_json_differs_only_by_dependencies() {
     let file = "web/package.json";
     same(
         file,
@@ -119,7 +119,7 @@ fn javascript_packages() {
 }
 
 #[test]
-fn javascript_locks() {
+fn npm_lock_files_differ_only_by_installed_packages() {
     let file = "package-lock.json";
     let lock = |root: &str, version: &str| {
         format!(
@@ -143,7 +143,7 @@ fn javascript_locks() {
 }
 
 #[test]
-fn python_projects() {
+fn pyproject_differs_only_by_dependencies() {
     let file = "pyproject.toml";
     same(
         file,
@@ -186,7 +186,7 @@ fn python_projects() {
 }
 
 #[test]
-fn python_requirements_and_locks() {
+fn requirements_and_python_lock_files_differ_only_by_dependencies() {
     let file = "requirements-dev.txt";
     same(file, "a==1\nB>=2,<3 # why\n\n", "# all\nb <3, >=2\r\n  a == 1\n");
     same(file, "a==1 \\\n  --hash=sha256:x\n", "a==1 --hash=sha256:x");
@@ -224,7 +224,7 @@ fn python_requirements_and_locks() {
 }
 
 #[test]
-fn setup_cfg() {
+fn setup_cfg_differs_only_by_requirements() {
     let file = "setup.cfg";
     same(
         file,
@@ -243,7 +243,7 @@ fn setup_cfg() {
 }
 
 #[test]
-fn go_modules() {
+fn go_modules_differ_only_by_dependencies() {
     let file = "go.mod";
     same(
         file,
@@ -267,7 +267,7 @@ fn go_modules() {
 }
 
 #[test]
-fn other_formats() {
+fn composer_and_deno_are_parsed_and_other_formats_are_opaque() {
     same("composer.json", r#"{"version":"1","require":{"a":"1"}}"#, r#"{"require":{"a":"1"}}"#);
     assert_eq!(differ("composer.json", "{}", r#"{"require-dev":{"a":"1"}}"#).len(), 1);
     assert_eq!(
@@ -278,13 +278,13 @@ fn other_formats() {
     assert_eq!(differ("deno.json", "{}", r#"{"imports":{"a":"1"}}"#).len(), 1);
     assert_eq!(differ("deno.lock", "{}", r#"{"npm":{"a":"1"}}"#).len(), 1);
     for path in ["yarn.lock", "pnpm-lock.yaml", "setup.py", "Gemfile", "pom.xml", "bun.lockb"] {
-        assert_eq!(read(path, b"\xff"), Ok(Reading::Bytes), "{path}");
+        assert_eq!(read(path, b"\xff"), Ok(Manifest::Opaque), "{path}");
         assert!(is_manifest(path));
     }
 }
 
 #[test]
-fn texts_that_never_end_are_refused() {
+fn deeply_nested_texts_are_refused() {
     for path in ["Cargo.toml", "uv.lock", "package.json", "package-lock.json", "pyproject.toml"] {
         let name = if path == "pyproject.toml" { "tool" } else { "dependencies" };
         for text in [

@@ -1,88 +1,90 @@
-//! How deep a parser would have to go: refused here, where it is counted, not in its stack.
+//! Refuses source that is nested too deeply, before the recursive parser overflows its stack.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// How deep brackets may lie in one another.
-const NESTING: usize = 128;
-/// How many tokens may lead one into the other without an end of a statement, an item or an entry.
-const CHAIN: usize = 4_000;
+use super::MeasureError;
 
-/// Words behind which `!` is no macro.
-const BEFORE_NOT: [&str; 17] = [
+/// How deep brackets may be nested.
+const MAX_NESTING: usize = 128;
+/// How many tokens may follow each other without the end of a statement, an item or an entry.
+const MAX_CHAIN_TOKENS: usize = 4_000;
+
+/// Keywords after which `!` is an operator, not a macro call.
+const KEYWORDS_BEFORE_NOT: [&str; 17] = [
     "return", "break", "in", "if", "while", "match", "else", "as", "move", "await", "yield", "let",
     "mut", "const", "static", "become", "do",
 ];
 
-/// Why this source is too deep for a parser, if it is.
-pub(super) fn too_deep(tokens: TokenStream) -> Option<String> {
-    match chain(tokens, 0) {
-        None => Some(format!("brackets lie more than {NESTING} deep in one another")),
-        Some(longest) if longest > CHAIN => {
-            Some(format!("an expression goes on for more than {CHAIN} tokens"))
+/// Fails if the parser would have to recurse too deeply.
+pub(super) fn check(tokens: TokenStream) -> Result<(), MeasureError> {
+    match longest_chain(tokens, 0) {
+        None => Err(MeasureError::NestedTooDeep(MAX_NESTING)),
+        Some(longest) if longest > MAX_CHAIN_TOKENS => {
+            Err(MeasureError::ExpressionTooLong(MAX_CHAIN_TOKENS))
         }
-        Some(_) => None,
+        Some(_) => Ok(()),
     }
 }
 
-/// The longest chain of tokens that could be nested into one another; nothing if too deep.
-fn chain(tokens: TokenStream, depth: usize) -> Option<usize> {
-    if depth > NESTING {
+/// The longest chain of tokens that could nest into each other; none if brackets are too deep.
+fn longest_chain(tokens: TokenStream, depth: usize) -> Option<usize> {
+    if depth > MAX_NESTING {
         return None;
     }
     let (mut longest, mut here, mut inside) = (0, 0, 0);
-    let mut last = Last::default();
+    let mut previous = Previous::default();
     for token in tokens {
-        if last.ends_before(&token) {
+        if previous.ends_before(&token) {
             (here, inside) = (0, 0);
         }
         match &token {
             TokenTree::Group(group) => {
-                let within = chain(group.stream(), depth + 1)?;
-                if last.is_attribute(group.delimiter()) {
+                let within = longest_chain(group.stream(), depth + 1)?;
+                if previous.is_attribute(group.delimiter()) {
                     here -= 1;
                 } else {
                     here += 1;
-                    // What stands in a macro stays a list of tokens.
-                    inside = if last.is_macro() { inside } else { within.max(inside) };
+                    // The arguments of a macro are not parsed.
+                    inside = if previous.is_macro() { inside } else { within.max(inside) };
                 }
             }
             TokenTree::Punct(_) | TokenTree::Ident(_) | TokenTree::Literal(_) => here += 1,
         }
         longest = longest.max(here + inside);
-        last.push(token);
+        previous.push(token);
     }
     Some(longest)
 }
 
-/// The tokens in front of the present one.
+/// The tokens before the current one.
 #[derive(Default)]
-struct Last {
-    before: Option<String>,
-    one: Option<String>,
-    brace: bool,
+struct Previous {
+    second_last: Option<String>,
+    last: Option<String>,
+    is_brace: bool,
 }
 
-impl Last {
+impl Previous {
     fn push(&mut self, token: TokenTree) {
-        self.brace = false;
+        self.is_brace = false;
         let text = match token {
             TokenTree::Group(group) => {
-                self.brace = group.delimiter() == Delimiter::Brace;
+                self.is_brace = group.delimiter() == Delimiter::Brace;
                 String::new()
             }
             TokenTree::Ident(ident) => ident.to_string(),
             TokenTree::Punct(punct) => punct.as_char().to_string(),
             TokenTree::Literal(_) => String::new(),
         };
-        self.before = self.one.replace(text);
+        self.second_last = self.last.replace(text);
     }
 
     /// Whether an item, a statement or an entry ends before this token.
     fn ends_before(&self, token: &TokenTree) -> bool {
-        if matches!(self.one.as_deref(), Some("," | ";")) {
+        if matches!(self.last.as_deref(), Some("," | ";")) {
             return true;
         }
-        self.brace
+        self.is_brace
             && match token {
                 TokenTree::Ident(ident) => ident != "else" && ident != "as",
                 TokenTree::Punct(punct) => punct.as_char() == '#',
@@ -92,14 +94,14 @@ impl Last {
     }
 
     fn is_attribute(&self, delimiter: Delimiter) -> bool {
-        self.one.as_deref() == Some("#") && delimiter == Delimiter::Bracket
+        self.last.as_deref() == Some("#") && delimiter == Delimiter::Bracket
     }
 
     fn is_macro(&self) -> bool {
         let word = |word: &str| {
             word.starts_with(|first: char| first.is_alphabetic() || first == '_')
-                && !BEFORE_NOT.contains(&word)
+                && !KEYWORDS_BEFORE_NOT.contains(&word)
         };
-        self.one.as_deref() == Some("!") && self.before.as_deref().is_some_and(word)
+        self.last.as_deref() == Some("!") && self.second_last.as_deref().is_some_and(word)
     }
 }

@@ -1,53 +1,73 @@
-//! How long files and functions are. One language, one entry.
+//! Measures the length of files and functions.
 
 mod depth;
 mod rust;
 
-/// What a parser measured in a file.
+/// The measurements of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Measured {
-    /// Its functions, in the order of the file.
+    /// In the order of the file.
     pub(crate) functions: Vec<Function>,
 }
 
-/// A function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// The names that lead to it, for example `parser::Lexer::next`.
+    /// The qualified name, for example `parser::Lexer::next`.
     pub(crate) path: String,
-    /// The line that its signature begins in, from 1.
+    /// The first line of its signature, from 1.
     pub(crate) line: usize,
-    /// From the beginning of its signature to its closing brace, in lines; 0 without a body.
+    /// Lines from its signature to its closing brace; 0 without a body.
     pub(crate) lines: usize,
-    /// What a caller passes: `self` is not counted.
+    /// `self` is not counted.
     pub(crate) parameters: usize,
-    /// Its body without indentation, to know it again by another name or in another place.
+    /// Its body without indentation, which identifies it after a rename or a move.
     pub(crate) body: String,
 }
 
-/// Endings of the files that are source, and held to a length.
-const SOURCE: [&str; 38] = [
+/// Extensions of the source files whose length is limited.
+const SOURCE_EXTENSIONS: [&str; 38] = [
     "rs", "py", "pyi", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "go",
     "java", "kt", "kts", "scala", "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "cs", "m", "mm",
     "swift", "rb", "php", "pl", "lua", "ex", "exs", "sh", "bash", "zsh",
 ];
 
-/// Whether a path is source that people read.
+/// Whether the length of this file is limited.
 pub(crate) fn is_source(path: &str) -> bool {
-    extension(path).is_some_and(|extension| SOURCE.contains(&extension))
+    extension(path).is_some_and(|extension| SOURCE_EXTENSIONS.contains(&extension))
 }
 
-/// Whether the functions of a file can be measured.
+/// Whether there is a parser for the functions of this file.
 pub(crate) fn has_parser(path: &str) -> bool {
     extension(path) == Some("rs")
 }
 
-/// Measures the functions of a file; nothing where there is no parser for its language.
-pub(crate) fn measure(path: &str, text: &str) -> Option<Result<Measured, String>> {
+/// Why a file cannot be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MeasureError {
+    #[error("its text is not known")]
+    UnknownText,
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    #[error("line {line}: it is not Rust")]
+    NotTokens { line: usize },
+    #[error("line {line}: {message}")]
+    Syntax { line: usize, message: String },
+    #[error("brackets are nested more than {0} deep")]
+    NestedTooDeep(usize),
+    #[error("an expression has more than {0} tokens")]
+    ExpressionTooLong(usize),
+    #[error("the parser could not be started: {0}")]
+    NotStarted(String),
+    #[error("the parser crashed")]
+    ParserCrashed,
+}
+
+/// Measures the functions of a file; none if there is no parser for its language.
+pub(crate) fn measure(path: &str, text: &str) -> Option<Result<Measured, MeasureError>> {
     has_parser(path).then(|| rust::measure(text))
 }
 
-/// How many lines a text has; the last may lack its line break.
+/// How many lines a text has; the last line may lack its line break.
 pub(crate) fn count_lines(text: &[u8]) -> usize {
     text.split_inclusive(|byte| *byte == b'\n').count()
 }
@@ -63,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_counted_as_an_editor_shows_them() {
+    fn lines_are_counted_as_in_an_editor() {
         for (text, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
             assert_eq!(count_lines(text.as_bytes()), lines, "{text:?}");
         }
     }
 
     #[test]
-    fn data_and_documents_are_no_source() {
+    fn data_and_documents_are_not_source() {
         for path in ["src/a.rs", "x.test.ts", "a/b.py", "run.sh"] {
             assert!(is_source(path), "{path}");
         }

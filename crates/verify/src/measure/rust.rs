@@ -1,5 +1,5 @@
-//! Functions of Rust source, by syn: free ones, methods, defaults of traits, nested ones. What a
-//! macro would make is not seen.
+//! Finds the functions of Rust source with syn: free and nested functions, methods and trait defaults.
+//! Macros are not expanded.
 
 use std::str::FromStr;
 
@@ -8,41 +8,42 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Signature, TraitItemFn};
 
-use super::{Function, Measured, depth};
+use super::{Function, MeasureError, Measured, depth};
 
-/// Room for the parser, which calls itself at each bracket and operator.
-const STACK: usize = 256 << 20;
+/// The parser recurses at each bracket and operator.
+const PARSER_STACK_BYTES: usize = 256 << 20;
 
-/// Measures on a thread of its own: it has the room, and takes the parser's tables with it.
-pub(super) fn measure(text: &str) -> Result<Measured, String> {
+/// Measures on a separate thread, which has a large stack and frees the parser's tables at its end.
+pub(super) fn measure(text: &str) -> Result<Measured, MeasureError> {
     let text = text.to_owned();
-    let thread = std::thread::Builder::new().stack_size(STACK);
-    let measuring = thread.spawn(move || parse(&text)).map_err(|error| error.to_string())?;
-    measuring.join().unwrap_or_else(|_| Err("the parser broke down over it".to_owned()))
+    let thread = std::thread::Builder::new().stack_size(PARSER_STACK_BYTES);
+    let spawned = thread.spawn(move || parse(&text));
+    let handle = spawned.map_err(|error| MeasureError::NotStarted(error.to_string()))?;
+    handle.join().unwrap_or(Err(MeasureError::ParserCrashed))
 }
 
-fn parse(text: &str) -> Result<Measured, String> {
+fn parse(text: &str) -> Result<Measured, MeasureError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let tokens = match text.strip_prefix("#!") {
-        // A line for the shell is a comment; `#![…]` is not one.
+        // A shebang line becomes a comment; `#![…]` is an attribute.
         Some(rest) if !rest.trim_start().starts_with('[') => {
             TokenStream::from_str(&format!("//{rest}"))
         }
         _ => TokenStream::from_str(text),
     };
-    let tokens = tokens.map_err(|error| at(error.span(), "it has no tokens of Rust"))?;
-    if let Some(why) = depth::too_deep(tokens.clone()) {
-        return Err(why);
-    }
-    let file: syn::File =
-        syn::parse2(tokens).map_err(|error| at(error.span(), &error.to_string()))?;
+    let tokens = tokens.map_err(|error| MeasureError::NotTokens { line: line_of(error.span()) })?;
+    depth::check(tokens.clone())?;
+    let file: syn::File = syn::parse2(tokens).map_err(|error| MeasureError::Syntax {
+        line: line_of(error.span()),
+        message: error.to_string(),
+    })?;
     let mut finder = Finder { names: Vec::new(), found: Vec::new() };
     finder.visit_file(&file);
     Ok(Measured { functions: finder.found })
 }
 
-fn at(span: Span, what: &str) -> String {
-    format!("line {}: {what}", span.start().line)
+fn line_of(span: Span) -> usize {
+    span.start().line
 }
 
 struct Finder {
@@ -51,8 +52,13 @@ struct Finder {
 }
 
 impl Finder {
-    /// Notes a function and looks into it, as a part of what it lies in.
-    fn note(&mut self, signature: &Signature, body: Option<Span>, inside: impl FnOnce(&mut Self)) {
+    /// Records a function and visits its body.
+    fn record(
+        &mut self,
+        signature: &Signature,
+        body: Option<Span>,
+        inside: impl FnOnce(&mut Self),
+    ) {
         let line = signature.span().start().line;
         let text = body.unwrap_or_else(|| signature.span()).source_text().unwrap_or_default();
         self.names.push(signature.ident.to_string());
@@ -60,7 +66,7 @@ impl Finder {
             path: self.names.join("::"),
             line,
             lines: body.map_or(0, |body| (body.end().line + 1).saturating_sub(line)),
-            parameters: signature.inputs.iter().filter(|input| is_passed(input)).count(),
+            parameters: signature.inputs.iter().filter(|input| is_parameter(input)).count(),
             body: text.lines().map(str::trim).collect::<Vec<_>>().join("\n"),
         });
         inside(self);
@@ -77,17 +83,17 @@ impl Finder {
 impl<'ast> Visit<'ast> for Finder {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         let body = item.block.brace_token.span.join();
-        self.note(&item.sig, Some(body), |finder| visit::visit_item_fn(finder, item));
+        self.record(&item.sig, Some(body), |finder| visit::visit_item_fn(finder, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
         let body = item.block.brace_token.span.join();
-        self.note(&item.sig, Some(body), |finder| visit::visit_impl_item_fn(finder, item));
+        self.record(&item.sig, Some(body), |finder| visit::visit_impl_item_fn(finder, item));
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
         let body = item.default.as_ref().map(|block| block.brace_token.span.join());
-        self.note(&item.sig, body, |finder| visit::visit_trait_item_fn(finder, item));
+        self.record(&item.sig, body, |finder| visit::visit_trait_item_fn(finder, item));
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
@@ -108,13 +114,13 @@ impl<'ast> Visit<'ast> for Finder {
     }
 }
 
-/// What stands there, with one blank for each run of them.
+/// The source text, with single spaces.
 fn source(span: Span) -> String {
     let text = span.source_text().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn is_passed(input: &FnArg) -> bool {
+fn is_parameter(input: &FnArg) -> bool {
     match input {
         FnArg::Receiver(_) => false,
         FnArg::Typed(_) => true,

@@ -1,6 +1,6 @@
-//! Whether a value claims that something passed, and how many tests it counts.
+//! Whether the value of a field claims a pass, and how many passed tests it claims.
 
-const GOOD: [&str; 19] = [
+const PASS_WORDS: [&str; 19] = [
     "pass",
     "passed",
     "passes",
@@ -21,7 +21,7 @@ const GOOD: [&str; 19] = [
     "✔",
     "✅",
 ];
-const BAD: [&str; 21] = [
+const FAILURE_WORDS: [&str; 21] = [
     "not",
     "no",
     "never",
@@ -44,60 +44,60 @@ const BAD: [&str; 21] = [
     "without",
     "✗",
 ];
-/// What there may be none of.
-const HARM: [&str; 11] = [
+/// Words that a count of 0 turns into a pass.
+const PROBLEM_WORDS: [&str; 11] = [
     "fail", "failed", "failing", "failure", "failures", "error", "errors", "warning", "warnings",
     "problems", "issues",
 ];
 
-/// Small words, numbers and marks; a slash and a colon stand for themselves.
+/// Lowercase words, numbers and check marks; a slash and a colon are their own words.
 fn words(value: &str) -> Vec<String> {
-    let signs: Vec<char> =
+    let characters: Vec<char> =
         value.to_lowercase().replace('’', "'").replace("n't", " not ").chars().collect();
     let digit =
-        |at: Option<usize>| at.and_then(|at| signs.get(at)).is_some_and(char::is_ascii_digit);
-    let mut apart = String::new();
-    for (place, sign) in signs.iter().enumerate() {
-        let within = digit(place.checked_sub(1)) && digit(Some(place + 1));
-        match sign {
+        |at: Option<usize>| at.and_then(|at| characters.get(at)).is_some_and(char::is_ascii_digit);
+    let mut separated = String::new();
+    for (index, character) in characters.iter().enumerate() {
+        let within = digit(index.checked_sub(1)) && digit(Some(index + 1));
+        match character {
             // 1,234 is one number.
             ',' if within => {}
-            '/' | ':' | '✓' | '✔' | '✅' | '✗' => apart.extend([' ', *sign, ' ']),
-            sign if sign.is_alphanumeric() => apart.push(*sign),
-            _ => apart.push(' '),
+            '/' | ':' | '✓' | '✔' | '✅' | '✗' => separated.extend([' ', *character, ' ']),
+            character if character.is_alphanumeric() => separated.push(*character),
+            _ => separated.push(' '),
         }
     }
-    apart.split_whitespace().map(ToOwned::to_owned).collect()
+    separated.split_whitespace().map(ToOwned::to_owned).collect()
 }
 
-/// The number in front of a word, or behind its colon.
-fn counted(words: &[String], place: usize) -> Option<u64> {
-    if words.get(place + 1).is_some_and(|word| word == ":") {
-        return number(words.get(place + 2));
+/// The number before a word, or after its colon.
+fn counted(words: &[String], index: usize) -> Option<u64> {
+    if words.get(index + 1).is_some_and(|word| word == ":") {
+        return number(words.get(index + 2));
     }
-    number(place.checked_sub(1).and_then(|before| words.get(before)))
+    number(index.checked_sub(1).and_then(|before| words.get(before)))
 }
 
 fn number(word: Option<&String>) -> Option<u64> {
     word.and_then(|word| word.parse().ok())
 }
 
-/// Whether it says that something passed; "not run" and "failed" say no such thing.
+/// Whether it claims a pass; "not run" and "failed" do not.
 pub(crate) fn claims_pass(value: &str) -> bool {
     let words = words(value);
     let mut rest: Vec<&str> = Vec::new();
-    let mut none_of = false;
-    for (place, word) in words.iter().enumerate() {
-        let before = place.checked_sub(1).and_then(|before| words.get(before));
-        if HARM.contains(&word.as_str()) {
-            let counted = counted(&words, place);
+    let mut has_no_problems = false;
+    for (index, word) in words.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|before| words.get(before));
+        if PROBLEM_WORDS.contains(&word.as_str()) {
+            let counted = counted(&words, index);
             if counted.is_some_and(|count| count > 0) {
                 return false;
             }
             let absent =
                 before.is_some_and(|word| matches!(word.as_str(), "no" | "0" | "without" | "zero"));
             if absent || counted == Some(0) {
-                none_of = true;
+                has_no_problems = true;
                 if absent {
                     rest.pop();
                 }
@@ -105,40 +105,41 @@ pub(crate) fn claims_pass(value: &str) -> bool {
             }
         }
         if word == "0"
-            && words.iter().take(place).rev().take(3).any(|word| word.starts_with("exit"))
+            && words.iter().take(index).rev().take(3).any(|word| word.starts_with("exit"))
         {
-            none_of = true;
+            has_no_problems = true;
         }
         if word != ":" {
             rest.push(word);
         }
     }
-    let good = |word: &str| GOOD.contains(&word);
-    let bad = rest.iter().any(|word| BAD.contains(word));
-    rest.first().copied().is_some_and(good) || ((none_of || rest.into_iter().any(good)) && !bad)
+    let is_pass = |word: &str| PASS_WORDS.contains(&word);
+    let has_failure = rest.iter().any(|word| FAILURE_WORDS.contains(word));
+    rest.first().copied().is_some_and(is_pass)
+        || ((has_no_problems || rest.into_iter().any(is_pass)) && !has_failure)
 }
 
-/// Whether it says that there are none at all.
+/// Whether it claims that there are none.
 pub(crate) fn claims_none(value: &str) -> bool {
     matches!(words(value).first().map(String::as_str), Some("none" | "no" | "0" | "zero"))
 }
 
-/// The numbers of tests that it says passed.
+/// The numbers of passed tests that it claims.
 pub(crate) fn passed_counts(value: &str) -> Vec<u64> {
     let words = words(value);
     let between = ["tests", "test", "unit", "integration", "cases", "all", "have", "were", "total"];
     let mut counts = Vec::new();
-    for (place, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         if !["passed", "pass", "passing", "ok", "green", "succeeded"].contains(&word.as_str()) {
             continue;
         }
-        let front = words.iter().take(place).rev().take(12);
+        let front = words.iter().take(index).rev().take(12);
         let mut front = front.skip_while(|word| between.contains(&word.as_str()));
         let (first, second, third) = (front.next(), front.next(), front.next());
         let part = second.is_some_and(|word| word == "of" || word == "/");
         let counted = if part { number(third) } else { number(first) };
-        let labelled = words.get(place + 1).is_some_and(|word| word == ":");
-        let behind = number(words.get(place + 2)).filter(|_| labelled);
+        let labelled = words.get(index + 1).is_some_and(|word| word == ":");
+        let behind = number(words.get(index + 2)).filter(|_| labelled);
         counts.extend(behind.or(counted));
     }
     counts
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_is_told_from_an_honest_word() {
+    fn a_claimed_pass_differs_from_an_honest_failure() {
         for pass in [
             "pass",
             "**passed**",
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_tests_are_read() {
+    fn claimed_test_counts_are_read() {
         for (value, counts) in [
             ("44 passed", vec![44]),
             ("pass (44 tests passed)", vec![44]),

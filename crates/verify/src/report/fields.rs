@@ -1,42 +1,42 @@
 //! The fields of a report: `field: value`, a row of a table, or a section under the field's name.
 
-use super::lines::{Kind, Line, bare, lines};
+use super::lines::{Kind, Line, lines, without_emphasis};
 
-/// No name of a field is longer, in bytes, with its marks.
-const LONGEST: usize = 600;
+/// The maximum length of the name of a field, with its markup.
+const MAX_NAME_BYTES: usize = 600;
 
-/// A field that was found, with its value line by line.
+/// A field of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Its name, in one spelling.
+    /// The normalised name.
     pub(crate) name: String,
-    /// What it says.
+    /// The lines of its value.
     pub(crate) value: Vec<String>,
 }
 
 impl Field {
-    /// Whether it says anything.
+    /// Whether the value is more than a placeholder.
     pub(crate) fn has_value(&self) -> bool {
         self.value.iter().any(|line| is_value(line))
     }
 
-    /// All that it says.
     pub(crate) fn text(&self) -> String {
         self.value.join("\n")
     }
 }
 
-/// One spelling for the names of fields: small letters, with hyphens.
-pub(crate) fn spelled(name: &str) -> String {
-    let name = bare(bare(name).trim_end_matches(':')).to_lowercase();
-    let words = name.split(|sign: char| sign.is_whitespace() || sign == '_' || sign == '-');
+/// The normalised name of a field: lowercase words with hyphens.
+pub(crate) fn normalized(name: &str) -> String {
+    let name = without_emphasis(without_emphasis(name).trim_end_matches(':')).to_lowercase();
+    let words = name
+        .split(|character: char| character.is_whitespace() || character == '_' || character == '-');
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// A text that is only a place for one is no value; "not run", "failed" and "none" are honest ones.
+/// Whether a line is more than a placeholder; "not run", "failed" and "none" are values.
 fn is_value(line: &str) -> bool {
-    let text =
-        bare(line).trim_matches(['.', '…', '-', '–', '—', '?', '(', ')', '[', ']', '|', ' ']);
+    let text = without_emphasis(line)
+        .trim_matches(['.', '…', '-', '–', '—', '?', '(', ')', '[', ']', '|', ' ']);
     let text = text.to_lowercase();
     let template = text.starts_with('<') && text.ends_with('>');
     !text.is_empty()
@@ -44,61 +44,61 @@ fn is_value(line: &str) -> bool {
         && !["n/a", "na", "todo", "tbd", "fixme", "xxx", "value", "tba"].contains(&text.as_str())
 }
 
-/// Finds every field whose name, in one spelling, is asked for.
+/// Finds every field whose normalised name is known.
 pub(crate) fn fields(report: &str, is_field: &dyn Fn(&str) -> bool) -> Vec<Field> {
     let lines = lines(report);
     let mut found = Vec::new();
-    for (place, line) in lines.iter().enumerate() {
-        let rest = lines.get(place + 1..).unwrap_or_default();
+    for (index, line) in lines.iter().enumerate() {
+        let rest = lines.get(index + 1..).unwrap_or_default();
         let Some((name, inline)) = named(line, is_field) else { continue };
         let value = if inline.is_empty() {
             below(line, rest, is_field)
         } else {
-            [inline].into_iter().chain(wrapped(line, rest, is_field)).collect()
+            [inline].into_iter().chain(continuation(line, rest, is_field)).collect()
         };
         found.push(Field { name, value });
     }
     found
 }
 
-/// The field that a line names, and what stands behind it in the same line.
+/// The name of the field that starts in a line, and its value in the same line.
 fn named(line: &Line, is_field: &dyn Fn(&str) -> bool) -> Option<(String, String)> {
     match &line.kind {
         Kind::Blank => None,
         Kind::Row(cells) => {
             let (name, rest) = cells.split_first()?;
-            let name = Some(spelled(name)).filter(|name| is_field(name))?;
+            let name = Some(normalized(name)).filter(|name| is_field(name))?;
             Some((name, rest.join(" | ")))
         }
         Kind::Heading(_) => split(&line.text, is_field)
-            .or_else(|| whole(super::lines::without_marker(&line.text).1, is_field)),
+            .or_else(|| name_only(super::lines::without_marker(&line.text).1, is_field)),
         Kind::Text => split(&line.text, is_field).or_else(|| {
             let bold = line.text.starts_with("**") && line.text.trim_end().ends_with("**");
-            bold.then(|| whole(&line.text, is_field)).flatten()
+            bold.then(|| name_only(&line.text, is_field)).flatten()
         }),
     }
 }
 
-/// A line that is a name of a field and nothing else.
-fn whole(text: &str, is_field: &dyn Fn(&str) -> bool) -> Option<(String, String)> {
-    Some(spelled(text)).filter(|name| is_field(name)).map(|name| (name, String::new()))
+/// A line that has only the name of a field.
+fn name_only(text: &str, is_field: &dyn Fn(&str) -> bool) -> Option<(String, String)> {
+    Some(normalized(text)).filter(|name| is_field(name)).map(|name| (name, String::new()))
 }
 
-/// `name: value`, where all that stands in front of a colon is the name.
+/// `name: value`, where the whole text before the colon is the name.
 fn split(text: &str, is_field: &dyn Fn(&str) -> bool) -> Option<(String, String)> {
-    let colons = text.match_indices(':').take_while(|(place, _)| *place < LONGEST);
-    colons.into_iter().find_map(|(place, _)| {
-        let (name, value) = (text.get(..place)?, text.get(place + 1..)?);
-        let name = Some(spelled(name)).filter(|name| is_field(name))?;
-        // The end of an emphasis that the name began.
+    let colons = text.match_indices(':').take_while(|(index, _)| *index < MAX_NAME_BYTES);
+    colons.into_iter().find_map(|(index, _)| {
+        let (name, value) = (text.get(..index)?, text.get(index + 1..)?);
+        let name = Some(normalized(name)).filter(|name| is_field(name))?;
+        // The closing markup of the name.
         let value = value.trim_start_matches(['*', '_']).trim();
         Some((name, value.to_owned()))
     })
 }
 
-/// The lines that a value goes on in, up to a blank one.
-fn wrapped(field: &Line, rest: &[Line], is_field: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let goes_on = |line: &&Line| {
+/// The continuation lines of a value, up to a blank line.
+fn continuation(field: &Line, rest: &[Line], is_field: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let continues = |line: &&Line| {
         line.kind == Kind::Text
             && (!line.listed || line.indent > field.indent)
             && line.fenced == field.fenced
@@ -107,15 +107,15 @@ fn wrapped(field: &Line, rest: &[Line], is_field: &dyn Fn(&str) -> bool) -> Vec<
     };
     let text_field = matches!(field.kind, Kind::Text);
     let rest = if text_field { rest } else { &[] };
-    rest.iter().take_while(goes_on).map(|line| line.text.clone()).collect()
+    rest.iter().take_while(continues).map(|line| line.text.clone()).collect()
 }
 
 fn looks_like_a_field(line: &Line) -> bool {
     let name = line.text.split(':').next().unwrap_or_default();
-    line.text.contains(": ") && !bare(name).contains(char::is_whitespace)
+    line.text.contains(": ") && !without_emphasis(name).contains(char::is_whitespace)
 }
 
-/// What stands below a field that has nothing beside it.
+/// The value below a field without a value in its own line.
 fn below(field: &Line, rest: &[Line], is_field: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut value: Vec<String> = Vec::new();
     let mut blank = false;
@@ -135,7 +135,7 @@ fn below(field: &Line, rest: &[Line], is_field: &dyn Fn(&str) -> bool) -> Vec<St
             (Kind::Text | Kind::Row(_) | Kind::Blank, Kind::Text) => {
                 let deeper = line.indent > field.indent;
                 let entry = deeper || line.fenced || (line.listed && !field.listed);
-                // Behind a blank line a paragraph is about something else.
+                // A paragraph after a blank line does not belong to the field.
                 entry || (!blank && !field.listed && !looks_like_a_field(line))
             }
         };
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_however_it_is_dressed() {
+    fn a_field_is_found_in_every_format() {
         for report in [
             "cargo-test: 3 passed",
             "- cargo-test: 3 passed",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_6_a_mention_is_no_field() {
+    fn fault_6_a_mention_is_not_a_field() {
         for report in [
             "I did not run cargo-test",
             "I did not run cargo-test: it takes long",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_for_a_value_is_none() {
+    fn a_placeholder_is_not_a_value() {
         for empty in [
             "", "-", "—", "n/a", "N/A", "TODO", "**TBD**", "…", "...", "?", "`-`", "<value>", "| |",
         ] {

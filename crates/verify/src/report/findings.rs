@@ -2,108 +2,105 @@
 
 use std::collections::BTreeSet;
 
-use super::fields::spelled;
-use super::grades::{begins_with_grade, grades, only_a_grade};
-use super::lines::{Kind, Line, bare, lines};
+use super::fields::normalized;
+use super::grades::{grades, only_a_grade, starts_with_grade};
+use super::lines::{Kind, Line, lines, without_emphasis};
 
-/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Its first line.
+    /// The first line.
     pub(crate) text: String,
-    /// The grades in it.
     pub(crate) grades: BTreeSet<&'static str>,
 }
 
-/// What a report says of findings.
+/// What a report says about findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Findings {
-    /// These.
     Some(Vec<Finding>),
-    /// That there are none.
+    /// It says that there are none.
     None,
-    /// Not a word.
-    Unsaid,
+    /// It does not mention findings.
+    NotMentioned,
 }
 
-/// Reads the findings: what stands under a heading of that name, and lines that begin with a grade.
+/// Reads the findings: the text under a heading of that name, and lines that start with a grade.
 pub(crate) fn findings(report: &str) -> Findings {
     let all = lines(report);
     let open: Vec<Line> = all.iter().filter(|line| !line.fenced).cloned().collect();
     match read(&open) {
-        // The whole report may stand in a fenced block.
-        Findings::Unsaid => read(&all),
-        said @ (Findings::Some(_) | Findings::None) => said,
+        // The whole report can be in a fenced block.
+        Findings::NotMentioned => read(&all),
+        found @ (Findings::Some(_) | Findings::None) => found,
     }
 }
 
 fn read(lines: &[Line]) -> Findings {
     let mut reader = Reader::default();
-    for (place, line) in lines.iter().enumerate() {
-        // A row above a rule has the names of the columns.
+    for (index, line) in lines.iter().enumerate() {
+        // A row above a table rule is the header.
         let rule = |next: &Line| next.kind == Kind::Blank && next.text.starts_with('|');
-        if !lines.get(place + 1).is_some_and(rule) {
+        if !lines.get(index + 1).is_some_and(rule) {
             reader.take(line);
         }
     }
     reader.finish();
-    // Words around findings are none; where there are only words, they are.
-    let formed = reader.found.iter().any(|(began, _)| *began != Began::Loose);
-    reader.found.retain(|(began, _)| !formed || *began != Began::Loose);
+    // Prose counts as a finding only if there is nothing else.
+    let has_formatted = reader.found.iter().any(|(kind, _)| *kind != EntryKind::Prose);
+    reader.found.retain(|(kind, _)| !has_formatted || *kind != EntryKind::Prose);
     match (reader.found.is_empty(), reader.none) {
         (false, _) => {
             Findings::Some(reader.found.into_iter().map(|(_, finding)| finding).collect())
         }
         (true, true) => Findings::None,
-        (true, false) => Findings::Unsaid,
+        (true, false) => Findings::NotMentioned,
     }
 }
 
-/// Where a line stands.
+/// The position of a line in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Outside,
-    /// Under a heading of this level that speaks of findings.
+    /// Under a heading of this level about findings.
     Section(usize),
 }
 
-/// What an entry began as.
+/// How an entry starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Began {
+enum EntryKind {
     /// A heading of this level.
     Heading(usize),
-    /// An entry of a list at this indentation.
+    /// A list item with this indentation.
     Item(usize),
-    /// A line that begins with a grade or a place.
+    /// A line that starts with a grade or a source location.
     Line,
-    /// Any other line of a section: a finding only where nothing else is one.
-    Loose,
+    /// Any other line of a section: a finding only if there is nothing else.
+    Prose,
 }
 
 struct Entry {
-    began: Began,
-    /// What a heading above it says of its grade.
+    kind: EntryKind,
+    /// The grade that a heading above it names.
     group: Option<&'static str>,
     lines: Vec<String>,
-    /// The entries of a list among the lines.
+    /// The list items among the lines.
     items: Vec<String>,
-    /// Whether entries with grades came below it, so that it was only their title.
-    parent: bool,
+    /// Whether it is only the title of graded entries below it.
+    is_title: bool,
 }
 
 #[derive(Default)]
 struct Reader {
-    place: Option<Place>,
+    position: Option<Position>,
     group: Option<(usize, &'static str)>,
     entry: Option<Entry>,
-    found: Vec<(Began, Finding)>,
+    found: Vec<(EntryKind, Finding)>,
     none: bool,
     blank: bool,
 }
 
 impl Reader {
-    fn place(&self) -> Place {
-        self.place.unwrap_or(Place::Outside)
+    fn position(&self) -> Position {
+        self.position.unwrap_or(Position::Outside)
     }
 
     fn take(&mut self, line: &Line) {
@@ -120,16 +117,16 @@ impl Reader {
         if self.group.is_some_and(|(of, _)| level <= of) {
             self.group = None;
         }
-        let leaves = match self.place() {
-            Place::Section(of) => level <= of,
-            Place::Outside => true,
+        let leaves = match self.position() {
+            Position::Section(of) => level <= of,
+            Position::Outside => true,
         };
         if leaves {
             self.finish();
-            self.place = Some(Place::Outside);
+            self.position = Some(Position::Outside);
         }
-        if leaves && speaks_of_findings(text) {
-            self.place = Some(Place::Section(level));
+        if leaves && is_about_findings(text) {
+            self.position = Some(Position::Section(level));
             self.none |= says_none(text.split_once(':').map_or(text, |(_, value)| value));
             return;
         }
@@ -138,17 +135,16 @@ impl Reader {
         if let Some(grade) = only {
             self.finish();
             self.group = Some((level, grade));
-        } else if self.place() != Place::Outside
-            || begins_with_grade(text)
+        } else if self.position() != Position::Outside
+            || starts_with_grade(text)
             || !grades.is_empty() && !leaves
         {
-            // A smaller heading inside of a finding is a part of it.
-            let part =
-                matches!(&self.entry, Some(Entry { began: Began::Heading(of), .. }) if level > *of);
-            if part && grades.is_empty() {
+            // A lower heading inside a finding is part of it.
+            let is_part = matches!(&self.entry, Some(Entry { kind: EntryKind::Heading(of), .. }) if level > *of);
+            if is_part && grades.is_empty() {
                 self.add(text);
             } else {
-                self.begin(Began::Heading(level), text);
+                self.begin(EntryKind::Heading(level), text);
             }
         }
     }
@@ -156,91 +152,93 @@ impl Reader {
     fn row(&mut self, cells: &[String]) {
         let text = cells.join(" | ");
         let graded =
-            cells.iter().any(|cell| only_a_grade(cell).is_some() || begins_with_grade(cell));
-        if graded || self.place() != Place::Outside {
-            self.begin(Began::Line, &text);
+            cells.iter().any(|cell| only_a_grade(cell).is_some() || starts_with_grade(cell));
+        if graded || self.position() != Position::Outside {
+            self.begin(EntryKind::Line, &text);
         }
     }
 
     fn text(&mut self, line: &Line) {
         let text = line.text.as_str();
-        if says_none(text) && (self.place() != Place::Outside || starts_with_no_findings(text)) {
+        if says_none(text)
+            && (self.position() != Position::Outside || starts_with_no_findings(text))
+        {
             self.none = true;
             return;
         }
         if let Some(value) = findings_field(line) {
             self.finish();
-            self.place = Some(Place::Section(usize::MAX));
+            self.position = Some(Position::Section(usize::MAX));
             self.none |= says_none(value);
             if !value.is_empty() && !says_none(value) && !is_number(value) {
-                self.begin(Began::Line, value);
+                self.begin(EntryKind::Line, value);
             }
             return;
         }
-        if self.place() == Place::Section(usize::MAX)
+        if self.position() == Position::Section(usize::MAX)
             && !line.listed
             && line.indent == 0
             && is_other_field(text)
         {
             self.finish();
-            self.place = Some(Place::Outside);
+            self.position = Some(Position::Outside);
             return;
         }
-        let inside_item =
-            matches!(&self.entry, Some(Entry { began: Began::Item(of), .. }) if line.indent > *of);
-        let under_heading = matches!(&self.entry, Some(Entry { began: Began::Heading(_), .. }));
-        let in_section = self.place() != Place::Outside || self.group.is_some();
-        if inside_item || (under_heading && !begins_with_grade(text)) {
+        let inside_item = matches!(&self.entry, Some(Entry { kind: EntryKind::Item(of), .. }) if line.indent > *of);
+        let under_heading = matches!(&self.entry, Some(Entry { kind: EntryKind::Heading(_), .. }));
+        let in_section = self.position() != Position::Outside || self.group.is_some();
+        if inside_item || (under_heading && !starts_with_grade(text)) {
             self.add(text);
             let items = self.entry.as_mut().map(|entry| &mut entry.items).filter(|_| line.listed);
             items.into_iter().for_each(|items| items.push(text.to_owned()));
-        } else if begins_with_grade(text) || (line.listed && in_section) {
-            let began = if line.listed { Began::Item(line.indent) } else { Began::Line };
-            self.begin(began, text);
+        } else if starts_with_grade(text) || (line.listed && in_section) {
+            let kind = if line.listed { EntryKind::Item(line.indent) } else { EntryKind::Line };
+            self.begin(kind, text);
         } else if in_section {
-            self.loose(text);
+            self.prose(text);
         } else {
             self.finish();
         }
     }
 
-    /// A line under a heading that begins nothing by its form.
-    fn loose(&mut self, text: &str) {
-        if begins_with_place(text) {
-            self.begin(Began::Line, text);
+    /// A line of a section that does not start an entry by its format.
+    fn prose(&mut self, text: &str) {
+        if starts_with_location(text) {
+            self.begin(EntryKind::Line, text);
         } else if self.blank || self.entry.is_none() {
             let intro = text.trim_end().ends_with(':') || is_number(text);
             self.finish();
             if !intro {
-                self.begin(Began::Loose, text);
+                self.begin(EntryKind::Prose, text);
             }
         } else {
             self.add(text);
         }
     }
 
-    fn begin(&mut self, began: Began, text: &str) {
-        let deeper = |of: usize| match began {
-            Began::Heading(level) => level > of,
-            Began::Item(_) | Began::Line | Began::Loose => true,
+    fn begin(&mut self, kind: EntryKind, text: &str) {
+        let deeper = |of: usize| match kind {
+            EntryKind::Heading(level) => level > of,
+            EntryKind::Item(_) | EntryKind::Line | EntryKind::Prose => true,
         };
-        if let Some(Entry { began: Began::Heading(of), lines, items, parent, .. }) = &mut self.entry
+        if let Some(Entry { kind: EntryKind::Heading(of), lines, items, is_title, .. }) =
+            &mut self.entry
         {
-            // A title without a grade above entries that have one; its own have none.
-            *parent = deeper(*of) && lines.iter().all(|line| grades(line).is_empty());
-            if *parent && matches!(began, Began::Item(_)) {
-                let ungraded = |text| (began, Finding { text, grades: BTreeSet::new() });
+            // A title without a grade above graded entries; its list items have no grade.
+            *is_title = deeper(*of) && lines.iter().all(|line| grades(line).is_empty());
+            if *is_title && matches!(kind, EntryKind::Item(_)) {
+                let ungraded = |text| (kind, Finding { text, grades: BTreeSet::new() });
                 self.found.extend(items.drain(..).map(ungraded));
             }
         }
         self.finish();
         let group = self.group.map(|(_, grade)| grade);
         self.entry = Some(Entry {
-            began,
+            kind,
             group,
             lines: vec![text.to_owned()],
             items: Vec::new(),
-            parent: false,
+            is_title: false,
         });
     }
 
@@ -251,67 +249,69 @@ impl Reader {
     }
 
     fn finish(&mut self) {
-        let Some(entry) = self.entry.take().filter(|entry| !entry.parent) else { return };
-        // The first line with a grade decides: others may say why it is no other one.
+        let Some(entry) = self.entry.take().filter(|entry| !entry.is_title) else { return };
+        // The first line with a grade decides; later lines can discuss other grades.
         let graded = entry.lines.iter().map(|line| grades(line)).find(|found| !found.is_empty());
         let mut found = graded.unwrap_or_default();
         found.extend(entry.group);
         let text = entry.lines.into_iter().next().unwrap_or_default();
-        self.found.push((entry.began, Finding { text, grades: found }));
+        self.found.push((entry.kind, Finding { text, grades: found }));
     }
 }
 
-/// `src/a.rs:42` at the beginning of a line is another finding.
-fn begins_with_place(text: &str) -> bool {
-    let word = bare(text.split_whitespace().next().unwrap_or_default());
+/// A line that starts with `src/a.rs:42` is a new finding.
+fn starts_with_location(text: &str) -> bool {
+    let word = without_emphasis(text.split_whitespace().next().unwrap_or_default());
     let (path, line) = word.split_once(':').unwrap_or((word, ""));
-    path.contains(['.', '/']) && line.starts_with(|sign: char| sign.is_ascii_digit())
+    path.contains(['.', '/']) && line.starts_with(|character: char| character.is_ascii_digit())
 }
 
-fn speaks_of_findings(text: &str) -> bool {
-    let words = spelled(text);
+fn is_about_findings(text: &str) -> bool {
+    let words = normalized(text);
     words
-        .split(|sign: char| !sign.is_alphanumeric())
+        .split(|character: char| !character.is_alphanumeric())
         .any(|word| word == "findings" || word == "finding")
 }
 
 fn is_number(text: &str) -> bool {
-    let text = bare(text).trim_end_matches('.');
+    let text = without_emphasis(text).trim_end_matches('.');
     !text.is_empty()
         && text.split_whitespace().next().is_some_and(|word| word.parse::<u64>().is_ok())
         && grades(text).is_empty()
         && text.split_whitespace().count() <= 3
 }
 
-/// `findings: …`, also in bold, and "Findings" alone in bold.
+/// `findings: …`, also in bold, or "Findings" alone in bold.
 fn findings_field(line: &Line) -> Option<&str> {
     let text = line.text.as_str();
     if let Some((name, value)) = text.split_once(':') {
-        let named = ["findings", "finding"].contains(&spelled(name).as_str());
+        let named = ["findings", "finding"].contains(&normalized(name).as_str());
         return named.then(|| value.trim_start_matches(['*', '_']).trim());
     }
     let bold = text.starts_with("**") && text.ends_with("**");
-    (bold && spelled(text) == "findings").then_some("")
+    (bold && normalized(text) == "findings").then_some("")
 }
 
-/// The line of another field, behind the field of findings.
+/// Whether another field starts here.
 fn is_other_field(text: &str) -> bool {
     let Some((name, _)) = text.split_once(':') else { return false };
-    let name = bare(name);
-    let slug = |sign: char| {
-        sign.is_ascii_lowercase() || sign.is_ascii_digit() || matches!(sign, '-' | '_')
+    let name = without_emphasis(name);
+    let slug = |character: char| {
+        character.is_ascii_lowercase()
+            || character.is_ascii_digit()
+            || matches!(character, '-' | '_')
     };
-    name.starts_with(|sign: char| sign.is_ascii_lowercase()) && name.chars().all(slug)
+    name.starts_with(|character: char| character.is_ascii_lowercase()) && name.chars().all(slug)
 }
 
 fn says_none(text: &str) -> bool {
-    let text = bare(text).trim_end_matches(['.', '!']).to_lowercase();
+    let text = without_emphasis(text).trim_end_matches(['.', '!']).to_lowercase();
     ["none", "nothing", "none found", "0", "no issues"].contains(&text.as_str())
         || starts_with_no_findings(&text)
 }
 
 fn starts_with_no_findings(text: &str) -> bool {
-    let text = bare(text).to_lowercase();
+    let text = without_emphasis(text).to_lowercase();
     text.strip_prefix("no findings").is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
@@ -319,17 +319,17 @@ fn starts_with_no_findings(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(report: &str) -> Vec<Vec<&'static str>> {
+    fn grades_of(report: &str) -> Vec<Vec<&'static str>> {
         match findings(report) {
             Findings::Some(found) => {
                 found.into_iter().map(|finding| finding.grades.into_iter().collect()).collect()
             }
-            other @ (Findings::None | Findings::Unsaid) => panic!("{other:?} in {report}"),
+            other @ (Findings::None | Findings::NotMentioned) => panic!("{other:?} in {report}"),
         }
     }
 
     #[test]
-    fn findings_are_read_however_they_are_dressed() {
+    fn findings_are_read_in_every_format() {
         for report in [
             "## Findings\n\n- HIGH a.rs:1: x\n- LOW b.rs:2: y\n",
             "## Findings\n\nTwo of them:\n\nHIGH a.rs:1: x\n  and more\nLOW b.rs:2: y\nwrapped\n",
@@ -351,26 +351,36 @@ mod tests {
             "## Findings\n### HIGH: x\nIt is not CRITICAL, as one can see.\n\n### LOW: y\n",
             "## Findings\n- `HIGH` a.rs: x\n- LOW b.rs: `HIGH` is never used\n",
         ] {
-            assert_eq!(seen(report), [["HIGH"], ["LOW"]], "{report}");
+            assert_eq!(grades_of(report), [["HIGH"], ["LOW"]], "{report}");
         }
     }
 
     #[test]
-    fn a_finding_may_have_none_or_two() {
-        assert_eq!(seen("## Findings\n- the value is BELOW the limit\n"), [Vec::<&str>::new()]);
-        assert_eq!(seen("## Findings\n- a.rs: x\n- HIGH y"), [vec![], vec!["HIGH"]]);
+    fn a_finding_can_have_no_grade_or_two() {
+        assert_eq!(
+            grades_of("## Findings\n- the value is BELOW the limit\n"),
+            [Vec::<&str>::new()]
+        );
+        assert_eq!(grades_of("## Findings\n- a.rs: x\n- HIGH y"), [vec![], vec!["HIGH"]]);
         let titled = "## Findings\n### Parser\n- a.rs: x\n- HIGH y";
-        assert_eq!(seen(titled), [vec![], vec!["HIGH"]]);
-        assert_eq!(seen("## Findings\n|#|What|\n|-|-|\n|1|HIGH|\n|2|x|"), [vec!["HIGH"], vec![]]);
-        assert_eq!(seen("## Findings\n- HIGH/LOW x"), [["HIGH", "LOW"]]);
-        assert_eq!(seen("## Findings\nIt leaks.\n"), [Vec::<&str>::new()]);
-        assert_eq!(seen("HIGH a.rs:1: x\nb.rs:2: y").len(), 1, "outside of a section, one line");
-        assert_eq!(seen("## Findings\nHIGH a.rs:1: x\nb.rs:2: y"), [vec!["HIGH"], vec![]]);
-        assert_eq!(seen("## Findings\n### HIGH\n- LOW x"), [["HIGH", "LOW"]]);
+        assert_eq!(grades_of(titled), [vec![], vec!["HIGH"]]);
+        assert_eq!(
+            grades_of("## Findings\n|#|What|\n|-|-|\n|1|HIGH|\n|2|x|"),
+            [vec!["HIGH"], vec![]]
+        );
+        assert_eq!(grades_of("## Findings\n- HIGH/LOW x"), [["HIGH", "LOW"]]);
+        assert_eq!(grades_of("## Findings\nIt leaks.\n"), [Vec::<&str>::new()]);
+        assert_eq!(
+            grades_of("HIGH a.rs:1: x\nb.rs:2: y").len(),
+            1,
+            "outside of a section, one line"
+        );
+        assert_eq!(grades_of("## Findings\nHIGH a.rs:1: x\nb.rs:2: y"), [vec!["HIGH"], vec![]]);
+        assert_eq!(grades_of("## Findings\n### HIGH\n- LOW x"), [["HIGH", "LOW"]]);
     }
 
     #[test]
-    fn none_and_silence_are_told_apart() {
+    fn no_findings_and_a_missing_section_differ() {
         for report in [
             "No findings.",
             "## Findings\n\nNone.\n",
@@ -385,7 +395,7 @@ mod tests {
         for report in
             ["All good.", "", "## Findings\n", "findings: 3", "I looked for no findings here"]
         {
-            assert_eq!(findings(report), Findings::Unsaid, "{report}");
+            assert_eq!(findings(report), Findings::NotMentioned, "{report}");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The grades of findings, as whole words in capitals.
+//! The grades of findings: whole words in capitals.
 
 use std::collections::BTreeSet;
 
-use super::lines::bare;
+use super::lines::without_emphasis;
 
-/// What a finding may be called, the worst first.
+/// The grades, the worst first.
 pub(crate) const GRADES: [&str; 4] = ["CRITICAL", "HIGH", "MEDIUM", "LOW"];
 
-/// The grades in a text, as whole words outside of code; a code of a grade alone may begin it.
+/// The grades in a text, outside of code spans; a code span with only a grade can start the text.
 pub(super) fn grades(text: &str) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
-    for (place, piece) in text.split('`').enumerate() {
-        let code = place % 2 == 1;
-        let first =
-            place == 1 && text.split('`').next().is_some_and(|front| bare(front).is_empty());
+    for (index, piece) in text.split('`').enumerate() {
+        let code = index % 2 == 1;
+        let first = index == 1
+            && text.split('`').next().is_some_and(|front| without_emphasis(front).is_empty());
         if code && !(first && only_a_grade(piece).is_some()) {
             continue;
         }
@@ -23,14 +23,16 @@ pub(super) fn grades(text: &str) -> BTreeSet<&'static str> {
 }
 
 fn has_word(text: &str, word: &str) -> bool {
-    text.match_indices(word).any(|(place, _)| {
-        let before = text.get(..place).and_then(|front| front.chars().next_back());
-        let mut after = text.get(place + word.len()..).unwrap_or_default().chars();
+    text.match_indices(word).any(|(index, _)| {
+        let before = text.get(..index).and_then(|front| front.chars().next_back());
+        let mut after = text.get(index + word.len()..).unwrap_or_default().chars();
         let (next, second) = (after.next(), after.next());
         let joined = next == Some('-') && second.is_some_and(char::is_alphanumeric);
-        let part = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric());
-        let underscored = |sign: Option<char>, beyond: bool| sign == Some('_') && beyond;
-        let front = text.get(..place).unwrap_or_default();
+        let part = |character: Option<char>| {
+            character.is_some_and(|character| character.is_alphanumeric())
+        };
+        let underscored = |character: Option<char>, beyond: bool| character == Some('_') && beyond;
+        let front = text.get(..index).unwrap_or_default();
         let deep =
             front.trim_end_matches('_').chars().next_back().is_some_and(char::is_alphanumeric);
         !part(before)
@@ -42,10 +44,10 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The grade that a text consists of, but for marks and a count.
+/// The grade, if the text has nothing else except punctuation and a count.
 pub(super) fn only_a_grade(text: &str) -> Option<&'static str> {
     let words: Vec<&str> = text
-        .split(|sign: char| !sign.is_alphanumeric())
+        .split(|character: char| !character.is_alphanumeric())
         .filter(|word| !word.is_empty() && word.parse::<u64>().is_err())
         .filter(|word| {
             !["severity", "findings", "finding", "issues"].contains(&word.to_lowercase().as_str())
@@ -55,8 +57,8 @@ pub(super) fn only_a_grade(text: &str) -> Option<&'static str> {
     GRADES.iter().copied().find(|grade| word == grade)
 }
 
-pub(super) fn begins_with_grade(text: &str) -> bool {
-    let text = text.trim_start_matches(|sign: char| !sign.is_alphanumeric());
+pub(super) fn starts_with_grade(text: &str) -> bool {
+    let text = text.trim_start_matches(|character: char| !character.is_alphanumeric());
     GRADES.iter().any(|grade| {
         text.strip_prefix(grade).is_some_and(|rest| has_word(&format!("{grade}{rest}"), grade))
     })

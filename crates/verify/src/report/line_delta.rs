@@ -1,22 +1,22 @@
-//! How many lines a report says were added and removed, against those that were.
+//! Compares the added and removed lines that a report claims with the change.
 
 use std::collections::BTreeMap;
 
 use crate::facts::Texts;
 
-/// What is known of the lines of all changed files. How many a diff calls added depends on the diff;
-/// what it adds less what it removes does not.
+/// The line counts of all changed files. How many lines count as added depends on the diff algorithm;
+/// the net change does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
-    /// Lines now, less lines before.
+    /// Lines after minus lines before.
     pub(crate) net: i64,
-    /// The fewest and the most that a diff could call added.
+    /// The minimum and the maximum that a diff can count as added.
     pub(crate) added: (u64, u64),
-    /// The same for removed.
+    /// The minimum and the maximum that a diff can count as removed.
     pub(crate) removed: (u64, u64),
 }
 
-/// Counts; a file that is no text has no lines.
+/// Counts the lines; a binary file has none.
 pub(crate) fn count<'a>(files: impl Iterator<Item = &'a Texts>) -> Lines {
     let mut lines = Lines::default();
     for texts in files {
@@ -26,21 +26,21 @@ pub(crate) fn count<'a>(files: impl Iterator<Item = &'a Texts>) -> Lines {
             continue;
         }
         let mut balance: BTreeMap<&[u8], i64> = BTreeMap::new();
-        let (mut was, mut is) = (0_u64, 0_u64);
+        let (mut old_lines, mut new_lines) = (0_u64, 0_u64);
         for line in before.split_inclusive(|byte| *byte == b'\n') {
             *balance.entry(line).or_default() -= 1;
-            was += 1;
+            old_lines += 1;
         }
         for line in after.split_inclusive(|byte| *byte == b'\n') {
             *balance.entry(line).or_default() += 1;
-            is += 1;
+            new_lines += 1;
         }
         let more = balance.values().filter(|count| **count > 0).map(|count| count.unsigned_abs());
         let less = balance.values().filter(|count| **count < 0).map(|count| count.unsigned_abs());
         let (more, less) = (more.sum::<u64>(), less.sum::<u64>());
-        lines.net = lines.net.saturating_add(signed(is) - signed(was));
-        lines.added = (lines.added.0 + more, lines.added.1 + is);
-        lines.removed = (lines.removed.0 + less, lines.removed.1 + was);
+        lines.net = lines.net.saturating_add(signed(new_lines) - signed(old_lines));
+        lines.added = (lines.added.0 + more, lines.added.1 + new_lines);
+        lines.removed = (lines.removed.0 + less, lines.removed.1 + old_lines);
     }
     lines
 }
@@ -49,28 +49,29 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// What a value claims.
+/// The line counts that a value claims.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     added: Vec<u64>,
     removed: Vec<u64>,
     net: Option<i64>,
-    bare: Option<u64>,
+    unsigned: Option<u64>,
 }
 
-/// Reads `+120 -30`, `+90`, `120 insertions(+), 30 deletions(-)`; nothing if there is no number.
+/// Reads `+120 -30`, `+90` or `120 insertions(+), 30 deletions(-)`; none if there is no number.
 pub(crate) fn parse(value: &str) -> Option<Claim> {
     let value = value.replace(['−', '–', '—'], "-").to_lowercase();
-    let apart = |sign: char| {
-        sign.is_whitespace() || matches!(sign, ',' | ';' | '(' | ')' | '/' | '|' | '`' | '*' | ':')
+    let is_separator = |character: char| {
+        character.is_whitespace()
+            || matches!(character, ',' | ';' | '(' | ')' | '/' | '|' | '`' | '*' | ':')
     };
-    let words: Vec<&str> = value.split(apart).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = value.split(is_separator).filter(|word| !word.is_empty()).collect();
     let mut claim = Claim::default();
-    for (place, word) in words.iter().enumerate() {
-        let net = place.checked_sub(1).and_then(|before| words.get(before)) == Some(&"net");
+    for (index, word) in words.iter().enumerate() {
+        let net = index.checked_sub(1).and_then(|before| words.get(before)) == Some(&"net");
         let word = word.trim_end_matches(['.', '~']).trim_start_matches('~');
-        let behind: Vec<&str> = words.iter().skip(place + 1).take(2).copied().collect();
-        let said = |stems: [&str; 2]| {
+        let behind: Vec<&str> = words.iter().skip(index + 1).take(2).copied().collect();
+        let is_followed_by = |stems: [&str; 2]| {
             let near = behind
                 .iter()
                 .take_while(|word| word.parse::<f64>().is_err() && !word.starts_with(['+', '-']));
@@ -80,9 +81,13 @@ pub(crate) fn parse(value: &str) -> Option<Claim> {
             _ if net => claim.net = word.parse().ok().or(claim.net),
             (Some(number), _, _) => claim.added.extend(number.parse::<u64>().ok()),
             (_, Some(number), _) => claim.removed.extend(number.parse::<u64>().ok()),
-            (None, None, Ok(number)) if said(["insert", "add"]) => claim.added.push(number),
-            (None, None, Ok(number)) if said(["delet", "remov"]) => claim.removed.push(number),
-            (None, None, Ok(number)) => claim.bare = claim.bare.or(Some(number)),
+            (None, None, Ok(number)) if is_followed_by(["insert", "add"]) => {
+                claim.added.push(number)
+            }
+            (None, None, Ok(number)) if is_followed_by(["delet", "remov"]) => {
+                claim.removed.push(number)
+            }
+            (None, None, Ok(number)) => claim.unsigned = claim.unsigned.or(Some(number)),
             (None, None, Err(_)) => {}
         }
     }
@@ -93,7 +98,7 @@ pub(crate) fn parse(value: &str) -> Option<Claim> {
 }
 
 impl Claim {
-    /// Whether it could be what was counted.
+    /// Whether some diff could give these counts.
     pub(crate) fn agrees(&self, lines: &Lines) -> bool {
         let sum = |numbers: &[u64]| numbers.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
         let firsts = (self.added.first().copied(), self.removed.first().copied());
@@ -104,11 +109,11 @@ impl Claim {
         let signs = fits(firsts, lines) || fits(sums, lines);
         let signed_at_all = !self.added.is_empty() || !self.removed.is_empty();
         let net = self.net.is_none_or(|net| net == lines.net);
-        match (signed_at_all, self.net, self.bare) {
+        match (signed_at_all, self.net, self.unsigned) {
             (true, _, _) => signs && net,
             (false, Some(_), _) => net,
-            (false, None, Some(bare)) => {
-                bare == lines.net.unsigned_abs() || bare == lines.added.0 + lines.removed.0
+            (false, None, Some(number)) => {
+                number == lines.net.unsigned_abs() || number == lines.added.0 + lines.removed.0
             }
             (false, None, None) => true,
         }
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_true_delta_agrees_in_every_form() {
+    fn a_true_line_delta_agrees_in_every_format() {
         for value in [
             "+5 -2",
             "+5/-2",
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_false_delta_does_not() {
+    fn a_false_line_delta_does_not_agree() {
         for value in
             ["+120 -30", "+5 -3", "+4 -1", "90", "-3", "net 4", "+5 -2 (net +9)", "0", "none"]
         {

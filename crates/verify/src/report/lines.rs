@@ -1,34 +1,29 @@
-//! A report line by line, with what its Markdown makes of each.
+//! Splits a report into lines with their Markdown structure.
 
-/// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// How far it is indented.
     pub(crate) indent: usize,
-    /// Whether it begins an entry of a list.
+    /// Whether it starts a list item.
     pub(crate) listed: bool,
-    /// Whether it lies in a fenced block.
+    /// Whether it is in a fenced block.
     pub(crate) fenced: bool,
-    /// What it is.
     pub(crate) kind: Kind,
-    /// What it says, without marks of headings, lists and quotes.
+    /// The text without the markup of headings, lists and quotes.
     pub(crate) text: String,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nothing to read.
     Blank,
     /// A heading of this level.
     Heading(usize),
     /// A row of a table.
     Row(Vec<String>),
-    /// Anything else.
     Text,
 }
 
-/// Reads a report; what stands in a comment is not there.
+/// Splits a report into lines; comments are removed.
 pub(crate) fn lines(text: &str) -> Vec<Line> {
     let mut found: Vec<Line> = Vec::new();
     let mut fence: Option<&str> = None;
@@ -58,7 +53,7 @@ pub(crate) fn lines(text: &str) -> Vec<Line> {
 fn read(raw: &str, fenced: bool) -> Line {
     let indent = raw.len() - raw.trim_start().len();
     let text = raw.trim().trim_start_matches(['>', ' ', '\t']);
-    let hashes = text.chars().take_while(|sign| *sign == '#').count();
+    let hashes = text.chars().take_while(|character| *character == '#').count();
     let after = text.trim_start_matches('#');
     if !fenced && (1..=6).contains(&hashes) && (after.is_empty() || after.starts_with([' ', '\t']))
     {
@@ -68,8 +63,9 @@ fn read(raw: &str, fenced: bool) -> Line {
     if text.starts_with('|') {
         let cells = text.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
         let cells: Vec<String> = cells.collect();
-        let rule =
-            cells.iter().all(|cell| cell.chars().all(|sign| matches!(sign, '-' | ':' | ' ')));
+        let rule = cells
+            .iter()
+            .all(|cell| cell.chars().all(|character| matches!(character, '-' | ':' | ' ')));
         let kind = if rule { Kind::Blank } else { Kind::Row(cells) };
         return Line { indent, listed: false, fenced, kind, text: text.to_owned() };
     }
@@ -84,13 +80,13 @@ fn blank(raw: &str, fenced: bool) -> Line {
 }
 
 fn is_underline(text: &str) -> bool {
-    let all = |mark: char| text.len() >= 3 && text.chars().all(|sign| sign == mark);
+    let all = |mark: char| text.len() >= 3 && text.chars().all(|character| character == mark);
     all('=') || all('-')
 }
 
-/// Without the mark of a list and of a box to tick.
+/// The text without list marker and checkbox, and whether it has a list marker.
 pub(crate) fn without_marker(text: &str) -> (bool, &str) {
-    let digits = text.trim_start_matches(|sign: char| sign.is_ascii_digit());
+    let digits = text.trim_start_matches(|character: char| character.is_ascii_digit());
     let numbered = (digits.len() < text.len())
         .then(|| digits.strip_prefix(". ").or_else(|| digits.strip_prefix(") ")))
         .flatten();
@@ -106,23 +102,25 @@ pub(crate) fn without_marker(text: &str) -> (bool, &str) {
     (true, ticked.unwrap_or(rest).trim())
 }
 
-/// Comments are cut out, and their line breaks are left.
+/// Removes comments but keeps their line breaks.
 fn without_comments(text: &str) -> String {
     let mut rest = text;
-    let mut kept = String::new();
+    let mut output = String::new();
     while let Some((before, comment)) = rest.split_once("<!--") {
         let (comment, after) = comment.split_once("-->").unwrap_or((comment, ""));
-        kept.push_str(before);
-        kept.extend(comment.chars().filter(|sign| *sign == '\n'));
+        output.push_str(before);
+        output.extend(comment.chars().filter(|character| *character == '\n'));
         rest = after;
     }
-    kept.push_str(rest);
-    kept
+    output.push_str(rest);
+    output
 }
 
-/// Without the marks of emphasis and code around it.
-pub(crate) fn bare(text: &str) -> &str {
-    text.trim_matches(|sign: char| sign.is_whitespace() || matches!(sign, '*' | '_' | '`' | '~'))
+/// The text without the markup of emphasis and code around it.
+pub(crate) fn without_emphasis(text: &str) -> &str {
+    text.trim_matches(|character: char| {
+        character.is_whitespace() || matches!(character, '*' | '_' | '`' | '~')
+    })
 }
 
 #[cfg(test)]
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_lose_their_marks_and_keep_what_they_are() {
+    fn lines_lose_their_markup_and_keep_their_kind() {
         let text = "# One #\n\nTwo\n---\n- [x] a\n  12) b\n> c\n| d | e |\n|---|:-:|\n```\n# f\n```\n#g\n<!-- h\nh -->i";
         let read: Vec<(Kind, bool, String)> =
             lines(text).into_iter().map(|line| (line.kind, line.listed, line.text)).collect();

@@ -1,4 +1,4 @@
-//! What an agent's report says: its fields, its claims, its findings. Markdown, read forgivingly.
+//! Reads an agent's report (Markdown in many styles): its fields, claims and findings.
 
 pub(crate) mod claims;
 pub(crate) mod fields;

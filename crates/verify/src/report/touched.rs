@@ -1,11 +1,11 @@
-//! The paths that a report says were touched, against those that were.
+//! Compares the touched paths that a report lists with the change.
 
 use std::collections::BTreeSet;
 
 use super::lines::without_marker;
 use crate::change::Change;
 
-/// What is wrong with a list of touched files; nothing if it agrees.
+/// How a list of touched files differs from the change; none if it agrees.
 pub(crate) fn disagreement(
     value: &[String],
     changes: &[Change],
@@ -20,17 +20,17 @@ pub(crate) fn disagreement(
         .collect();
     let extra: Vec<&str> =
         claimed.iter().map(String::as_str).filter(|path| !known.contains(path)).collect();
-    let mut wrong = Vec::new();
+    let mut differences = Vec::new();
     if !missing.is_empty() {
-        wrong.push(format!("it leaves out {}", some(&missing)));
+        differences.push(format!("it leaves out {}", shortened(&missing)));
     }
     if !extra.is_empty() {
-        wrong.push(format!("it names {}, which was not touched", some(&extra)));
+        differences.push(format!("it names {}, which was not touched", shortened(&extra)));
     }
-    (!wrong.is_empty()).then(|| wrong.join("; "))
+    (!differences.is_empty()).then(|| differences.join("; "))
 }
 
-fn some(paths: &[&str]) -> String {
+fn shortened(paths: &[&str]) -> String {
     let shown: Vec<String> =
         paths.iter().take(10).map(|path| path.escape_debug().to_string()).collect();
     match paths.len() {
@@ -39,41 +39,41 @@ fn some(paths: &[&str]) -> String {
     }
 }
 
-/// The paths of a line: entries apart by commas, each perhaps with a word about it.
+/// The paths of a line: entries separated by commas, each with an optional remark.
 fn paths(line: &str, known: &BTreeSet<&str>) -> Vec<String> {
     match known.get(clean(line).as_str()) {
         Some(path) => vec![(*path).to_owned()],
-        None => entries(line).iter().flat_map(|entry| of_entry(entry, known)).collect(),
+        None => entries(line).iter().flat_map(|entry| paths_of_entry(entry, known)).collect(),
     }
 }
 
-/// Splits at commas and semicolons that stand outside of brackets and code.
+/// Splits at commas and semicolons outside of brackets and code.
 fn entries(line: &str) -> Vec<String> {
     let (mut entries, mut entry) = (Vec::new(), String::new());
     let (mut open, mut code) = (0_usize, false);
-    for sign in line.chars() {
-        match sign {
+    for character in line.chars() {
+        match character {
             '`' => code = !code,
             '(' | '[' => open += 1,
             ')' | ']' => open = open.saturating_sub(1),
             _ => {}
         }
-        if matches!(sign, ',' | ';') && open == 0 && !code {
+        if matches!(character, ',' | ';') && open == 0 && !code {
             entries.push(std::mem::take(&mut entry));
         } else {
-            entry.push(sign);
+            entry.push(character);
         }
     }
     entries.push(entry);
     entries
 }
 
-fn of_entry(entry: &str, known: &BTreeSet<&str>) -> Vec<String> {
+fn paths_of_entry(entry: &str, known: &BTreeSet<&str>) -> Vec<String> {
     let entry = without_marker(entry.trim()).1;
     if known.contains(clean(entry).as_str()) {
         return vec![clean(entry)];
     }
-    // A move, or two in one breath.
+    // A rename, or two paths in one entry.
     for between in [" -> ", " → ", " => ", " and ", " & "] {
         let parts: Vec<&str> = entry.split(between).map(str::trim).collect();
         let paths = parts.iter().filter(|part| recognised(part, known).is_some()).count();
@@ -95,24 +95,24 @@ fn recognised(entry: &str, known: &BTreeSet<&str>) -> Option<String> {
     candidates(entry).into_iter().find(|path| known.contains(path.as_str()))
 }
 
-/// What the path could be, the longest first: a path may have blanks in it.
+/// The candidates for the path, the longest first: a path can have spaces.
 fn candidates(entry: &str) -> Vec<String> {
     let mut found = vec![clean(entry)];
     found.extend(entry.split('`').nth(1).map(clean));
-    // The words of a link.
+    // The text of a link.
     found.extend(entry.strip_prefix('[').and_then(|link| Some(clean(link.split_once(']')?.0))));
     for end in [" (", " [", " — ", " – ", " - ", ": ", " | ", " → ", " -> ", ":"] {
         found.extend(entry.split_once(end).map(|(path, _)| clean(path)));
     }
     let words: Vec<&str> = entry.split_whitespace().collect();
     found.extend(words.first().map(|word| clean(word)));
-    // As git's status writes it: a word for what was done, then the path.
+    // As in `git status`: a letter for the kind of change, then the path.
     found.extend(words.get(1).map(|word| clean(word)));
     found.extend(words.last().map(|word| clean(word)));
     found
 }
 
-/// What an entry names that is not known; a sentence names nothing.
+/// The path of an entry that is not among the changes; none for a sentence.
 fn unknown(entry: &str) -> Option<String> {
     let path = entry
         .split('`')
@@ -126,10 +126,11 @@ fn unknown(entry: &str) -> Option<String> {
     ((single || looks_like_one) && !nothing).then_some(path)
 }
 
-/// Without the marks around it; an underscore may be a part of the name.
+/// The path without the markup around it; an underscore can be part of the name.
 fn clean(path: &str) -> String {
-    let mark =
-        |sign: char| sign.is_whitespace() || matches!(sign, '*' | '`' | '"' | '\'' | ',' | ';');
+    let mark = |character: char| {
+        character.is_whitespace() || matches!(character, '*' | '`' | '"' | '\'' | ',' | ';')
+    };
     let path = path.trim_matches(mark).trim_end_matches(':').trim_matches(mark);
     path.strip_prefix("./").unwrap_or(path).to_owned()
 }
@@ -141,7 +142,7 @@ mod tests {
 
     const REPORT: &str = ".claude/agents/ag-1/review.md";
 
-    fn wrong(value: &str) -> Option<String> {
+    fn difference(value: &str) -> Option<String> {
         let changes = [
             changed("src/a.rs"),
             added("src/b c.rs"),
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_agree_however_they_are_listed() {
+    fn the_same_files_agree_in_every_format() {
         for value in [
             "src/a.rs, src/b c.rs, Makefile, new/d.rs",
             "`src/a.rs`, `src/b c.rs`, `Makefile`, `old/d.rs`",
@@ -165,30 +166,30 @@ mod tests {
             "[src/a.rs](src/a.rs), src/b c.rs, Makefile:3, new/d.rs",
             "src/a.rs - adds `Foo.bar` and x\nsrc/b c.rs\nMakefile\nold/d.rs\nnew/d.rs",
         ] {
-            assert_eq!(wrong(value), None, "{value}");
+            assert_eq!(difference(value), None, "{value}");
         }
-        let odd = [added("__init__.py"), added("app/(group)/[id].tsx"), added("a, b.txt")];
+        let unusual = [added("__init__.py"), added("app/(group)/[id].tsx"), added("a, b.txt")];
         for value in [
             "__init__.py, app/(group)/[id].tsx\na, b.txt",
             "`a, b.txt`, `__init__.py`; app/(group)/[id].tsx",
         ] {
             let value: Vec<String> = value.lines().map(ToOwned::to_owned).collect();
-            assert_eq!(disagreement(&value, &odd, None), None, "{value:?}");
+            assert_eq!(disagreement(&value, &unusual, None), None, "{value:?}");
         }
         assert_eq!(disagreement(&["none".to_owned()], &[], None), None);
         assert_eq!(disagreement(&["No files.".to_owned()], &[], None), None);
     }
 
     #[test]
-    fn what_is_left_out_or_made_up_is_named() {
-        let left_out = wrong("src/a.rs, src/b c.rs, Makefile").unwrap();
+    fn missing_and_invented_files_are_named() {
+        let left_out = difference("src/a.rs, src/b c.rs, Makefile").unwrap();
         assert_eq!(left_out, "it leaves out new/d.rs");
-        let made_up =
-            wrong("src/a.rs, src/b c.rs, Makefile, new/d.rs, `src/z.rs`, Justfile").unwrap();
-        assert_eq!(made_up, "it names Justfile, src/z.rs, which was not touched");
-        let both = wrong("src/a.rs, src/b c.rs, new/d.rs, Makefile and src/z.rs").unwrap();
+        let invented =
+            difference("src/a.rs, src/b c.rs, Makefile, new/d.rs, `src/z.rs`, Justfile").unwrap();
+        assert_eq!(invented, "it names Justfile, src/z.rs, which was not touched");
+        let both = difference("src/a.rs, src/b c.rs, new/d.rs, Makefile and src/z.rs").unwrap();
         assert_eq!(both, "it names src/z.rs, which was not touched");
-        assert!(wrong("none").unwrap().contains("leaves out src/a.rs, src/b c.rs"));
+        assert!(difference("none").unwrap().contains("leaves out src/a.rs, src/b c.rs"));
         assert!(disagreement(&["src/**".to_owned()], &[changed("src/a.rs")], None).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What git counts as added and removed is never called a lie, and a false sum always is.
+//! Git's own counts of added and removed lines always agree, and false counts never do.
 
 use bailiwick_model::module::CheckModule;
 use bailiwick_testkit::random::Random;
@@ -9,7 +9,7 @@ use bailiwick_verify::facts::{Facts, Report, Texts};
 use crate::{change, no_facts, verdict};
 
 #[test]
-fn the_numbers_of_git_are_true() {
+fn line_counts_of_git_agree_and_false_ones_do_not() {
     let mut random = Random::rotating("line deltas");
     let scratch = Scratch::repository();
     for _ in 0..Depth::from_env().cases(400) {
@@ -20,7 +20,7 @@ fn the_numbers_of_git_are_true() {
         scratch.write("after", &after);
         let ran = scratch.run("git", &["diff", "--no-index", "--numstat", "before", "after"]);
         let mut numbers = ran.out.split_whitespace().map(|word| word.parse::<i64>());
-        let mut number = || numbers.next().map_or(0, |number| number.expect("a number of git"));
+        let mut number = || numbers.next().map_or(0, |number| number.expect("a line count of git"));
         let (added, removed) = (number(), number());
         let claimed = |claim: String| judged(&claim, &before, &after);
         for claim in [
@@ -28,7 +28,7 @@ fn the_numbers_of_git_are_true() {
             format!("+{added}/-{removed} (net {:+})", added - removed),
             format!("{:+}", added - removed),
         ] {
-            assert!(claimed(claim.clone()).holds(), "{claim}\n{before:?}\n{after:?}");
+            assert!(claimed(claim.clone()).is_pass(), "{claim}\n{before:?}\n{after:?}");
         }
         for claim in [
             format!("+{} -{removed}", added + 1),
@@ -36,17 +36,17 @@ fn the_numbers_of_git_are_true() {
             format!("+{} -{}", added + 500, removed + 500),
             format!("net {:+}", added - removed + 1),
         ] {
-            assert!(!claimed(claim.clone()).holds(), "{claim}\n{before:?}\n{after:?}");
+            assert!(!claimed(claim.clone()).is_pass(), "{claim}\n{before:?}\n{after:?}");
         }
     }
 }
 
-/// Some lines taken out, some put in.
+/// Removes some lines and inserts some.
 fn lines(random: &mut Random, mut lines: Vec<usize>) -> Vec<usize> {
     lines.retain(|_| !random.once_in(4));
     for _ in 0..random.below(12) {
-        let place = random.below(lines.len() + 1);
-        lines.insert(place, random.below(9));
+        let index = random.below(lines.len() + 1);
+        lines.insert(index, random.below(9));
     }
     lines
 }

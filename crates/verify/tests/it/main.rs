@@ -3,7 +3,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "a helper of a test fails the test, and reads real files"
+    reason = "test helpers panic on failure and read real files"
 )]
 
 mod line_delta;
@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::{AgentId, CapabilityName, Source, Task};
 use bailiwick_verify::facts::{Facts, Pass, Texts};
-use bailiwick_verify::{Change, Check, Entry, How, Mode, Subject, Verdict, judge};
+use bailiwick_verify::{Change, Check, CheckMethod, Entry, Mode, Subject, Verdict, judge};
 
-/// The verdict of a module on one changed file.
+/// The verdict of a check on one changed file.
 fn verdict(module: CheckModule, rest: &str, change: Change, texts: Texts, facts: Facts) -> Verdict {
-    let capability = CapabilityName::parse("quality::own").expect("a name");
-    let check = Check { capability, how: How::Module(module) };
+    let capability = CapabilityName::parse("quality::own").expect("a valid name");
+    let check = Check { capability, method: CheckMethod::Module(module) };
     let task = format!("[task]\nrole = \"edit-local\"\n{rest}\n");
     let task = Task::parse(&Source::new("task.toml", task)).unwrap_or_else(|bad| panic!("{bad}"));
-    let agent = AgentId::parse("ag-1").expect("an id");
+    let agent = AgentId::parse("ag-1").expect("a valid id");
     let facts = Facts { texts: BTreeMap::from([(change.path.clone(), texts)]), ..facts };
     judge(
         &check,
-        &Subject { agent: Some(&agent), task: &task, changes: &[change], passing: &[] },
+        &Subject { agent: Some(&agent), task: &task, changes: &[change], intermediate_paths: &[] },
         &facts,
     )
 }

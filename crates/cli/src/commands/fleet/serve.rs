@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bailiwick_fleet::dispatch::{Backoff, Retention, Turn};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
-use bailiwick_server::{Pulse, Reach, Server, Settings};
+use bailiwick_server::{ControlLoopMonitor, Exposure, Server, Settings};
 use bailiwick_store::Store;
 use clap::Args;
 use tokio::task::JoinHandle;
@@ -84,12 +84,12 @@ impl Serve {
         let _alone = alone(context)?;
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         let plane = plane(context, Arc::clone(&store));
-        let pulse = Pulse::default();
+        let pulse = ControlLoopMonitor::default();
         let settings = Settings {
             address: self.listen,
-            reach: if self.network { Reach::Network } else { Reach::Loopback },
+            exposure: if self.network { Exposure::Network } else { Exposure::Loopback },
             hosts: self.hosts,
-            pulse: Some(pulse.clone()),
+            control_loop: Some(pulse.clone()),
             ..Settings::default()
         };
         let server = Server::bind(settings, Arc::clone(&store), Arc::new(plane.clone()))
@@ -154,7 +154,7 @@ async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> 
 }
 
 /// Turn after turn, until the server stops.
-async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
+async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMonitor) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut backoff = Backoff::default();
     let mut longest = LONGEST_REST;
@@ -172,12 +172,12 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: Pulse) {
             }
             looked = Some((latest(&plane).await, Instant::now()));
         }
-        plane.store.lull(longest).await;
+        plane.store.wait_for_quiet_intake(longest).await;
         let begun = Instant::now();
         let turn = plane.turn_after(&mut backoff).await;
         longest = if turn.done < MUCH { LONGEST_REST } else { begun.elapsed().min(LONGEST_REST) };
         tell(&turn);
-        pulse.beat();
+        pulse.record_iteration();
         // Whatever else has trouble rests by itself.
         if turn.store_unavailable {
             tokio::time::sleep(AFTER_TROUBLE).await;

@@ -133,7 +133,7 @@ impl RecordCost {
 pub async fn revoke_lock(store: &Store, reason: &str, format: Format) -> Result<(), Failure> {
     let reason = short_line(reason)
         .map_err(|error| Failure::usage(format!("the reason cannot be used: {error}")))?;
-    store.note("lock-revoked", &reason).await?;
+    store.append_ledger_note("lock-revoked", &reason).await?;
     let text = format!("recorded: the schema lock is revoked, {reason}");
     output::done(format, text, &json!({ "revoked": true, "reason": reason }))?;
     output::next_step("amend docs/AGENT-SCHEMA-LOCKED.md with the same reason");

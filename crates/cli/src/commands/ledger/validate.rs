@@ -75,7 +75,7 @@ fn told(format: Format, run: &str, missing: Vec<String>, text: &str) -> Result<(
 }
 
 async fn find(store: &Store, text: &str) -> Result<Option<Run>, Failure> {
-    if let Some(run) = store.on_branch(text).await?.pop() {
+    if let Some(run) = store.runs_on_branch(text).await?.pop() {
         return Ok(Some(run));
     }
     match AgentId::parse(text.strip_prefix("agent/").unwrap_or(text)) {

@@ -109,7 +109,7 @@ pub async fn find(
     format: Format,
 ) -> Result<(), Failure> {
     let states = States::read(context, store).await?;
-    show_runs(&states, &store.with_dna(dna).await?, format)
+    show_runs(&states, &store.find_by_dna_prefix(dna).await?, format)
 }
 
 /// Shows what a run descends from.

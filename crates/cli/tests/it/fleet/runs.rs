@@ -125,7 +125,7 @@ fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
     place.with_store(async |store| {
         let now = bailiwick_resources::Moment::from_millis(1);
         store.commit(vec![write], now).await.unwrap();
-        store.keep(&agent.parse().unwrap(), &mut events).await.unwrap();
+        store.append_events(&agent.parse().unwrap(), &mut events).await.unwrap();
     });
 }
 

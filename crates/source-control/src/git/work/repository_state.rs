@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{Base, Snapshot};
-use bailiwick_verify::facts::{Moved, RepositoryFacts, Since};
+use bailiwick_verify::facts::{Baseline, RepositoryFacts, ValueChange};
 
 use super::moved_refs::{self, AgentContext};
 use super::spawn_record::{self, SpawnRecord};
@@ -52,14 +52,14 @@ pub(super) fn observe(
     }
     let started = record.map_or(&work.merge_base, |record| &record.commit);
     Ok(RepositoryFacts {
-        since: if record.is_some() { Since::Spawn } else { Since::MergeBase },
-        head: Moved {
+        baseline: if record.is_some() { Baseline::Spawn } else { Baseline::MergeBase },
+        head: ValueChange {
             before: record.map(|record| {
                 record.head.clone().unwrap_or_else(|| format!("detached at {}", record.commit))
             }),
             now: Some(head.unwrap_or_else(|| format!("detached at {}", work.head))),
         },
-        commit: Moved { before: Some(started.clone()), now: Some(work.head.clone()) },
+        commit: ValueChange { before: Some(started.clone()), now: Some(work.head.clone()) },
         configuration,
         hooks,
         references,

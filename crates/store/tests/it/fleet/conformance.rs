@@ -1,13 +1,13 @@
-//! The SQL store answers as the plain model does.
+//! The SQL store agrees with the in-memory model.
 
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
 use super::sequences::{Seen, sequence};
-use crate::ledger_in_a_file::{Place, alone};
+use crate::test_database::{TestDatabase, block_on};
 
-/// Everything that must have been tried.
-const WANTED: [&str; 19] = [
+/// Results that must have occurred.
+const REQUIRED: [&str; 19] = [
     "commit",
     "commit: NotFound",
     "commit: AlreadyExists",
@@ -25,31 +25,31 @@ const WANTED: [&str; 19] = [
     "receive: Unavailable",
     "a value",
     "no value",
-    "bytes gone",
+    "bytes deleted",
     "audit forgotten",
 ];
 
 #[test]
-fn the_sql_store_answers_as_the_plain_model_does() {
+fn the_sql_store_agrees_with_the_in_memory_model() {
     let mut random = Random::rotating("fleet sequences");
     let mut seen = Seen::new();
     let sequences = Depth::from_env().cases(200);
     for _ in 0..sequences {
-        let place = Place::new();
-        alone(sequence(&mut random, 150, &mut seen, || place.open()));
+        let database = TestDatabase::new();
+        block_on(sequence(&mut random, 150, &mut seen, || database.open()));
     }
-    // What is rare is waited for.
+    // Continue until the rare results occurred.
     for _ in 0..400 {
-        if WANTED.iter().all(|what| seen.contains_key(*what)) {
+        if REQUIRED.iter().all(|what| seen.contains_key(*what)) {
             break;
         }
-        let place = Place::new();
-        alone(sequence(&mut random, 150, &mut seen, || place.open()));
+        let database = TestDatabase::new();
+        block_on(sequence(&mut random, 150, &mut seen, || database.open()));
     }
     figure(&format!(
         "fleet: {sequences} random sequences of 150 calls agree with the model: {seen:?}"
     ));
-    for what in WANTED {
+    for what in REQUIRED {
         assert!(seen.contains_key(what), "{what} was never seen: {seen:?}");
     }
 }

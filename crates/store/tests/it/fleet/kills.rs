@@ -1,4 +1,4 @@
-//! Killed in the middle of writing: what was acknowledged is there, and what is there is whole.
+//! Writers killed with SIGKILL: acknowledged writes exist, and transactions are complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use serde_json::json;
 
 use super::objects::delivery;
 use super::worker::{COUNTER, Worker, plain};
-use crate::ledger_in_a_file::{Place, alone};
+use crate::test_database::{TestDatabase, block_on};
 
-/// What workers said that they had been told.
+/// The writes that were acknowledged to workers.
 #[derive(Default)]
 struct Acknowledged {
     received: BTreeSet<String>,
     paired: BTreeMap<String, u64>,
 }
 
-/// Lets a worker write for a while, and kills it; every answer that it gave is kept.
-fn killed_worker(place: &Place, name: &str, random: &mut Random, all: &mut Acknowledged) {
-    let mut worker = Worker::start(&place.database());
+/// Kills a worker after some time; records each of its answers.
+fn killed_worker(database: &TestDatabase, name: &str, random: &mut Random, all: &mut Acknowledged) {
+    let mut worker = Worker::start(&database.file());
     worker.order(&format!("work {name}"));
     let answers = random.below(60);
     let mut read = |answer: &str| match answer.split(' ').collect::<Vec<_>>().as_slice() {
@@ -51,7 +51,7 @@ async fn all_of(store: &Store, kind: Kind) -> Vec<AnyObject> {
     FleetStore::list(store, &selection).await.unwrap().objects
 }
 
-/// Everything that must be so, whenever a writer was killed.
+/// Checks all invariants after a kill.
 async fn check(store: &Store, all: &Acknowledged) -> usize {
     let deliveries = all_of(store, Kind::WebhookDelivery).await;
     let names: BTreeSet<&str> =
@@ -89,7 +89,7 @@ async fn check(store: &Store, all: &Acknowledged) -> usize {
     deliveries.len() + runs.len()
 }
 
-/// The changes in their order lead to exactly what is there.
+/// Replaying the changes in order gives exactly the stored objects.
 async fn replay(store: &Store) {
     let mut left: BTreeMap<(Kind, String), AnyObject> = BTreeMap::new();
     for (version, change) in (1..).zip(store.changes(0, usize::MAX).await.unwrap()) {
@@ -112,44 +112,44 @@ async fn replay(store: &Store) {
 }
 
 #[test]
-fn what_was_acknowledged_before_a_kill_is_there_and_nothing_is_half_there() {
+fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
     let mut random = Random::rotating("kills of writers");
     let kills = Depth::from_env().cases(200);
     let mut all = Acknowledged::default();
     let mut found = 0;
     let (mut received, mut paired) = (0, 0);
-    let mut place = Place::new();
+    let mut database = TestDatabase::new();
     for kill in 0..kills {
-        // A new file now and then: the first writes are killed as well, and checks stay short.
+        // A new file at times: so the first writes are killed too, and checks stay short.
         if kill % 10 == 0 {
             received += all.received.len();
             paired += all.paired.len();
-            (place, all) = (Place::new(), Acknowledged::default());
-            alone(async {
+            (database, all) = (TestDatabase::new(), Acknowledged::default());
+            block_on(async {
                 let counter = Write::Create(plain(Kind::ConfigMap, COUNTER, json!({})));
-                place.open().await.commit(vec![counter], Moment::default()).await.unwrap();
+                database.open().await.commit(vec![counter], Moment::default()).await.unwrap();
             });
         }
         let name = format!("w{kill}");
         if random.once_in(4) {
-            // Two that are killed at about the same time.
+            // Two workers, killed at about the same time.
             let mut others = Acknowledged::default();
             let mut own = Random::new(random.number());
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    killed_worker(&place, &format!("{name}x"), &mut own, &mut others);
+                    killed_worker(&database, &format!("{name}x"), &mut own, &mut others);
                 });
-                killed_worker(&place, &name, &mut random, &mut all);
+                killed_worker(&database, &name, &mut random, &mut all);
             });
             all.received.append(&mut others.received);
             all.paired.append(&mut others.paired);
         } else {
-            killed_worker(&place, &name, &mut random, &mut all);
+            killed_worker(&database, &name, &mut random, &mut all);
         }
-        found += alone(async {
-            let store = place.open().await;
+        found += block_on(async {
+            let store = database.open().await;
             let found = check(&store, &all).await;
-            // Sent once more, it is known.
+            // A redelivery is recognised.
             if let Some(name) = all.received.last() {
                 let again = delivery(name, name.as_bytes(), Moment::default());
                 assert_eq!(store.receive(again).await.unwrap(), Received::Again);

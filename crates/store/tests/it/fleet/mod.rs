@@ -1,12 +1,12 @@
-//! The store of resources: against the plain model, against itself in many processes, against kills.
+//! The resource store: compared with the in-memory model, in many processes, and with killed writers.
 
-mod bytes;
+mod blobs;
 mod conformance;
-mod grouping;
+mod intake;
 mod kills;
 mod objects;
 mod processes;
+mod reindex;
 mod secrets;
 mod sequences;
-mod upkeep;
 mod worker;

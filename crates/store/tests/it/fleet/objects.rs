@@ -1,4 +1,4 @@
-//! Random objects, and others that tests need.
+//! Random objects for the tests.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use bailiwick_resources::{
 use bailiwick_testkit::random::Random;
 use serde_json::{Value, json};
 
-/// Kinds of which objects are made at random.
+/// The kinds of random objects.
 pub(crate) const KINDS: [Kind; 5] = [
     Kind::AgentDispatchRun,
     Kind::AgentStack,
@@ -20,11 +20,11 @@ pub(crate) const KINDS: [Kind; 5] = [
 ];
 pub(crate) const NAMESPACES: [&str; 2] = ["default", "other"];
 pub(crate) const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
-/// Words that have a meaning in SQL, in patterns, or nowhere.
+/// Words with and without a meaning in SQL or in patterns.
 pub(crate) const WORDS: [&str; 9] =
     ["x", "y", "", "null", "7", "o'clock; --", "%_*", "Ünïcödé \u{1f980}", "nul\u{0}inside"];
 
-/// Digests under which bytes are kept, and which objects name.
+/// Digests of stored bytes that objects name.
 pub(crate) const DIGESTS: [&str; 3] = [
     "1111111111111111111111111111111111111111111111111111111111111111",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -47,11 +47,11 @@ fn value(random: &mut Random) -> Value {
             _ => json!(pick(random, &DIGESTS)),
         },
         1 => json!(random.below(3)),
-        // Numbers whose shortest text is long: a reader that rounds would change them.
+        // Numbers with a long shortest representation: rounding would change them.
         2 => json!(f64::from_bits(0x3fb9_9999_0000_0000 | (random.number() >> 32))),
         3 => json!({ "inner": pick(random, &WORDS) }),
         4 => json!([pick(random, &WORDS), random.number()]),
-        // Often the same few, so that several objects are selected at once.
+        // Few different values, so that a selection matches several objects.
         5 | 6 => json!(pick(random, &["x", "y"])),
         _ => json!(pick(random, &WORDS)),
     }
@@ -98,7 +98,7 @@ pub(crate) fn object(random: &mut Random) -> AnyObject {
             namespace: pick(random, &NAMESPACES).to_owned(),
             labels: labels(random),
             annotations: labels(random),
-            // What a caller says of these does not count.
+            // The store must ignore these fields.
             uid: "forged".to_owned(),
             generation: 77,
             ..Metadata::named(pick(random, &NAMES))
@@ -108,7 +108,6 @@ pub(crate) fn object(random: &mut Random) -> AnyObject {
     }
 }
 
-/// A webhook of this name with these bytes.
 pub(crate) fn delivery(name: &str, payload: &[u8], received_at: Moment) -> IncomingDelivery {
     IncomingDelivery {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Several processes on one database: no update is lost, and each sees what the others do.
+//! Several processes on one database: no update is lost, and each sees the changes of the others.
 
 use bailiwick_fleet::ports::{Change, FleetStore as _, Write};
 use bailiwick_resources::{Kind, Moment};
@@ -6,18 +6,18 @@ use bailiwick_testkit::{Depth, figure};
 use serde_json::json;
 
 use super::worker::{COUNTER, Worker, increment, plain};
-use crate::ledger_in_a_file::{Place, alone};
+use crate::test_database::{TestDatabase, block_on};
 
 #[test]
-fn processes_that_count_in_one_object_lose_no_update() {
-    let place = Place::new();
+fn concurrent_increments_of_processes_lose_no_update() {
+    let database = TestDatabase::new();
     let counter = plain(Kind::ConfigMap, COUNTER, json!({}));
-    alone(async {
-        let store = place.open().await;
+    block_on(async {
+        let store = database.open().await;
         store.commit(vec![Write::Create(counter)], Moment::default()).await.unwrap();
     });
     let times = Depth::from_env().cases(250);
-    let mut workers: Vec<Worker> = (0..8).map(|_| Worker::start(&place.database())).collect();
+    let mut workers: Vec<Worker> = (0..8).map(|_| Worker::start(&database.file())).collect();
     for worker in &mut workers {
         worker.order(&format!("increment {times}"));
     }
@@ -27,9 +27,9 @@ fn processes_that_count_in_one_object_lose_no_update() {
         conflicts += answer.strip_prefix("conflicts ").unwrap().parse::<u64>().unwrap();
     }
     workers.into_iter().for_each(Worker::finish);
-    alone(async {
-        let store = place.open().await;
-        // And tasks of this process.
+    block_on(async {
+        let store = database.open().await;
+        // Also tasks of this process.
         let tasks = (0..8).map(|_| increment(&store, 5));
         let mut of_tasks = 0;
         for count in join_all(tasks).await {
@@ -46,7 +46,7 @@ fn processes_that_count_in_one_object_lose_no_update() {
              {conflicts} conflicts; 8 tasks 5 times each, after {of_tasks}",
             found["count"]
         ));
-        assert!(conflicts + of_tasks > 0, "nobody ever met another: this proves nothing");
+        assert!(conflicts + of_tasks > 0, "no conflict occurred: this proves nothing");
     });
 }
 
@@ -82,12 +82,12 @@ impl Status for bailiwick_store::Store {
 }
 
 #[test]
-fn two_processes_watch_what_the_other_does() {
+fn two_processes_see_the_changes_of_each_other() {
     const ROUNDS: usize = 20;
-    let place = Place::new();
-    alone(async {
-        let store = place.open().await;
-        let mut worker = Worker::start(&place.database());
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let mut worker = Worker::start(&database.file());
         worker.order(&format!("echo {ROUNDS}"));
         let mut seen: Vec<Change> = Vec::new();
         for round in 0..ROUNDS {
@@ -106,7 +106,7 @@ fn two_processes_watch_what_the_other_does() {
         assert_eq!(seen.len(), 2 * ROUNDS);
         let answer = worker.answer().unwrap();
         let versions: Vec<String> = (1..2 * ROUNDS).map(|number| number.to_string()).collect();
-        // The worker goes when it has answered the last ping: its own last answer it need not see.
+        // The worker ends after the last ping, so it need not see its own last answer.
         let of_worker = answer.strip_prefix("saw ").unwrap();
         assert!(of_worker.starts_with(&versions.join(",")), "{of_worker}");
         worker.finish();
@@ -114,25 +114,25 @@ fn two_processes_watch_what_the_other_does() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_change_comes_back_without_one() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn waiting_for_a_change_ends_after_the_timeout() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let begun = std::time::Instant::now();
     store.wait_for_change(0, 60).await;
     assert!(begun.elapsed().as_millis() >= 60, "nothing had changed");
     let object = plain(Kind::ConfigMap, "one", json!({}));
     store.commit(vec![Write::Create(object)], Moment::default()).await.unwrap();
-    // For as good as ever, if what is there already were not seen.
+    // This would hang if the existing change were not seen.
     store.wait_for_change(0, u64::MAX).await;
-    // Another store on the same file that has read nothing yet sees it, too.
-    place.open().await.wait_for_change(0, u64::MAX).await;
+    // A second store on the same file, which has read nothing yet, sees it too.
+    database.open().await.wait_for_change(0, u64::MAX).await;
 }
 
-/// Tasks that are ended at any moment leave no lock behind, and nothing half done.
+/// Aborted tasks leave no lock and no partial transaction.
 #[tokio::test]
-async fn whoever_goes_away_while_writing_leaves_nothing_half_done() {
-    let place = Place::new();
-    let store = std::sync::Arc::new(place.open().await);
+async fn an_aborted_writer_leaves_no_partial_transaction() {
+    let database = TestDatabase::new();
+    let store = std::sync::Arc::new(database.open().await);
     let mut ended = 0;
     for round in 0..150_u64 {
         let own = std::sync::Arc::clone(&store);

@@ -1,4 +1,4 @@
-//! Secrets: in no file, only where they belong, only by their key.
+//! Secrets: never in plain text in a file, readable only with their key and identity.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,10 +12,10 @@ use bailiwick_store::Store;
 use serde_json::json;
 
 use super::worker::{Worker, plain};
-use crate::ledger_in_a_file::{Place, alone};
+use crate::test_database::{TestDatabase, block_on};
 
 const VALUE: &[u8] = b"correct-horse-battery-staple-39";
-const OPEN: &str = "anybody-may-read-this-in-the-file";
+const PLAIN_TEXT: &str = "anybody-may-read-this-in-the-file";
 
 async fn set(store: &Store, name: &str, value: &[u8]) -> Result<(), FleetError> {
     let values = BTreeMap::from([("key".to_owned(), value.to_vec())]);
@@ -27,9 +27,9 @@ async fn value(store: &Store, name: &str) -> Result<Option<Vec<u8>>, FleetError>
 }
 
 /// The files of the database's directory that have these bytes in them.
-fn files_with(place: &Place, bytes: &[u8]) -> Vec<String> {
+fn files_with(database: &TestDatabase, bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(place.path("")).unwrap() {
+    for entry in std::fs::read_dir(database.path("")).unwrap() {
         let entry = entry.unwrap();
         let content = std::fs::read(entry.path()).unwrap();
         if content.windows(bytes.len()).any(|part| part == bytes) {
@@ -39,47 +39,47 @@ fn files_with(place: &Place, bytes: &[u8]) -> Vec<String> {
     found
 }
 
-fn key_file(place: &Place) -> PathBuf {
-    place.path("ledger.db.key")
+fn key_file(database: &TestDatabase) -> PathBuf {
+    database.path("ledger.db.key")
 }
 
 #[tokio::test]
-async fn the_value_of_a_secret_is_in_no_file() {
-    let place = Place::new();
-    let store = place.open().await;
-    assert!(!key_file(&place).exists(), "a key was made that nobody needs");
-    let map = plain(Kind::ConfigMap, "open", json!({ "data": { "a": OPEN } }));
+async fn the_value_of_a_secret_is_never_in_plain_text_in_a_file() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    assert!(!key_file(&database).exists(), "a key was created without need");
+    let map = plain(Kind::ConfigMap, "open", json!({ "data": { "a": PLAIN_TEXT } }));
     store.commit(vec![Write::Create(map)], Moment::default()).await.unwrap();
     set(&store, "first", VALUE).await.unwrap();
     set(&store, "first", VALUE).await.unwrap();
     let look = |moment: &str| {
         assert_ne!(
-            files_with(&place, OPEN.as_bytes()),
+            files_with(&database, PLAIN_TEXT.as_bytes()),
             [""; 0],
             "{moment}: the search finds nothing"
         );
-        assert_eq!(files_with(&place, VALUE), [""; 0], "{moment}");
-        let files = std::fs::read_dir(place.path("")).unwrap().count();
+        assert_eq!(files_with(&database, VALUE), [""; 0], "{moment}");
+        let files = std::fs::read_dir(database.path("")).unwrap().count();
         assert!(files >= 3, "{moment}: {files} files");
     };
     look("while the log is there");
-    let mut connection = place.connect().await;
+    let mut connection = database.connect().await;
     sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
     look("when the log is in the database");
-    let mode = std::fs::metadata(key_file(&place)).unwrap().permissions().mode();
+    let mode = std::fs::metadata(key_file(&database)).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o600);
     assert_eq!(value(&store, "first").await.unwrap().as_deref(), Some(VALUE));
-    assert_eq!(value(&place.open().await, "first").await.unwrap().as_deref(), Some(VALUE));
+    assert_eq!(value(&database.open().await, "first").await.unwrap().as_deref(), Some(VALUE));
 }
 
 #[tokio::test]
-async fn a_value_opens_only_where_it_belongs() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_value_decrypts_only_under_its_own_identity() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     for name in ["mine", "yours"] {
         set(&store, name, name.as_bytes()).await.unwrap();
     }
-    let mut connection = place.connect().await;
+    let mut connection = database.connect().await;
     let moved = "UPDATE secret_values SET nonce = (SELECT nonce FROM secret_values WHERE name = $1), \
                  sealed = (SELECT sealed FROM secret_values WHERE name = $1) WHERE name = $2";
     sqlx::query("CREATE TABLE before AS SELECT * FROM secret_values")
@@ -90,14 +90,14 @@ async fn a_value_opens_only_where_it_belongs() {
     let error = value(&store, "yours").await.unwrap_err();
     assert!(matches!(error, FleetError::Unopened { .. }), "the store itself works: {error:?}");
     let error = error.to_string();
-    assert!(error.contains("`default/yours` is not as it was kept"), "{error}");
+    assert!(error.contains("`default/yours` was changed in the database"), "{error}");
     assert_eq!(value(&store, "mine").await.unwrap().as_deref(), Some(b"mine".as_slice()));
-    // Put back, it opens again: it was the place that was wrong.
+    // Positive control: the original value decrypts.
     let back = "UPDATE secret_values SET nonce = (SELECT nonce FROM before WHERE name = $1), \
                 sealed = (SELECT sealed FROM before WHERE name = $1) WHERE name = $1";
     sqlx::query(back).bind("yours").execute(&mut connection).await.unwrap();
     assert_eq!(value(&store, "yours").await.unwrap().as_deref(), Some(b"yours".as_slice()));
-    // An older value is not the newer one either.
+    // An older value does not decrypt as the newer one.
     set(&store, "yours", b"newer").await.unwrap();
     assert_eq!(value(&store, "yours").await.unwrap().as_deref(), Some(b"newer".as_slice()));
     sqlx::query(back).bind("yours").execute(&mut connection).await.unwrap();
@@ -105,11 +105,11 @@ async fn a_value_opens_only_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_missing_wrong_or_open_to_others_is_an_error_and_never_made_anew() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn a_missing_wrong_or_accessible_key_is_an_error_and_never_replaced() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     set(&store, "kept", VALUE).await.unwrap();
-    let (file, aside) = (key_file(&place), place.path("aside"));
+    let (file, aside) = (key_file(&database), database.path("aside"));
     let key = std::fs::read(&file).unwrap();
     let refused = async |why: &str| {
         let unopened = value(&store, "kept").await;
@@ -125,7 +125,7 @@ async fn a_key_that_is_missing_wrong_or_open_to_others_is_an_error_and_never_mad
     };
     std::fs::rename(&file, &aside).unwrap();
     refused("is missing").await;
-    assert!(!file.exists(), "a key was made anew");
+    assert!(!file.exists(), "a new key was created");
     let put = |bytes: &[u8], mode: u32| {
         std::fs::write(&file, bytes).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -133,22 +133,22 @@ async fn a_key_that_is_missing_wrong_or_open_to_others_is_an_error_and_never_mad
     let mut other = key.clone();
     other[0] ^= 1;
     put(&other, 0o600);
-    refused("is another key").await;
+    refused("is not the key").await;
     put(&key[1..], 0o600);
     refused("has 31 bytes").await;
     put(&key, 0o640);
-    refused("may be used by others (mode 640)").await;
+    refused("is accessible to others (mode 640)").await;
     put(&key, 0o600);
     assert_eq!(value(&store, "kept").await.unwrap().as_deref(), Some(VALUE));
     set(&store, "another", b"x").await.unwrap();
 }
 
 #[test]
-fn processes_that_set_the_first_secrets_at_once_make_one_key() {
+fn concurrent_first_secrets_of_processes_create_one_key() {
     for _ in 0..3 {
-        let place = Place::new();
-        alone(place.open());
-        let mut workers: Vec<Worker> = (0..6).map(|_| Worker::start(&place.database())).collect();
+        let database = TestDatabase::new();
+        block_on(database.open());
+        let mut workers: Vec<Worker> = (0..6).map(|_| Worker::start(&database.file())).collect();
         for (number, worker) in workers.iter_mut().enumerate() {
             worker.order(&format!("secret s{number}"));
         }
@@ -156,8 +156,8 @@ fn processes_that_set_the_first_secrets_at_once_make_one_key() {
             assert_eq!(worker.answer().as_deref(), Some("set"));
         }
         workers.into_iter().for_each(Worker::finish);
-        alone(async {
-            let store = place.open().await;
+        block_on(async {
+            let store = database.open().await;
             for number in 0..6 {
                 let expected = format!("value of s{number}").into_bytes();
                 assert_eq!(value(&store, &format!("s{number}")).await.unwrap(), Some(expected));
@@ -167,9 +167,9 @@ fn processes_that_set_the_first_secrets_at_once_make_one_key() {
 }
 
 #[tokio::test]
-async fn values_tokens_and_their_lines_are_kept_together_or_not_at_all() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn values_tokens_and_audit_entries_are_written_together_or_not_at_all() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let now = Moment::from_millis(1);
     let token = TokenRecord {
         id: "t".to_owned(),

@@ -1,7 +1,7 @@
-//! The same random sequence of calls to any store and to the plain model: every answer must be equal.
+//! Runs the same random calls on a store and on the in-memory model, and compares every answer.
 //!
-//! A store is given as a function that opens it, so that it can be closed and opened again in the
-//! middle. Only the uids may differ: each store makes its own, but never one twice.
+//! A function opens the store, so that it can be closed and opened again in between. Only the uids differ: each
+//! store makes its own, which are unique.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,20 +18,19 @@ use super::objects::{
     status, token,
 };
 
-/// How often each kind of answer was seen.
+/// How often each kind of result occurred.
 pub(crate) type Seen = BTreeMap<String, u64>;
 
-/// Two stores side by side.
 pub(crate) struct Sequence<'a, S> {
     random: &'a mut Random,
     model: MemoryFleet,
     store: S,
-    /// The store's uids by the model's.
+    /// The uids of the store, by those of the model.
     uids: BTreeMap<String, String>,
     seen: &'a mut Seen,
 }
 
-/// Runs one sequence of so many calls.
+/// Runs one sequence of calls.
 pub(crate) async fn sequence<S: FleetStore, F: Future<Output = S>>(
     random: &mut Random,
     steps: usize,
@@ -64,7 +63,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
-    /// Makes an object comparable, and holds its uid to what it was.
+    /// Compares an object of both; its uid must not change.
     fn same(&mut self, of_model: &AnyObject, of_store: &AnyObject) {
         let (left, right) = (&of_model.metadata.uid, &of_store.metadata.uid);
         if let Some(known) = self.uids.get(left) {
@@ -89,7 +88,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         *self.seen.entry(what.into()).or_default() += 1;
     }
 
-    /// Both did it, or both refused for the same reason.
+    /// Both succeeded, or both failed with the same error.
     fn both<T: Debug>(
         &mut self,
         what: &str,
@@ -101,7 +100,7 @@ impl<S: FleetStore> Sequence<'_, S> {
                 self.count(what);
                 Some((left, right))
             }
-            // What was wrong inside of a store is told in its own words.
+            // The text of an internal error may differ.
             (Err(FleetError::Unavailable(_)), Err(FleetError::Unavailable(_))) => {
                 self.count(format!("{what}: Unavailable"));
                 None
@@ -128,7 +127,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
-    /// One of the objects that are there, if any.
+    /// A random existing object.
     async fn some_object(&mut self) -> Option<AnyObject> {
         let mut all = Vec::new();
         for kind in KINDS {
@@ -141,7 +140,7 @@ impl<S: FleetStore> Sequence<'_, S> {
     async fn write(&mut self) -> Write {
         let mut given = object(self.random);
         let what = self.random.below(22);
-        // To make one, any name; to change one, mostly a name that is there.
+        // Any name for a new object; mostly an existing name for a change.
         if (9..=15).contains(&what)
             && !self.random.once_in(5)
             && let Some(known) = self.some_object().await
@@ -157,7 +156,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         match what {
             0..=8 => Write::Create(given),
             9..=11 => {
-                // Often with the spec that it has: its generation must stay.
+                // Often the same spec: the generation must not change.
                 if self.random.once_in(2)
                     && let Some(known) = self.model.get(kind, &namespace, &name).await.unwrap()
                 {
@@ -183,7 +182,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
-    /// Statuses of all that there is in one place, now and then one twice, none at all, or of an old version.
+    /// Statuses of all objects in a namespace; at times a duplicate, an unknown object or an old version.
     async fn statuses(&mut self) -> Vec<Write> {
         let like = self.some_object().await.unwrap_or_else(|| object(self.random));
         let namespace = Some(like.metadata.namespace.clone());
@@ -192,12 +191,13 @@ impl<S: FleetStore> Sequence<'_, S> {
         if self.random.once_in(3) {
             all.insert(self.random.below(all.len() + 1), like);
         }
-        let spoilt = if self.random.once_in(4) { self.random.below(all.len()) } else { all.len() };
-        for (place, object) in all.iter_mut().enumerate() {
+        let outdated =
+            if self.random.once_in(4) { self.random.below(all.len()) } else { all.len() };
+        for (index, object) in all.iter_mut().enumerate() {
             object.status = status(self.random);
-            // What a status brings besides does not count.
+            // Only the status must be written.
             object.spec = spec(self.random);
-            object.metadata.resource_version = match place == spoilt {
+            object.metadata.resource_version = match index == outdated {
                 true => object.metadata.resource_version + 1,
                 false if self.random.once_in(2) => 0,
                 false => object.metadata.resource_version,
@@ -221,7 +221,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         let model = self.model.commit(writes.clone(), now).await;
         let store = self.store.commit(writes, now).await;
         if self.bytes().await < before {
-            self.count("bytes gone");
+            self.count("bytes deleted");
         }
         if let Some((model, store)) = self.both("commit", model, store) {
             assert_eq!(model.version, store.version);
@@ -232,7 +232,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
-    /// Mostly what some object is selected by; sometimes what none is.
+    /// A selection that mostly matches some object.
     async fn selection(&mut self) -> Selection {
         let like = self.some_object().await.unwrap_or_else(|| object(self.random));
         let random = &mut *self.random;
@@ -293,7 +293,7 @@ impl<S: FleetStore> Sequence<'_, S> {
             selection.after = Some(next);
             self.count("next page");
             if self.random.once_in(6) {
-                // Between two pages something may happen.
+                // At times write between two pages.
                 self.commit().await;
             }
         }
@@ -320,10 +320,10 @@ impl<S: FleetStore> Sequence<'_, S> {
         let model = self.model.changes(after, limit).await;
         let store = self.store.changes(after, limit).await;
         let Some((model, store)) = self.both("changes", model, store) else { return };
-        let told = |changes: &[Change]| -> Vec<_> {
+        let found = |changes: &[Change]| -> Vec<_> {
             changes.iter().map(|change| (change.version, change.kind)).collect()
         };
-        assert_eq!(told(&model), told(&store));
+        assert_eq!(found(&model), found(&store));
         for (left, right) in model.iter().zip(&store) {
             self.same(&left.object, &right.object);
         }
@@ -341,7 +341,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         let payload = pick(self.random, &WORDS).as_bytes();
         let mut given = delivery(pick(self.random, &NAMES), payload, moment(self.random));
         if self.random.once_in(5) {
-            // A digest that is not that of the bytes.
+            // A digest that does not match the bytes.
             given.spec.payload_digest = pick(self.random, &[DIGESTS[0], "lie"]).to_owned();
         }
         let model = self.model.receive(given.clone()).await;
@@ -358,8 +358,8 @@ impl<S: FleetStore> Sequence<'_, S> {
             self.same(&model, &store);
         }
         let digest = &given.spec.payload_digest;
-        let kept = self.model.blob(digest).await.unwrap();
-        assert_eq!(kept, self.store.blob(digest).await.unwrap());
+        let stored = self.model.blob(digest).await.unwrap();
+        assert_eq!(stored, self.store.blob(digest).await.unwrap());
     }
 
     async fn secret(&mut self) {
@@ -388,13 +388,13 @@ impl<S: FleetStore> Sequence<'_, S> {
                 self.both("delete secret", model, store);
             }
             _ => {
-                // Without one of its keys.
+                // Remove one of its keys.
                 let Some(mut object) = self.model.get(Kind::Secret, namespace, name).await.unwrap()
                 else {
                     return;
                 };
-                let gone = pick(self.random, &keys);
-                object.spec["keys"].as_object_mut().unwrap().remove(gone);
+                let removed = pick(self.random, &keys);
+                object.spec["keys"].as_object_mut().unwrap().remove(removed);
                 let metadata = Metadata { namespace: namespace.into(), ..Metadata::named(name) };
                 let write = Write::Replace(AnyObject { metadata, ..object });
                 let model = self.model.commit(vec![write.clone()], now).await;
@@ -422,17 +422,17 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
-    /// The same bytes are kept; gives under how many digests.
+    /// Compares the stored bytes; returns the number of digests with bytes.
     async fn bytes(&mut self) -> usize {
-        let mut kept = 0;
+        let mut stored = 0;
         for digest in DIGESTS.into_iter().chain(["none"]) {
             let model = self.model.blob(digest).await.unwrap();
-            kept += usize::from(model.is_some());
+            stored += usize::from(model.is_some());
             assert_eq!(model, self.store.blob(digest).await.unwrap(), "{digest}");
         }
         let all = DIGESTS.into_iter().chain(["none"]).map(str::to_owned).collect();
         assert_eq!(self.model.blobs(&all).await, self.store.blobs(&all).await);
-        kept
+        stored
     }
 
     async fn forget_audit(&mut self) {
@@ -453,11 +453,11 @@ impl<S: FleetStore> Sequence<'_, S> {
         let model = self.model.audit(after, limit).await.unwrap();
         assert_eq!(model, self.store.audit(after, limit).await.unwrap());
         self.bytes().await;
-        // Nothing has to have changed: it must only come back.
+        // It must return even if nothing changed.
         self.store.wait_for_change(0, 0).await;
     }
 
-    /// At the end: everything there is.
+    /// Compares everything at the end.
     async fn compare_all(&mut self) {
         for kind in Kind::ALL {
             let selection = Selection { limit: usize::MAX, ..Selection::of(*kind) };

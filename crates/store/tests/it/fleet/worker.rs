@@ -1,4 +1,4 @@
-//! This test program as another process: it does what it is told, and says what it has done.
+//! This test program as a worker process: it receives orders on stdin and answers on stdout.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -12,12 +12,11 @@ use serde_json::json;
 
 use super::objects::delivery;
 
-/// Says to this program that it is a worker, and where the database is.
+/// The variable that makes this program a worker; its value is the path of the database.
 const WORKER: &str = "BAILIWICK_TEST_FLEET_WORKER";
-/// What stands before an answer, among what the test program prints by itself.
+/// The prefix of an answer; the test program prints other lines too.
 const ANSWER: &str = "answer:";
 
-/// A process of ours.
 pub(crate) struct Worker {
     pub(crate) process: Child,
     orders: ChildStdin,
@@ -44,14 +43,14 @@ impl Worker {
         writeln!(self.orders, "{order}").unwrap();
     }
 
-    /// The next answer; nothing when the process is gone.
+    /// The next answer; none if the process ended.
     pub(crate) fn answer(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
             if self.answers.read_line(&mut line).unwrap() == 0 {
                 return None;
             }
-            // A line that was cut off by a kill is no answer.
+            // A line that a kill cut off is not an answer.
             let whole = line.strip_suffix('\n').unwrap_or_default();
             if let Some(answer) = whole.strip_prefix(ANSWER) {
                 return Some(answer.trim().to_owned());
@@ -59,44 +58,44 @@ impl Worker {
         }
     }
 
-    /// Lets it end by itself.
+    /// Closes stdin, so that the worker ends.
     pub(crate) fn finish(mut self) {
         drop(self.orders);
         assert!(self.process.wait().unwrap().success());
     }
 }
 
-fn say(text: &str) {
+fn answer(text: &str) {
     let mut out = std::io::stdout().lock();
-    // In one piece, and on a line of its own.
+    // In one write, on a separate line.
     out.write_all(format!("\n{ANSWER} {text}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// What a worker does with its orders.
+/// Does nothing unless this process is a worker.
 #[test]
 fn worker() {
     let Some(database) = std::env::var_os(WORKER) else { return };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(async {
         let store = Arc::new(Store::open(Location::file(database)).await.unwrap());
-        say("ready");
+        answer("ready");
         for line in std::io::stdin().lines() {
             let line = line.unwrap();
             let words: Vec<&str> = line.split(' ').collect();
             match words.as_slice() {
                 ["increment", times] => {
                     let conflicts = increment(&*store, times.parse().unwrap()).await;
-                    say(&format!("conflicts {conflicts}"));
+                    answer(&format!("conflicts {conflicts}"));
                 }
                 ["echo", times] => {
-                    say(&format!("saw {}", echo(&*store, times.parse().unwrap()).await));
+                    answer(&format!("saw {}", echo(&*store, times.parse().unwrap()).await));
                 }
                 ["secret", name] => {
                     let values = [("key".to_owned(), format!("value of {name}").into_bytes())];
                     let now = Moment::from_millis(1);
                     store.set_secret("default", name, values.into(), now).await.unwrap();
-                    say("set");
+                    answer("set");
                 }
                 ["work", name] => work(&store, name).await,
                 other => panic!("{other:?}"),
@@ -105,7 +104,6 @@ fn worker() {
     });
 }
 
-/// An object of this name, with nothing special in it.
 pub(crate) fn plain(kind: Kind, name: &str, spec: serde_json::Value) -> AnyObject {
     let metadata = Metadata::named(name);
     let api_version = API_VERSION.to_owned();
@@ -114,7 +112,7 @@ pub(crate) fn plain(kind: Kind, name: &str, spec: serde_json::Value) -> AnyObjec
 
 pub(crate) const COUNTER: &str = "counter";
 
-/// Adds one so many times, each time to what it has read; gives how often somebody was faster.
+/// Reads and increments the counter `times` times; returns the number of conflicts.
 pub(crate) async fn increment(store: &impl FleetStore, times: u64) -> u64 {
     let mut conflicts = 0;
     for _ in 0..times {
@@ -133,7 +131,7 @@ pub(crate) async fn increment(store: &impl FleetStore, times: u64) -> u64 {
     conflicts
 }
 
-/// Answers every `ping-n` that is watched by a `pong-n`; gives the versions that were seen.
+/// Watches for `ping-n` and creates `pong-n`; returns the versions that it saw.
 async fn echo(store: &impl FleetStore, times: usize) -> String {
     let (mut after, mut answered, mut seen) = (0, 0, Vec::new());
     while answered < times {
@@ -154,7 +152,7 @@ async fn echo(store: &impl FleetStore, times: usize) -> String {
     seen.join(",")
 }
 
-/// Writes for ever, and says what was acknowledged: webhooks, and pairs of objects that belong together.
+/// Writes webhooks and transactions without end, and prints what was acknowledged.
 async fn work(store: &Arc<Store>, name: &str) {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..6 {
@@ -167,13 +165,13 @@ async fn work(store: &Arc<Store>, name: &str) {
                     let given = delivery(&what, what.as_bytes(), now);
                     let received = store.receive(given.clone()).await.unwrap();
                     assert_eq!(received, Received::New);
-                    say(&format!("received {what}"));
+                    answer(&format!("received {what}"));
                     if number % 3 == 0 {
                         assert_eq!(store.receive(given).await.unwrap(), Received::Again);
                     }
                 } else {
                     let applied = pair(&*store, &what, now).await.unwrap();
-                    say(&format!("paired {what} {applied}"));
+                    answer(&format!("paired {what} {applied}"));
                 }
             }
         });
@@ -181,7 +179,7 @@ async fn work(store: &Arc<Store>, name: &str) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Two objects, bytes, a line of the audit log and a count, all in one.
+/// Two objects, bytes, an audit entry and a status in one transaction.
 async fn pair(store: &impl FleetStore, what: &str, now: Moment) -> Result<u64, FleetError> {
     let page = Selection { limit: 1, ..Selection::of(Kind::AgentDispatchRun) };
     store.list(&page).await?;

@@ -1,8 +1,8 @@
-//! Files, or parts of files, that say which tests run and how.
+//! Files, and parts of files, that configure which tests run and how.
 
 use std::collections::BTreeMap;
 
-/// Files whose whole text configures tests, by their names.
+/// Names of files whose whole text configures tests.
 const NAMES: [&str; 22] = [
     "conftest.py",
     "pytest.ini",
@@ -28,8 +28,8 @@ const NAMES: [&str; 22] = [
     "nextest.toml",
 ];
 
-/// The beginnings of the names of such files.
-const STEMS: [&str; 7] = [
+/// Prefixes of the names of such files.
+const NAME_PREFIXES: [&str; 7] = [
     "jest.config.",
     "jest.setup.",
     "vitest.config.",
@@ -39,15 +39,15 @@ const STEMS: [&str; 7] = [
     ".mocharc",
 ];
 
-/// Directories in which every file is one.
+/// Directories in which every file configures tests.
 const DIRECTORIES: [&str; 4] =
     [".github/workflows/", ".github/actions/", ".circleci/", ".buildkite/"];
 
-/// The parts of a file that configure tests, by name; the whole file has the name "".
+/// The parts of a file that configure tests, by name; the name of the whole file is "".
 pub(super) type Parts = BTreeMap<String, String>;
 
 /// Whether a file can configure tests.
-pub(super) fn is_one(path: &str) -> bool {
+pub(super) fn can_configure_tests(path: &str) -> bool {
     is_whole(path) || matches!(name(path), "package.json" | "pyproject.toml" | "setup.cfg")
 }
 
@@ -55,7 +55,7 @@ fn is_whole(path: &str) -> bool {
     let name = name(path);
     let cargo = [".cargo/config.toml", ".cargo/config"];
     NAMES.contains(&name)
-        || STEMS.into_iter().any(|stem| name.starts_with(stem))
+        || NAME_PREFIXES.into_iter().any(|stem| name.starts_with(stem))
         || DIRECTORIES.into_iter().any(|directory| path.starts_with(directory))
         || cargo.into_iter().any(|file| path == file || path.ends_with(&format!("/{file}")))
 }
@@ -64,7 +64,7 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// What a file says about tests. A file that does not parse says something as a whole.
+/// The parts of a file that configure tests. A file that does not parse counts as a whole.
 pub(super) fn parts(path: &str, text: Option<&str>) -> Parts {
     let Some(text) = text else { return Parts::new() };
     let whole = || Parts::from([(String::new(), text.to_owned())]);
@@ -77,7 +77,7 @@ pub(super) fn parts(path: &str, text: Option<&str>) -> Parts {
     }
 }
 
-/// The first part that differs between before and after: its name, where it is not the whole file.
+/// The first part that differs: its name, or none for the whole file.
 pub(super) fn difference([before, after]: &[Parts; 2]) -> Option<Option<String>> {
     let differs = |name: &&String| before.get(*name) != after.get(*name);
     let name = before.keys().chain(after.keys()).find(differs)?;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_counts_where_all_of_it_is_about_tests() {
+    fn every_change_of_a_test_configuration_file_counts() {
         for path in [
             "a/conftest.py",
             "pytest.ini",
@@ -151,19 +151,19 @@ mod tests {
             ".cargo/config.toml",
             "a/.cargo/config.toml",
         ] {
-            assert!(is_one(path), "{path}");
+            assert!(can_configure_tests(path), "{path}");
             assert_eq!(between(path, "a", "b"), Some(None), "{path}");
             assert_eq!(between(path, "a", "a"), None, "{path}");
             assert_eq!(difference(&[parts(path, Some("a")), Parts::new()]), Some(None), "{path}");
         }
         for path in ["src/a.rs", "config.toml", ".github/dependabot.yml", "cargo/config.toml"] {
-            assert!(!is_one(path), "{path}");
+            assert!(!can_configure_tests(path), "{path}");
             assert_eq!(between(path, "a", "b"), None, "{path}");
         }
     }
 
     #[test]
-    fn only_the_parts_about_tests_count_in_files_with_other_parts() {
+    fn only_the_parts_about_tests_count_in_other_files() {
         let package = |test: &str, rest: &str| {
             format!(
                 r#"{{"scripts": {{"test:unit": "{test}", "latest": "{rest}"}}, "name": "{rest}"}}"#

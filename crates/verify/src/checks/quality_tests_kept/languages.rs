@@ -1,6 +1,6 @@
-//! Which files have tests, by their names, and in which language.
+//! Which files can have tests, by their names, and in which language.
 
-/// A language whose tests are told apart, or another one.
+/// The language of a test file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Rust,
@@ -10,22 +10,22 @@ pub(super) enum Language {
     Java,
     Ruby,
     Bats,
-    /// Its test files are known by name only.
+    /// Its test files are recognised by name; its tests cannot be listed.
     Other,
 }
 
-/// Directories whose source files are tests, or belong to them.
+/// Directories of tests and their support files.
 const DIRECTORIES: [&str; 5] = ["tests", "test", "__tests__", "spec", "specs"];
 
-/// Other source files that are tests by name or directory.
-const OTHER: [&str; 14] =
+/// Extensions of other languages.
+const OTHER_EXTENSIONS: [&str; 14] =
     ["sh", "php", "cs", "fs", "ex", "exs", "c", "cc", "cpp", "swift", "scala", "dart", "hs", "lua"];
 
 impl Language {
-    /// The language of a file that may have tests; nothing for any other file.
+    /// The language of a file that can have tests; none for any other file.
     pub(super) fn of(path: &str) -> Option<Self> {
         let language = match extension(path)? {
-            // Unit tests stand beside the code.
+            // Unit tests are beside the code.
             "rs" => return Some(Self::Rust),
             "bats" => return Some(Self::Bats),
             "py" => Self::Python,
@@ -33,7 +33,7 @@ impl Language {
             "go" => Self::Go,
             "java" | "kt" | "groovy" => Self::Java,
             "rb" => Self::Ruby,
-            other if OTHER.contains(&other) => Self::Other,
+            other if OTHER_EXTENSIONS.contains(&other) => Self::Other,
             _ => return None,
         };
         let mut directories = path.split('/').rev().skip(1);
@@ -42,7 +42,7 @@ impl Language {
     }
 }
 
-/// Whether a runner takes the file for tests by its name alone.
+/// Whether a test runner recognises the file by its name alone.
 pub(super) fn is_test_name(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_files_are_known_by_the_names_that_runners_look_for() {
+    fn test_files_are_recognised_by_the_names_that_runners_look_for() {
         for (path, language) in [
             ("src/lib.rs", Language::Rust),
             ("test_a.py", Language::Python),

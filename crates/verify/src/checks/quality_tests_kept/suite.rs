@@ -1,9 +1,9 @@
-//! The tests in a text, told apart by plain patterns of the language, a line at a time.
+//! Finds the tests in a text, line by line, with simple patterns of the language.
 
 use super::languages::{self, Language};
 
-/// Assertions that always hold.
-const TRIVIAL: [&str; 7] = [
+/// Assertions that are always true.
+const TRIVIAL_ASSERTIONS: [&str; 7] = [
     "assert True",
     "assert!(true)",
     "assert(true)",
@@ -13,19 +13,17 @@ const TRIVIAL: [&str; 7] = [
     "expect(true).to eq(true)",
 ];
 
-/// The tests of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Suite {
     pub(super) tests: Vec<Test>,
     /// How often a class, a module or a whole file is skipped.
     pub(super) group_skips: usize,
-    /// How many tests or groups keep all others from running.
+    /// How many focused tests or groups keep the others from running.
     pub(super) focuses: usize,
-    /// Modules with tests that the file takes in.
+    /// Test modules that the file includes.
     pub(super) modules: Vec<String>,
 }
 
-/// One test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Test {
     pub(super) name: String,
@@ -45,7 +43,7 @@ impl Suite {
         self.named(name).count()
     }
 
-    /// The names, each once, that this suite has more often than the other one.
+    /// The names that occur more often in this suite than in the other one.
     pub(super) fn missing_from<'a>(&'a self, other: &Self) -> Vec<&'a str> {
         let mut names: Vec<&str> = self.tests.iter().map(|test| test.name.as_str()).collect();
         names.sort_unstable();
@@ -55,15 +53,14 @@ impl Suite {
     }
 }
 
-/// Whether a text has nothing but blank lines and comments.
+/// Whether a text has only blank lines and comments.
 pub(super) fn is_blank(language: Language, text: &str) -> bool {
     code(language, text).is_empty()
 }
 
-/// The tests of a text.
 pub(super) fn read(language: Language, path: &str, text: &str) -> Suite {
     let mut reader = Reader { language, ..Reader::default() };
-    reader.takes_modules = languages::is_test_name(path);
+    reader.all_modules_are_tests = languages::is_test_name(path);
     if language == Language::Go {
         let tags = text.lines().filter(|line| line.starts_with("//go:build"));
         reader.suite.group_skips += tags.count();
@@ -79,7 +76,7 @@ fn code(language: Language, text: &str) -> Vec<&str> {
     let (mut lines, mut block) = (Vec::new(), None::<&str>);
     let hashes = matches!(language, Language::Python | Language::Ruby | Language::Bats)
         || (language == Language::Other && text.starts_with("#!"));
-    // A comment that does not end is none, but a part of a text.
+    // A comment without an end is part of a string.
     let last_end = text.lines().collect::<Vec<_>>().iter().rposition(|line| line.contains("*/"));
     for (number, line) in text.lines().enumerate() {
         let start = line.trim_start();
@@ -123,8 +120,8 @@ fn code(language: Language, text: &str) -> Vec<&str> {
 struct Reader {
     language: Language,
     suite: Suite,
-    takes_modules: bool,
-    /// Attributes in front of a function or a group.
+    all_modules_are_tests: bool,
+    /// Attributes before a function or a group.
     marked_test: bool,
     marked_skip: bool,
     marked_module: bool,
@@ -135,7 +132,7 @@ impl Default for Reader {
         Self {
             language: Language::Other,
             suite: Suite::default(),
-            takes_modules: false,
+            all_modules_are_tests: false,
             marked_test: false,
             marked_skip: false,
             marked_module: false,
@@ -147,7 +144,7 @@ impl Reader {
     fn line(&mut self, line: &str) {
         let start = line.trim_start();
         let indentation = line.len() - start.len();
-        self.close(start, indentation);
+        self.continue_test(start, indentation);
         match self.language {
             Language::Rust => self.rust(start, indentation),
             Language::Python => self.python(start, indentation),
@@ -160,8 +157,8 @@ impl Reader {
         }
     }
 
-    /// Reads a line of the body of the last test, or ends it.
-    fn close(&mut self, start: &str, indentation: usize) {
+    /// Reads a line of the body of the last test, or ends that test.
+    fn continue_test(&mut self, start: &str, indentation: usize) {
         let Some(test) = self.suite.tests.last_mut().filter(|test| test.is_open) else { return };
         if indentation > test.indentation {
             test.does_something |= does_something(start);
@@ -182,7 +179,7 @@ impl Reader {
         });
     }
 
-    /// What is skipped inside of a body, or outside of all.
+    /// Counts a skip call: of the open test, or of the group outside of a test.
     fn skip_here(&mut self) {
         match self.suite.tests.last_mut().filter(|test| test.is_open) {
             Some(test) => test.is_skipped = true,
@@ -212,8 +209,9 @@ impl Reader {
                 self.test(name, start, indentation, is_skipped);
             }
         } else if let Some(name) = after_word(start, "mod") {
-            let is_one = std::mem::take(&mut self.marked_module) || self.takes_modules;
-            if is_one && start.ends_with(';') {
+            let is_test_module =
+                std::mem::take(&mut self.marked_module) || self.all_modules_are_tests;
+            if is_test_module && start.ends_with(';') {
                 self.suite.modules.push(name.to_owned());
             }
         }
@@ -300,7 +298,7 @@ impl Reader {
         let skips = ["@Disabled", "@Ignore", "@EnabledIf", "@DisabledIf", "@DisabledOn"];
         self.marked_test |= tests.into_iter().any(|mark| start.contains(mark));
         self.marked_skip |= skips.into_iter().any(|mark| start.contains(mark));
-        // Behind annotations on the same line comes the declaration.
+        // The declaration can follow annotations on the same line.
         let declared = start.rsplit_once("@Test ").map_or(start, |(_, declared)| declared);
         if declared.starts_with('@') {
             return;
@@ -356,12 +354,14 @@ impl Reader {
 
 /// Whether a line of a body calls or compares something.
 fn does_something(line: &str) -> bool {
-    let line = TRIVIAL.into_iter().fold(line.to_owned(), |line, trivial| line.replace(trivial, ""));
+    let line = TRIVIAL_ASSERTIONS
+        .into_iter()
+        .fold(line.to_owned(), |line, trivial| line.replace(trivial, ""));
     let words = ["(", "assert", "expect", "should", "must_", "[ ", "[[", "run ", "raise", "yield"];
     words.into_iter().any(|word| line.contains(word))
 }
 
-/// The identifier behind a keyword.
+/// The identifier after a keyword.
 fn after_word<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
     let mut words = line.split(' ');
     words.find(|word| *word == keyword)?;
@@ -373,7 +373,7 @@ fn identifier(text: &str) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// The first text in quotes; nothing where a name is computed.
+/// The first quoted string; empty if the name is computed.
 fn quoted(text: &str) -> &str {
     let Some(start) = text.find(['"', '\'', '`']) else { return "" };
     let Some(quote) = text.get(start..).and_then(|text| text.chars().next()) else { return "" };

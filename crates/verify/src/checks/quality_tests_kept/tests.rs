@@ -1,4 +1,4 @@
-//! Each sign that tests are weaker, with an example of work that is fine.
+//! Each signal of weaker tests, with examples of changes that are fine.
 
 use super::*;
 use crate::example::{
@@ -73,65 +73,65 @@ fn shorter(text: &str, end: &str) -> String {
 }
 
 #[test]
-fn a_test_file_that_is_deleted_emptied_or_renamed_away_is_named() {
+fn a_deleted_emptied_or_renamed_test_file_is_named() {
     for (path, text, _) in SUITES {
         let gone = judged("", &[(deleted(path), Some(text), None)]);
-        assert!(reason(&gone).contains(&format!("`{path}` had tests, and is gone")), "{path}");
+        assert!(reason(&gone).contains(&format!("`{path}` had tests and was deleted")), "{path}");
         let away = judged("", &[(renamed(path, "old.txt"), Some(text), Some(text))]);
-        assert!(reason(&away).contains(&format!("`{path}` had tests, and is gone")), "{path}");
+        assert!(reason(&away).contains(&format!("`{path}` had tests and was deleted")), "{path}");
         assert!(reason(&edit(path, text, "\n")).contains("was emptied"), "{path}");
     }
     let linked = Change { after: entry(Mode::Link), ..changed("test_a.py") };
-    assert!(!judged("", &[(linked, Some(PYTHON), Some("../x"))]).holds());
-    let shell = |path| judged("", &[(deleted(path), Some("[ 1 = 1 ]\n"), None)]).holds();
+    assert!(!judged("", &[(linked, Some(PYTHON), Some("../x"))]).is_pass());
+    let shell = |path| judged("", &[(deleted(path), Some("[ 1 = 1 ]\n"), None)]).is_pass();
     assert!(!shell("tests/greet.sh") && shell("bin/greet.sh"));
     let plain = judged("", &[(deleted("src/a.rs"), Some("fn a() {}\n"), None)]);
-    assert!(plain.holds(), "it had no tests");
-    assert!(judged("", &[(deleted("tests/helper.py"), Some("A = 1\n"), None)]).holds());
+    assert!(plain.is_pass(), "it had no tests");
+    assert!(judged("", &[(deleted("tests/helper.py"), Some("A = 1\n"), None)]).is_pass());
 }
 
 #[test]
-fn fewer_tests_are_counted_and_moved_renamed_and_new_ones_are_fine() {
+fn removed_tests_are_counted_and_moved_renamed_and_new_ones_are_fine() {
     for (path, text, end) in SUITES {
         let less = shorter(text, end);
         let verdict = edit(path, text, &less);
         assert!(reason(&verdict).contains("has 1 of its 2 tests"), "{path}: {verdict:?}");
-        assert!(edit(path, &less, text).holds(), "{path}: one more");
-        assert!(judged("", &[(added(path), None, Some(text))]).holds(), "{path}: a new file");
+        assert!(edit(path, &less, text).is_pass(), "{path}: one more");
+        assert!(judged("", &[(added(path), None, Some(text))]).is_pass(), "{path}: a new file");
         let moved = format!("more/{path}");
         let both = [edited(path, text, &less), (added(&moved), None, Some(text))];
-        assert!(judged("", &both).holds(), "{path} to {moved}");
+        assert!(judged("", &both).is_pass(), "{path} to {moved}");
     }
-    assert!(edit("src/lib.rs", RUST, &RUST.replace("fn one", "fn first")).holds());
+    assert!(edit("src/lib.rs", RUST, &RUST.replace("fn one", "fn first")).is_pass());
     let commented = RUST.replace("    #[test]\n    fn one", "    // #[test]\n    fn one");
-    assert!(!edit("src/lib.rs", RUST, &commented).holds());
+    assert!(!edit("src/lib.rs", RUST, &commented).is_pass());
     let block =
         PYTHON.replace("def test_one", "\"\"\"\ndef test_one").replace("\n\n\n", "\n\"\"\"\n");
-    assert!(!edit("test_a.py", PYTHON, &block).holds());
+    assert!(!edit("test_a.py", PYTHON, &block).is_pass());
     let block = format!("/*\n{JAVASCRIPT}*/\nit('x', () => {{ f(); }});\n");
-    assert!(!edit("a.test.js", JAVASCRIPT, &block).holds());
+    assert!(!edit("a.test.js", JAVASCRIPT, &block).is_pass());
     let glob = RUST.replace(
         "fn one",
         "fn glob() {\n        f();\n        let a = \"\n/*\n\";\n    }\n\n    fn one",
     );
-    assert!(edit("src/lib.rs", RUST, &glob).holds(), "no comment begins that does not end");
-    // Others elsewhere are no substitute, and one copy does not stand for two.
+    assert!(edit("src/lib.rs", RUST, &glob).is_pass(), "a comment without an end is no comment");
+    // Different tests elsewhere are no substitute, and one copy does not replace two.
     let others = PYTHON.replace("test_", "test_new_");
     let traded =
         [(deleted("test_a.py"), Some(PYTHON), None), (added("test_b.py"), None, Some(&*others))];
-    assert!(!judged("", &traded).holds());
+    assert!(!judged("", &traded).is_pass());
     let twice = [
         (deleted("test_a.py"), Some(PYTHON), None),
         (deleted("test_b.py"), Some(PYTHON), None),
         (added("test_c.py"), None, Some(PYTHON)),
     ];
-    assert!(!judged("", &twice).holds());
+    assert!(!judged("", &twice).is_pass());
     let copied = Change { copied: true, ..renamed("test_a.py", "test_b.py") };
-    assert!(judged("", &[(copied, Some(PYTHON), Some(PYTHON))]).holds());
+    assert!(judged("", &[(copied, Some(PYTHON), Some(PYTHON))]).is_pass());
 }
 
 #[test]
-fn a_test_without_a_body_is_named() {
+fn a_test_that_no_longer_checks_anything_is_named() {
     for (path, text, from, to) in [
         ("src/lib.rs", RUST, "        assert_eq!(add(1, 1), 2);\n", ""),
         ("src/lib.rs", RUST, "assert_eq!(add(1, 1), 2);", "assert!(true);"),
@@ -143,13 +143,13 @@ fn a_test_without_a_body_is_named() {
         ("a.bats", BATS, "run add 1 1", "true"),
     ] {
         let verdict = edit(path, text, &text.replace(from, to));
-        assert!(reason(&verdict).contains("checks nothing any more"), "{path}: {verdict:?}");
-        assert!(edit(path, text, &text.replace("1, 1", "2, 1")).holds(), "{path}: another value");
+        assert!(reason(&verdict).contains("no longer checks anything"), "{path}: {verdict:?}");
+        assert!(edit(path, text, &text.replace("1, 1", "2, 1")).is_pass(), "{path}: another value");
     }
 }
 
 #[test]
-fn new_skips_and_filters_are_named_and_old_ones_are_not() {
+fn new_skips_and_focuses_are_named_and_old_ones_are_not() {
     for (path, text, from, to) in [
         (
             "src/lib.rs",
@@ -176,76 +176,76 @@ fn new_skips_and_filters_are_named_and_old_ones_are_not() {
     ] {
         let skipped = text.replacen(from, to, 1);
         let verdict = edit(path, text, &skipped);
-        let told = reason(&verdict);
-        assert!(told.contains("skip") && told.contains(path), "{path} {to}: {told}");
-        assert!(edit(path, &skipped, text).holds(), "{path} {to}: no longer skipped");
+        let message = reason(&verdict);
+        assert!(message.contains("skip") && message.contains(path), "{path} {to}: {message}");
+        assert!(edit(path, &skipped, text).is_pass(), "{path} {to}: no longer skipped");
         let more = format!("{skipped}\n\n");
-        assert!(edit(path, &skipped, &more).holds(), "{path} {to}: skipped before");
+        assert!(edit(path, &skipped, &more).is_pass(), "{path} {to}: skipped before");
     }
     let (one, two) = ("fn one() {", "fn two() {");
     let ignore = |name: &str| RUST.replace(name, &format!("#[ignore]\n    {name}"));
-    assert!(!edit("src/lib.rs", &ignore(one), &ignore(two)).holds(), "another one");
+    assert!(!edit("src/lib.rs", &ignore(one), &ignore(two)).is_pass(), "another one");
     let ignored = ignore(one);
-    assert!(judged("", &[(renamed("a.rs", "b.rs"), Some(&ignored), Some(&ignored))]).holds());
+    assert!(judged("", &[(renamed("a.rs", "b.rs"), Some(&ignored), Some(&ignored))]).is_pass());
     let renamed_too = ignored.replace("fn one", "fn first");
-    assert!(!edit("src/lib.rs", RUST, &renamed_too).holds());
+    assert!(!edit("src/lib.rs", RUST, &renamed_too).is_pass());
     let new = format!("{RUST}#[test]\n#[ignore]\nfn new() {{ f(); }}\n");
-    assert!(edit("src/lib.rs", RUST, &new).holds(), "a new test takes nothing away");
+    assert!(edit("src/lib.rs", RUST, &new).is_pass(), "a new test takes nothing away");
     let focused = JAVASCRIPT.replace("it('adds'", "it.only('adds'");
-    assert!(!judged("", &[(added("a.test.ts"), None, Some(&focused))]).holds(), "all others");
-    assert!(edit("src/a.ts", "a.skip(1)\n", "it.skip(2)\n").holds(), "no test file");
-    assert!(edit("a.test.ts", JAVASCRIPT, &JAVASCRIPT.replace("1, 1", "x.skip(1), 1")).holds());
+    assert!(!judged("", &[(added("a.test.ts"), None, Some(&focused))]).is_pass(), "all others");
+    assert!(edit("src/a.ts", "a.skip(1)\n", "it.skip(2)\n").is_pass(), "no test file");
+    assert!(edit("a.test.ts", JAVASCRIPT, &JAVASCRIPT.replace("1, 1", "x.skip(1), 1")).is_pass());
 }
 
 #[test]
-fn a_module_of_tests_that_is_no_longer_compiled_is_named() {
+fn a_test_module_that_is_no_longer_included_is_named() {
     let main = "mod one;\nmod two;\n";
     let verdict = edit("tests/it/main.rs", main, "mod one;\n// mod two;\n");
-    assert!(reason(&verdict).contains("leaves the module `two` out"));
-    let unit = |after| edit("src/lib.rs", "#[cfg(test)]\nmod tests;\nmod a;\n", after).holds();
+    assert!(reason(&verdict).contains("no longer includes the module `two`"));
+    let unit = |after| edit("src/lib.rs", "#[cfg(test)]\nmod tests;\nmod a;\n", after).is_pass();
     assert!(!unit("mod a;\n"));
     assert!(unit("#[cfg(test)]\nmod tests;\n"), "`a` is no test");
     let moved = [
         edited("tests/it/main.rs", main, "mod one;\nmod three;\n"),
         (renamed("tests/it/two.rs", "tests/it/three.rs"), Some(RUST), Some(RUST)),
     ];
-    assert!(judged("", &moved).holds());
+    assert!(judged("", &moved).is_pass());
 }
 
 #[test]
-fn changed_configuration_is_named_and_the_rest_of_those_files_is_not() {
+fn changed_test_configuration_is_named_and_other_parts_are_not() {
     let verdict = edit("web/vitest.config.ts", "a", "b");
     assert!(reason(&verdict).contains("`web/vitest.config.ts` configures tests"));
-    assert!(!judged("", &[(added("conftest.py"), None, Some("collect_ignore = []\n"))]).holds());
-    assert!(!judged("", &[(deleted("Makefile"), Some("test:\n"), None)]).holds());
+    assert!(!judged("", &[(added("conftest.py"), None, Some("collect_ignore = []\n"))]).is_pass());
+    assert!(!judged("", &[(deleted("Makefile"), Some("test:\n"), None)]).is_pass());
     let package = |test: &str| format!(r#"{{"scripts": {{"test": "{test}"}}}}"#);
     let verdict = edit("package.json", &package("jest"), &package("true"));
     assert!(reason(&verdict).contains("`scripts.test` was changed"));
-    assert!(edit("package.json", "{}", r#"{"version": "2.0.0"}"#).holds());
+    assert!(edit("package.json", "{}", r#"{"version": "2.0.0"}"#).is_pass());
     let off = edit("Cargo.toml", "[package]\n", "[package]\nautotests = false\n");
     assert!(reason(&off).contains("package.autotests = false"));
-    assert!(edit("Cargo.toml", "[package]\n", "[package]\nversion = \"2.0.0\"\n").holds());
-    assert!(edit("Makefile", "all:\n", "all:\n").holds(), "only its mode differs");
+    assert!(edit("Cargo.toml", "[package]\n", "[package]\nversion = \"2.0.0\"\n").is_pass());
+    assert!(edit("Makefile", "all:\n", "all:\n").is_pass(), "only its mode differs");
 }
 
 #[test]
-fn a_task_may_allow_it_and_the_signs_are_still_named() {
+fn a_task_can_allow_it_and_the_signals_are_still_named() {
     let files =
         [(deleted("tests/test_a.py"), Some(PYTHON), None), edited("Makefile", "test:\n", "all:\n")];
     let refused = judged("", &files);
-    assert!(reason(&refused).ends_with("had tests, and is gone, and 1 more"));
-    assert!(detail(&refused).contains("`Makefile` configures tests, and was changed\nhelp: "));
-    // A whitelist that names the file says where to write, not that its tests may go.
+    assert!(reason(&refused).ends_with("had tests and was deleted, and 1 more"));
+    assert!(detail(&refused).contains("`Makefile` configures tests and was changed\nhelp: "));
+    // A whitelist entry allows writing to the file, not removing its tests.
     let named = "[scope]\nfiles-whitelist = [\"tests/test_a.py\"]";
-    assert!(!judged(named, &files).holds());
-    assert!(!judged("[verification]\ntest-changes = \"refused\"", &files).holds());
+    assert!(!judged(named, &files).is_pass());
+    assert!(!judged("[verification]\ntest-changes = \"refused\"", &files).is_pass());
     let passed = evidence(&judged(ALLOWED, &files));
     assert!(passed.contains("`tests/test_a.py`") && passed.contains("`Makefile`"), "{passed}");
     assert!(evidence(&judged(ALLOWED, &[])).starts_with("no test was removed"));
 }
 
 #[test]
-fn what_cannot_be_read_fails_and_other_files_are_not_asked_for() {
+fn an_unreadable_test_file_fails_and_other_files_are_not_read() {
     let (task, agent) = (task(ALLOWED), agent());
     let changes = [changed("test_a.py"), changed("README.md"), changed("Cargo.toml")];
     let subject = subject(&task, &agent, &changes);

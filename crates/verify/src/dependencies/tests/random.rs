@@ -1,15 +1,15 @@
-//! Random manifests: another order, layout and own version never differ; another dependency does.
+//! Random manifests: order, layout and the own version never count as a difference; dependencies do.
 
 use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::random::Random;
 
-use super::super::{Reading, read};
+use super::super::{Manifest, read};
 
 /// A dependency: its section, its name, its version, its features.
 #[derive(Clone, PartialEq)]
-struct One(usize, String, u64, Vec<&'static str>);
+struct Dependency(usize, String, u64, Vec<&'static str>);
 
-type Render = fn(&mut Random, &[One]) -> String;
+type Render = fn(&mut Random, &[Dependency]) -> String;
 
 const FORMATS: [(&str, Render); 7] = [
     ("Cargo.toml", cargo),
@@ -39,26 +39,26 @@ fn only_a_change_of_dependencies_differs() {
 
 fn same(path: &str, first: &str, second: &str) -> bool {
     let data = |text: &str| match read(path, text.as_bytes()) {
-        Ok(Reading::Data(data)) => data,
+        Ok(Manifest::Parsed(data)) => data,
         other => panic!("{path}: {other:?}\n{text}"),
     };
     data(first).differences(&data(second)).is_empty()
 }
 
-fn dependencies(random: &mut Random) -> Vec<One> {
+fn dependencies(random: &mut Random) -> Vec<Dependency> {
     let count = 1 + random.below(6);
     (0..count)
         .map(|number| {
             let features = ["x", "y", "z"].into_iter().filter(|_| random.once_in(3)).collect();
-            One(random.below(3), format!("p{number}"), random.number() % 9, features)
+            Dependency(random.below(3), format!("p{number}"), random.number() % 9, features)
         })
         .collect()
 }
 
-fn mutate(random: &mut Random, all: &mut Vec<One>) {
+fn mutate(random: &mut Random, all: &mut Vec<Dependency>) {
     let place = random.below(all.len());
     match random.below(3) {
-        0 => all.push(One(random.below(3), "added".to_owned(), 1, Vec::new())),
+        0 => all.push(Dependency(random.below(3), "added".to_owned(), 1, Vec::new())),
         1 => drop(all.swap_remove(place)),
         _ => all[place].2 += 1,
     }
@@ -81,12 +81,12 @@ fn noise(random: &mut Random) -> &'static str {
     ["", "\n", "# note: p0 = \"9\"\n", "\n\n# x\n"][random.below(4)]
 }
 
-fn cargo(random: &mut Random, all: &[One]) -> String {
+fn cargo(random: &mut Random, all: &[Dependency]) -> String {
     let mut text = format!("[package]\nname = \"own\"\nversion = \"{}.0.0\"\n", random.below(9));
     let sections = ["dependencies", "dev-dependencies", "target.'cfg(unix)'.dependencies"];
     for section in shuffled(random, &[0, 1, 2]) {
         let (mut lines, mut tables) = (String::new(), String::new());
-        for One(_, name, version, features) in
+        for Dependency(_, name, version, features) in
             shuffled(random, all).iter().filter(|one| one.0 == section)
         {
             let list = quoted(random, features);
@@ -114,10 +114,10 @@ fn cargo(random: &mut Random, all: &[One]) -> String {
     text
 }
 
-fn cargo_lock(random: &mut Random, all: &[One]) -> String {
+fn cargo_lock(random: &mut Random, all: &[Dependency]) -> String {
     let mut text = format!("version = {}\n", 3 + random.below(2));
-    let own = One(9, "own".to_owned(), random.number() % 99, Vec::new());
-    for One(section, name, version, _) in shuffled(random, &[all, &[own]].concat()) {
+    let own = Dependency(9, "own".to_owned(), random.number() % 99, Vec::new());
+    for Dependency(section, name, version, _) in shuffled(random, &[all, &[own]].concat()) {
         let source = format!("source = \"r{section}\"\n");
         let source = if section == 9 { "" } else { &source };
         text += &format!(
@@ -128,7 +128,7 @@ fn cargo_lock(random: &mut Random, all: &[One]) -> String {
     text
 }
 
-fn package(random: &mut Random, all: &[One]) -> String {
+fn package(random: &mut Random, all: &[Dependency]) -> String {
     let mut parts =
         vec![format!("\"version\": \"{}\"", random.below(9)), "\"name\":\"own\"".to_owned()];
     for (section, key) in ["dependencies", "devDependencies", "peerDependencies"].iter().enumerate()
@@ -143,9 +143,9 @@ fn package(random: &mut Random, all: &[One]) -> String {
     format!("{{{}}}", shuffled(random, &parts).join(",\n\t"))
 }
 
-fn package_lock(random: &mut Random, all: &[One]) -> String {
+fn package_lock(random: &mut Random, all: &[Dependency]) -> String {
     let mut entries = vec![format!("\"\":{{\"version\":\"{}\"}}", random.below(9))];
-    for One(section, name, version, _) in all {
+    for Dependency(section, name, version, _) in all {
         let parts = [format!("\"version\":\"{version}\""), format!("\"resolved\":\"r{section}\"")];
         let parts = shuffled(random, &parts).join(" , ");
         entries.push(format!("\"node_modules/{name}\":{{{parts}}}"));
@@ -153,9 +153,9 @@ fn package_lock(random: &mut Random, all: &[One]) -> String {
     format!("{{\"lockfileVersion\":3,\"packages\":{{{}}}}}", shuffled(random, &entries).join(",\n"))
 }
 
-fn requirements(random: &mut Random, all: &[One]) -> String {
+fn requirements(random: &mut Random, all: &[Dependency]) -> String {
     let mut text = String::new();
-    for One(section, name, version, _) in shuffled(random, all) {
+    for Dependency(section, name, version, _) in shuffled(random, all) {
         let blank = ["", " "][random.below(2)];
         let name = if random.once_in(2) { name.to_uppercase() } else { name };
         let mut ranges = [format!(">={blank}{version}"), format!("<{blank}{}", version + 10)];
@@ -171,10 +171,10 @@ fn requirements(random: &mut Random, all: &[One]) -> String {
     text
 }
 
-fn go(random: &mut Random, all: &[One]) -> String {
+fn go(random: &mut Random, all: &[Dependency]) -> String {
     let mut text = format!("module m{}\ngo 1.{}\n", random.below(9), random.below(30));
     let (mut block, mut single) = (String::new(), String::new());
-    for One(_, name, version, _) in shuffled(random, all) {
+    for Dependency(_, name, version, _) in shuffled(random, all) {
         let comment = ["", " // indirect", "\t// p0 v9"][random.below(3)];
         match random.below(2) {
             0 => block += &format!("\t{name}  v{version}{comment}\n"),
@@ -189,10 +189,10 @@ fn go(random: &mut Random, all: &[One]) -> String {
     text
 }
 
-fn project(random: &mut Random, all: &[One]) -> String {
+fn project(random: &mut Random, all: &[Dependency]) -> String {
     let entries: Vec<String> = shuffled(random, all)
         .iter()
-        .map(|One(section, name, version, _)| {
+        .map(|Dependency(section, name, version, _)| {
             let blank = ["", " "][random.below(2)];
             format!("\"{name}{blank}=={version}{blank}; os == '{section}'\"")
         })
@@ -203,7 +203,7 @@ fn project(random: &mut Random, all: &[One]) -> String {
 }
 
 #[test]
-fn random_bytes_break_nothing() {
+fn random_bytes_never_panic() {
     let mut random = Random::rotating("random manifests");
     let words = [
         "[",

@@ -1,4 +1,4 @@
-//! Lengths that are known by construction, and sources that would bring a parser down.
+//! Generated sources with known lengths, and sources that could overflow the parser.
 
 use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::random::Random;
@@ -15,7 +15,7 @@ fn row(path: &str, line: usize, lines: usize, parameters: usize) -> (String, usi
 }
 
 #[test]
-fn every_kind_of_function_is_found_with_its_names() {
+fn every_kind_of_function_is_found_with_its_qualified_name() {
     let text = "#!/usr/bin/env run\n\
         fn free() {}\n\
         mod inner {\n    pub(crate) async unsafe fn deep(a: u8, b: u8) {\n        fn nested() {}\n    }\n}\n\
@@ -39,21 +39,21 @@ fn every_kind_of_function_is_found_with_its_names() {
 }
 
 #[test]
-fn fault_6_a_signature_over_several_lines_and_with_pub_crate_is_seen() {
+fn fault_6_a_signature_over_several_lines_and_with_pub_crate_is_found() {
     let text = "/// Docs\n#[inline]\npub(crate) async fn long(\n    a: impl Fn(u8) -> u8,\n    b: u8,\n)\n\
                 -> u8\nwhere\n    u8: Copy,\n{\n    a(b)\n}\n";
     assert_eq!(measured(text), [row("long", 3, 10, 2)]);
 }
 
 #[test]
-fn what_looks_like_a_function_in_a_text_or_comment_is_none() {
+fn a_function_in_a_string_or_comment_is_not_counted() {
     let text = "fn real() {\n    let x = \"fn no() { }\";\n    // fn never() {\n    /* } */\n    \
                 let y = r#\"}}}\"#; let z = '}';\n}\n";
     assert_eq!(measured(text), [row("real", 1, 6, 0)]);
 }
 
 #[test]
-fn lengths_are_those_of_generated_sources() {
+fn measured_lengths_match_generated_sources() {
     let mut random = Random::rotating("lengths of functions");
     for _ in 0..Depth::from_env().cases(2_000) {
         let mut source = Generated::default();
@@ -62,7 +62,7 @@ fn lengths_are_those_of_generated_sources() {
     }
 }
 
-/// A source and the functions that it must have.
+/// A generated source and the functions that must be found in it.
 #[derive(Default)]
 struct Generated {
     text: String,
@@ -163,7 +163,7 @@ fn plain_prefix(random: &mut Random) -> &'static str {
 }
 
 #[test]
-fn sources_that_never_end_are_refused_or_measured_but_break_nothing() {
+fn deeply_nested_sources_never_overflow_the_stack() {
     let many = |count: usize, text: &str| text.repeat(count);
     for count in [40, 120, 1_200, 1_950, 3_900, 12_000] {
         for body in [
@@ -200,14 +200,14 @@ fn sources_that_never_end_are_refused_or_measured_but_break_nothing() {
         }
     }
     let flat = format!("fn f() {{ {} }}", many(10_000, "x + y; "));
-    assert_eq!(measured(&flat).len(), 1, "a long function is no deep one");
+    assert_eq!(measured(&flat).len(), 1, "a long function is not a deep one");
     let files = many(2_000, "/// Docs\n#[a]\nfn f() { if a { b } else { c } }\n");
     assert_eq!(measured(&files).len(), 2_000);
     assert!(measure(&format!("fn f() {{ {} }}", many(200, "{"))).is_err());
 }
 
 #[test]
-fn random_bytes_break_nothing() {
+fn random_tokens_never_panic() {
     let mut random = Random::rotating("random sources");
     let words = [
         "fn",

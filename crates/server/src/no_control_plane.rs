@@ -1,4 +1,4 @@
-//! A control plane that is not there: everything that is asked of it is refused, with the reason.
+//! A server without a control plane: it refuses every action.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use bailiwick_fleet::ports::{
 };
 use serde_json::Value;
 
-/// Resources can be declared and looked at; nothing acts on them.
+/// Resources can be declared and read; nothing acts on them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unwired;
+pub struct NoControlPlane;
 
-fn none<T>() -> Result<T, ActionError> {
-    Err(ActionError::Unavailable("this server has no control plane behind it".to_owned()))
+fn refuse<T>() -> Result<T, ActionError> {
+    Err(ActionError::Unavailable("this server has no control plane".to_owned()))
 }
 
-impl Fleet for Unwired {
+impl Fleet for NoControlPlane {
     async fn act_on_run(
         &self,
         _: &Caller,
@@ -26,7 +26,7 @@ impl Fleet for Unwired {
         _: RunVerb,
         _: RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn dispatch(
@@ -35,7 +35,7 @@ impl Fleet for Unwired {
         _: &str,
         _: DispatchRequest,
     ) -> Result<RunAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn decide(
@@ -44,7 +44,7 @@ impl Fleet for Unwired {
         _: &Target,
         _: DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn try_rule(
@@ -53,7 +53,7 @@ impl Fleet for Unwired {
         _: &Target,
         _: RuleSample,
     ) -> Result<RuleTrial, ActionError> {
-        none()
+        refuse()
     }
 
     async fn set_lifecycle(
@@ -62,7 +62,7 @@ impl Fleet for Unwired {
         _: &Target,
         _: LifecycleRequest,
     ) -> Result<LifecycleAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn replay_delivery(
@@ -71,7 +71,7 @@ impl Fleet for Unwired {
         _: &Target,
         _: ReplayRequest,
     ) -> Result<ExecutionAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn fire(
@@ -80,7 +80,7 @@ impl Fleet for Unwired {
         _: &Target,
         _: FireRequest,
     ) -> Result<ExecutionAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn materialize(
@@ -89,7 +89,7 @@ impl Fleet for Unwired {
         _: &Target,
         _: RuleSample,
     ) -> Result<ExecutionAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn review_permissions(
@@ -98,7 +98,7 @@ impl Fleet for Unwired {
         _: &str,
         _: PermissionQuestion,
     ) -> Result<PermissionReview, ActionError> {
-        none()
+        refuse()
     }
 
     async fn act_on_workspace(
@@ -108,15 +108,15 @@ impl Fleet for Unwired {
         _: Option<&str>,
         _: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn checks(&self, _: &Target, _: &str) -> Result<ChecksAnswer, ActionError> {
-        none()
+        refuse()
     }
 
     async fn capabilities(&self) -> Result<BTreeMap<String, Value>, ActionError> {
-        none()
+        refuse()
     }
 
     async fn run_events(
@@ -126,12 +126,12 @@ impl Fleet for Unwired {
         _: u64,
         _: usize,
     ) -> Result<RunEvents, ActionError> {
-        none()
+        refuse()
     }
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
 
     fn verify_webhook(&self, _: Unverified<'_>) -> Result<(), WebhookRejected> {
-        Err(WebhookRejected("this server has no control plane behind it".to_owned()))
+        Err(WebhookRejected("this server has no control plane".to_owned()))
     }
 }

@@ -1,5 +1,4 @@
-//! Webhooks that come at once share one transaction. How many there were is read from the write-ahead
-//! log itself: its frames say which of them ended one.
+//! Concurrent webhooks share one transaction. The frames of the write-ahead log show the number of transactions.
 
 use std::sync::Arc;
 
@@ -9,13 +8,13 @@ use bailiwick_store::Store;
 use tokio::task::JoinSet;
 
 use super::objects::delivery;
-use crate::ledger_in_a_file::Place;
+use crate::test_database::TestDatabase;
 
 const MANY: usize = 24;
 
-/// How many transactions the log has.
-fn transactions(place: &Place) -> usize {
-    let log = std::fs::read(place.path("ledger.db-wal")).unwrap();
+/// The number of transactions in the write-ahead log.
+fn transactions(database: &TestDatabase) -> usize {
+    let log = std::fs::read(database.path("ledger.db-wal")).unwrap();
     let number = |at: usize| u32::from_be_bytes(log[at..at + 4].try_into().unwrap());
     let salts = &log[16..24];
     let frame = 24 + number(8) as usize;
@@ -35,19 +34,19 @@ async fn at_once(store: &Arc<Store>, names: impl Iterator<Item = String>) -> Vec
 }
 
 #[tokio::test]
-async fn webhooks_that_come_at_once_share_one_transaction() {
-    let place = Place::new();
-    let store = Arc::new(place.open().await);
-    let before = transactions(&place);
+async fn concurrent_webhooks_share_one_transaction() {
+    let database = TestDatabase::new();
+    let store = Arc::new(database.open().await);
+    let before = transactions(&database);
     for number in 0..MANY {
         let one = at_once(&store, [format!("alone-{number}")].into_iter()).await;
         assert_eq!(one, [Received::New]);
     }
-    let alone = transactions(&place) - before;
-    assert_eq!(alone, MANY, "the log does not show what it should");
+    let alone = transactions(&database) - before;
+    assert_eq!(alone, MANY, "one transaction for each webhook");
     let names = (0..MANY).map(|number| format!("together-{number}"));
     assert_eq!(at_once(&store, names).await, [Received::New; MANY]);
-    let together = transactions(&place) - before - alone;
+    let together = transactions(&database) - before - alone;
     assert_eq!(together, 1);
     let page = store_list(&store).await;
     assert_eq!(page.len(), 2 * MANY);
@@ -60,9 +59,9 @@ async fn store_list(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_same_webhook_many_times_at_once_is_kept_once_and_counted() {
-    let place = Place::new();
-    let store = Arc::new(place.open().await);
+async fn concurrent_copies_of_a_webhook_are_stored_once_and_counted() {
+    let database = TestDatabase::new();
+    let store = Arc::new(database.open().await);
     let answers = at_once(&store, std::iter::repeat_n("same".to_owned(), MANY)).await;
     let new = answers.iter().filter(|answer| **answer == Received::New).count();
     let again = answers.iter().filter(|answer| **answer == Received::Again).count();
@@ -73,26 +72,30 @@ async fn the_same_webhook_many_times_at_once_is_kept_once_and_counted() {
     assert_eq!(object.status["redeliveries"], serde_json::json!(MANY - 1));
     let mut other = delivery("same", b"other bytes", Moment::from_millis(8));
     assert_eq!(store.receive(other.clone()).await.unwrap(), Received::Contradicts);
-    assert_eq!(store.blob(&other.spec.payload_digest).await.unwrap(), None, "a lie was kept");
+    assert_eq!(
+        store.blob(&other.spec.payload_digest).await.unwrap(),
+        None,
+        "contradicting bytes were stored"
+    );
     other.name = "another".to_owned();
     assert_eq!(store.receive(other).await.unwrap(), Received::New);
 }
 
-/// One that is bad, a lie and a repetition among others: each has its own answer, and nothing else is lost.
+/// A forged delivery, a contradiction and a repetition in one batch: each has its own answer.
 #[tokio::test]
-async fn a_bad_one_in_a_group_does_not_harm_the_others() {
-    let place = Place::new();
-    let store = Arc::new(place.open().await);
-    let before = transactions(&place);
+async fn a_bad_delivery_in_a_batch_does_not_affect_the_others() {
+    let database = TestDatabase::new();
+    let store = Arc::new(database.open().await);
+    let before = transactions(&database);
     let at = Moment::from_millis(7);
     let (first, again) = (delivery("twice", b"same", at), delivery("twice", b"same", at));
-    let lie = delivery("twice", b"other", at);
+    let contradiction = delivery("twice", b"other", at);
     let mut forged = delivery("forged", b"forged", at);
     forged.spec.payload_digest.clone_from(&first.spec.payload_digest);
     let shares_bytes = delivery("shares", b"same", at);
     let last = delivery("last", b"last", at);
     let mut tasks = Vec::new();
-    for given in [first, forged, lie, again, shares_bytes, last] {
+    for given in [first, forged, contradiction, again, shares_bytes, last] {
         let store = Arc::clone(&store);
         tasks.push(tokio::spawn(async move { store.receive(given).await }));
     }
@@ -100,35 +103,34 @@ async fn a_bad_one_in_a_group_does_not_harm_the_others() {
     for task in tasks {
         answers.push(task.await.unwrap().map_err(|error| error.to_string()));
     }
-    assert_eq!(transactions(&place) - before, 1, "they did not share one transaction");
+    assert_eq!(transactions(&database) - before, 1, "they did not share one transaction");
     let refused = answers.remove(1).unwrap_err();
     assert!(refused.contains("other bytes"), "{refused}");
-    let told =
+    let found =
         [Received::New, Received::Contradicts, Received::Again, Received::New, Received::New];
-    assert_eq!(answers, told.map(Ok));
-    assert_eq!(store_list(&store).await, ["twice", "shares", "last"], "in the order they came");
+    assert_eq!(answers, found.map(Ok));
+    assert_eq!(store_list(&store).await, ["twice", "shares", "last"], "in the order of arrival");
 }
 
-/// Whoever stops to wait for an answer must not take the others' with it.
 #[tokio::test]
-async fn a_caller_that_goes_away_does_not_harm_the_others() {
-    let place = Place::new();
-    let store = Arc::new(place.open().await);
+async fn a_caller_that_stops_waiting_does_not_affect_the_others() {
+    let database = TestDatabase::new();
+    let store = Arc::new(database.open().await);
     for round in 0..50 {
-        let given = |who: &str| {
-            let name = format!("{who}-{round}");
+        let given = |task: &str| {
+            let name = format!("{task}-{round}");
             delivery(&name, name.as_bytes(), Moment::from_millis(round))
         };
-        let task = |who: &str| {
-            let (store, given) = (Arc::clone(&store), given(who));
+        let task = |task: &str| {
+            let (store, given) = (Arc::clone(&store), given(task));
             tokio::spawn(async move { store.receive(given).await })
         };
-        let (gone, stays) = (task("gone"), task("stays"));
+        let (aborted, waiting) = (task("aborted"), task("waiting"));
         for _ in 0..round % 5 {
             tokio::task::yield_now().await;
         }
-        gone.abort();
-        assert_eq!(stays.await.unwrap().unwrap(), Received::New);
-        assert_eq!(store.receive(given("stays")).await.unwrap(), Received::Again);
+        aborted.abort();
+        assert_eq!(waiting.await.unwrap().unwrap(), Received::New);
+        assert_eq!(store.receive(given("waiting")).await.unwrap(), Received::Again);
     }
 }

@@ -1,5 +1,4 @@
-//! A connection whose other side must keep reading: who takes nothing for too long is cut off, so
-//! that a client that stops reading holds no memory and no place.
+//! A connection that is closed if the client reads nothing for too long, so that it frees its memory and slot.
 
 use std::io;
 use std::pin::Pin;
@@ -10,19 +9,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-pub(crate) struct Paced {
+pub(crate) struct WriteTimeout {
     stream: TcpStream,
-    most: Duration,
+    timeout: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Paced {
-    pub(crate) fn new(stream: TcpStream, most: Duration) -> Self {
-        Self { stream, most, stalled: None }
+impl WriteTimeout {
+    pub(crate) fn new(stream: TcpStream, timeout: Duration) -> Self {
+        Self { stream, timeout, stalled: None }
     }
 
-    /// What writing gave, or an error when it has given nothing for too long.
-    fn watched<T>(
+    /// Passes the result of a write on, or fails if writes are blocked for too long.
+    fn check_progress<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -31,14 +30,14 @@ impl Paced {
             self.stalled = None;
             return written;
         }
-        let end = Instant::now() + self.most;
+        let end = Instant::now() + self.timeout;
         let sleep = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
         ready!(sleep.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other side does not read")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 }
 
-impl AsyncRead for Paced {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -48,14 +47,14 @@ impl AsyncRead for Paced {
     }
 }
 
-impl AsyncWrite for Paced {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.watched(context, written)
+        self.check_progress(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -72,7 +71,7 @@ impl AsyncWrite for Paced {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.watched(context, written)
+        self.check_progress(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

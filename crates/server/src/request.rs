@@ -1,4 +1,4 @@
-//! A request as its handler sees it, and the answers that are made of JSON.
+//! A request as handlers see it, and JSON responses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,48 +15,50 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::bodies::Part;
+use crate::bodies::BodyReservation;
 use crate::problem::Problem;
 use crate::routes::Route;
 
-pub(crate) type Answer = Result<Response, Problem>;
+pub(crate) type HandlerResult = Result<Response, Problem>;
 
-/// A request whose sender is known, with its whole body.
-pub(crate) struct Asked {
+/// An authorized request with its whole body.
+pub(crate) struct ApiRequest {
     pub(crate) route: Arc<Route>,
     pub(crate) params: BTreeMap<String, String>,
     pub(crate) query: BTreeMap<String, String>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The body's part of what all bodies may take, until the request ends.
-    pub(crate) _held: Option<Part>,
+    /// The part of the body budget that the body uses until the request ends.
+    pub(crate) _reservation: Option<BodyReservation>,
     pub(crate) token: Option<TokenRecord>,
     pub(crate) correlation: String,
     pub(crate) now: Moment,
 }
 
-/// The parameters behind the question mark; none may be there twice.
+/// The query parameters; duplicates are refused.
 pub(crate) fn query(uri: &Uri) -> Result<BTreeMap<String, String>, Problem> {
-    let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
-        .map_err(|error| Problem::bad(format!("the parameters cannot be read: {error}")))?;
+    let pairs =
+        axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(|error| {
+            Problem::bad_request(format!("the query parameters are invalid: {error}"))
+        })?;
     let mut query = BTreeMap::new();
     for (key, value) in pairs.0 {
         if query.insert(key.clone(), value).is_some() {
-            return Err(Problem::bad(format!("`{key}` is there twice")));
+            return Err(Problem::bad_request(format!("the query parameter `{key}` is duplicated")));
         }
     }
     Ok(query)
 }
 
-impl Asked {
-    /// Refuses parameters that mean nothing here.
-    pub(crate) fn known_query(&self, known: &[&str]) -> Result<(), Problem> {
+impl ApiRequest {
+    /// Refuses unknown query parameters.
+    pub(crate) fn allow_query(&self, known: &[&str]) -> Result<(), Problem> {
         match self.query.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) if known.is_empty() => {
-                Err(Problem::bad(format!("`{key}` is no parameter of this: it has none")))
-            }
-            Some(key) => Err(Problem::bad(format!(
-                "`{key}` is no parameter of this; it has {}",
+            Some(key) if known.is_empty() => Err(Problem::bad_request(format!(
+                "`{key}` is not supported: this path has no query parameters"
+            ))),
+            Some(key) => Err(Problem::bad_request(format!(
+                "`{key}` is not supported; the query parameters are {}",
                 known.join(", ")
             ))),
             None => Ok(()),
@@ -65,7 +67,7 @@ impl Asked {
 
     pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, Problem> {
         let parse = |text: &String| {
-            text.parse().map_err(|_| Problem::bad(format!("`{key}` must be a number")))
+            text.parse().map_err(|_| Problem::bad_request(format!("`{key}` must be a number")))
         };
         self.query.get(key).map(parse).transpose()
     }
@@ -74,16 +76,15 @@ impl Asked {
         match self.query.get(key).map(String::as_str) {
             None | Some("0" | "false") => Ok(false),
             Some("1" | "true") => Ok(true),
-            Some(other) => Err(Problem::bad(format!("`{key}={other}`: write 1 or 0"))),
+            Some(other) => Err(Problem::bad_request(format!("`{key}={other}`: write 1 or 0"))),
         }
     }
 
-    /// Whether nothing may be changed.
     pub(crate) fn dry_run(&self) -> Result<bool, Problem> {
         match self.query.get("dryRun").map(String::as_str) {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(Problem::bad(format!("`dryRun={other}`: write dryRun=All"))),
+            Some(other) => Err(Problem::bad_request(format!("`dryRun={other}`: write dryRun=All"))),
         }
     }
 
@@ -101,7 +102,7 @@ impl Asked {
         })
     }
 
-    /// The namespace that was named, in the path or behind the question mark.
+    /// The namespace in the path or in the query.
     pub(crate) fn named_namespace(&self) -> Option<&str> {
         self.params.get("namespace").or_else(|| self.query.get("namespace")).map(String::as_str)
     }
@@ -117,26 +118,25 @@ impl Asked {
             return Ok(target);
         }
         Err(Problem::not_found(format!(
-            "`{}/{}` cannot be the name of anything",
+            "`{}/{}` is not a valid name",
             target.namespace, target.name
         )))
     }
 
-    /// The body as this type.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        self.must_be_json()?;
+        self.require_json()?;
         serde_json::from_slice(&self.body).map_err(|error| Problem::json(&error))
     }
 
-    /// The same; nothing sent is the same as nothing said.
+    /// An empty body stands for the default.
     pub(crate) fn json_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Problem> {
         if self.body.is_empty() { Ok(T::default()) } else { self.json() }
     }
 
-    /// A page of the web can send forms and plain text across sites, but no JSON.
-    fn must_be_json(&self) -> Result<(), Problem> {
-        let given = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let essence = given.and_then(|text| text.split(';').next()).map(str::trim);
+    /// A web page of another site can send forms and plain text, but not JSON.
+    fn require_json(&self) -> Result<(), Problem> {
+        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = content_type.and_then(|text| text.split(';').next()).map(str::trim);
         match essence {
             Some("application/json" | "application/merge-patch+json") => Ok(()),
             Some(_) | None => Err(Problem::new(
@@ -147,18 +147,18 @@ impl Asked {
         }
     }
 
-    /// Whether a stream of events is wanted.
+    /// Whether the client wants a stream of events.
     pub(crate) fn wants_stream(&self) -> Result<bool, Problem> {
         let accept = self.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let stream = accept.is_some_and(|accept| accept.contains("text/event-stream"));
         Ok(self.flag("watch")? || stream)
     }
 
-    /// Where a stream goes on.
+    /// The version after which a stream continues.
     pub(crate) fn cursor(&self) -> Result<Option<u64>, Problem> {
         let header = self.headers.get("last-event-id").map(|value| {
             let text = value.to_str().unwrap_or_default();
-            text.parse().map_err(|_| Problem::bad("`Last-Event-ID` must be a number"))
+            text.parse().map_err(|_| Problem::bad_request("`Last-Event-ID` must be a number"))
         });
         match header.transpose()? {
             Some(cursor) => Ok(Some(cursor)),
@@ -167,24 +167,24 @@ impl Asked {
     }
 
     pub(crate) fn caller(&self) -> Result<Caller, Problem> {
-        let token = self.token.as_ref().ok_or_else(|| Problem::unauthorized("nobody asks"))?;
+        let token = self.token.as_ref().ok_or_else(|| Problem::unauthorized("send a token"))?;
         Ok(Caller {
             actor: token.actor.clone(),
             scope: token.scope,
             token: token.id.clone(),
             correlation: self.correlation.clone(),
-            request: crate::app::unique(self.now),
+            request: crate::app::unique_id(self.now),
             at: self.now,
         })
     }
 
-    /// A line of the audit log about what is done here.
+    /// An entry of the audit log.
     pub(crate) fn audit(&self, event: &str, subject: String, detail: Value) -> AuditEntry {
         let AuditActor { actor, correlation } = self.by();
         AuditEntry { at: self.now, actor, event: event.to_owned(), subject, correlation, detail }
     }
 
-    /// Whoever asks, as the audit log names them.
+    /// The actor and the correlation for the audit log.
     pub(crate) fn by(&self) -> AuditActor {
         let (actor, scope) = match &self.token {
             Some(token) => (token.actor.clone(), Some((token.id.clone(), token.scope))),
@@ -209,26 +209,25 @@ pub(crate) fn scope_name(scope: TokenScope) -> &'static str {
     }
 }
 
-/// As `AgentStack/default/mender`.
+/// The name of an object in the audit log, as `AgentStack/default/mender`.
 pub(crate) fn subject(object: &AnyObject) -> String {
     format!("{}/{}/{}", object.kind, object.metadata.namespace, object.metadata.name)
 }
 
-/// JSON with a status.
-pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Answer {
-    let bytes = serde_json::to_vec(body)
-        .map_err(|error| Problem::unavailable(format!("the answer cannot be written: {error}")))?;
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> HandlerResult {
+    let bytes = serde_json::to_vec(body).map_err(|error| {
+        Problem::unavailable(format!("the response cannot be serialized: {error}"))
+    })?;
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
-pub(crate) fn ok(body: &impl Serialize) -> Answer {
+pub(crate) fn ok(body: &impl Serialize) -> HandlerResult {
     json(StatusCode::OK, body)
 }
 
-/// Plain text.
 pub(crate) fn text(content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

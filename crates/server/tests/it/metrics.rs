@@ -1,14 +1,14 @@
-//! Figures for Prometheus: its grammar, and that they are true.
+//! Metrics: the text format of Prometheus, and their values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_fleet::ports::{FleetStore, Write};
 use serde_json::json;
 
-use crate::client::Ask;
-use crate::place::{Place, moment, place};
+use crate::client::HttpRequest;
+use crate::test_server::{TestServer, moment, start_server};
 
-/// Reads the text format as its specification has it; gives each sample.
+/// Parses the text format strictly; returns the samples.
 fn parse(text: &str) -> BTreeMap<String, f64> {
     let is_name = |name: &str| {
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':')
@@ -51,26 +51,26 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-async fn figures(place: &Place) -> BTreeMap<String, f64> {
-    parse(&place.get("/metrics").await.expect(200).text())
+async fn metrics(server: &TestServer) -> BTreeMap<String, f64> {
+    parse(&server.get("/metrics").await.expect(200).text())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn figures_can_be_read_and_are_true() {
-    let place = place().await;
+async fn metrics_are_well_formed_and_correct() {
+    let server = start_server().await;
     for _ in 0..3 {
-        place.get("/api/v1alpha1/runs").await.expect(200);
+        server.get("/api/v1alpha1/runs").await.expect(200);
     }
-    place.ask(Ask::get("/api/v1alpha1/runs")).await.expect(401);
-    place.ask(Ask::get("/nothing/here")).await.expect(404);
-    let _watcher = place.watch("/api/v1alpha1/events", None).await;
-    let mut run = place.run("run-a").await;
-    place.run("run-b").await;
+    server.execute(HttpRequest::get("/api/v1alpha1/runs")).await.expect(401);
+    server.execute(HttpRequest::get("/nothing/here")).await.expect(404);
+    let _watcher = server.watch("/api/v1alpha1/events", None).await;
+    let mut run = server.run("run-a").await;
+    server.run("run-b").await;
     run.status["phase"] = json!("queued");
-    let applied = place.store.commit(vec![Write::Status(run)], moment()).await.unwrap();
+    let applied = server.store.commit(vec![Write::Status(run)], moment()).await.unwrap();
     let mut seen = BTreeMap::new();
     for _ in 0..200 {
-        seen = figures(&place).await;
+        seen = metrics(&server).await;
         if seen["bailiwick_changes_total"] == 3.0 {
             break;
         }
@@ -93,10 +93,10 @@ async fn figures_can_be_read_and_are_true() {
     run.status["phase"] = json!("succeeded");
     for _ in 0..2 {
         run.metadata.resource_version = 0;
-        place.store.commit(vec![Write::Status(run.clone())], moment()).await.unwrap();
+        server.store.commit(vec![Write::Status(run.clone())], moment()).await.unwrap();
     }
     for _ in 0..200 {
-        seen = figures(&place).await;
+        seen = metrics(&server).await;
         if seen["bailiwick_changes_total"] == 5.0 {
             break;
         }
@@ -107,16 +107,16 @@ async fn figures_can_be_read_and_are_true() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_name_that_a_stranger_makes_up_becomes_a_figure() {
-    let place = place().await;
+async fn unknown_names_do_not_become_labels() {
+    let server = start_server().await;
     for number in 0..20 {
-        place
+        server
             .get(&format!("/api/v1alpha1/namespaces/default/configmaps/x{number}"))
             .await
             .expect(404);
-        place.get(&format!("/made/up/{number}")).await.expect(404);
+        server.get(&format!("/made/up/{number}")).await.expect(404);
     }
-    let text = place.get("/metrics").await.text();
+    let text = server.get("/metrics").await.text();
     assert!(!text.contains("x19") && !text.contains("made/up"), "{text}");
     assert!(text.contains("status=\"404\"} 20"), "{text}");
     parse(&text);

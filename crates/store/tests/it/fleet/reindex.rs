@@ -1,4 +1,4 @@
-//! A program that indexes other fields than the one before it finds every object by them.
+//! A program that indexes other fields than the program before it rebuilds the index.
 
 use bailiwick_fleet::ports::{FleetStore, Selection, Write};
 use bailiwick_resources::{Kind, Moment};
@@ -6,7 +6,7 @@ use bailiwick_store::Store;
 use serde_json::json;
 
 use super::worker::plain;
-use crate::ledger_in_a_file::Place;
+use crate::test_database::TestDatabase;
 
 async fn found(store: &Store) -> usize {
     let selection = Selection::of(Kind::AgentDispatchRun).field("stack", "x");
@@ -14,25 +14,25 @@ async fn found(store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn objects_are_found_by_fields_that_were_not_indexed_when_they_were_written() {
-    // More than are read at a time.
+async fn objects_are_found_by_newly_indexed_fields() {
+    // More than one batch.
     const COUNT: usize = 1_203;
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let spec = json!({ "agentStack": "x" });
     let run = |number| plain(Kind::AgentDispatchRun, &format!("run-{number}"), spec.clone());
     let other = plain(Kind::AgentStack, "stack", json!({}));
     let runs = (0..COUNT).map(|number| Write::Create(run(number)));
     let writes = runs.chain([Write::Create(other)]).collect();
     store.commit(writes, Moment::default()).await.unwrap();
-    // As a program leaves it that knows of no such field.
-    let mut connection = place.connect().await;
-    let gone = "DELETE FROM resource_terms WHERE term = 'AgentDispatchRun.stack'";
-    sqlx::query(gone).execute(&mut connection).await.unwrap();
-    assert_eq!(found(&place.open().await).await, 0, "they are found without the index");
+    // As a program without that indexed field leaves it.
+    let mut connection = database.connect().await;
+    let delete = "DELETE FROM resource_terms WHERE term = 'AgentDispatchRun.stack'";
+    sqlx::query(delete).execute(&mut connection).await.unwrap();
+    assert_eq!(found(&database.open().await).await, 0, "they are found without the index");
     let fields = "UPDATE resource_index SET fields = 'AgentDispatchRun.status=/status/phase'";
     sqlx::query(fields).execute(&mut connection).await.unwrap();
-    let again = place.open().await;
+    let again = database.open().await;
     assert_eq!(found(&again).await, 1_000);
     let rest = Selection::of(Kind::AgentDispatchRun).field("stack", "x");
     let all = Selection { limit: usize::MAX, ..rest };

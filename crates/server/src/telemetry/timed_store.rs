@@ -1,4 +1,4 @@
-//! A store whose every answer is timed.
+//! A store that measures the latency of every operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use bailiwick_resources::{AnyObject, Kind, Moment};
 
 use super::metrics::Metrics;
 
-pub(crate) struct Timed<S> {
+pub(crate) struct TimedStore<S> {
     store: Arc<S>,
     metrics: Arc<Metrics>,
 }
 
-impl<S: FleetStore> Timed<S> {
+impl<S: FleetStore> TimedStore<S> {
     pub(crate) fn new(store: Arc<S>, metrics: Arc<Metrics>) -> Self {
         Self { store, metrics }
     }
 
-    async fn timed<T>(&self, what: &'static str, work: impl Future<Output = T> + Send) -> T {
-        let begun = Instant::now();
-        let answer = work.await;
-        self.metrics.store_took(what, begun.elapsed());
-        answer
+    async fn timed<T>(&self, operation: &'static str, work: impl Future<Output = T> + Send) -> T {
+        let started = Instant::now();
+        let result = work.await;
+        self.metrics.observe_store(operation, started.elapsed());
+        result
     }
 }
 
-impl<S: FleetStore> FleetStore for Timed<S> {
+impl<S: FleetStore> FleetStore for TimedStore<S> {
     async fn get(
         &self,
         kind: Kind,
@@ -92,8 +92,8 @@ impl<S: FleetStore> FleetStore for Timed<S> {
         self.timed("token", self.store.token(digest)).await
     }
 
-    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.timed("forget", self.store.forget_audit(before, most)).await
+    async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.timed("forget", self.store.forget_audit(before, max)).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::{Ask, Events, Reply};
-use crate::scripted::Scripted;
-use crate::telling::Telling;
+use crate::client::{Events, HttpRequest, HttpResponse};
+use crate::scripted_fleet::ScriptedFleet;
+use crate::test_store::TestStore;
 
 pub(crate) const SCOPES: [TokenScope; 4] =
     [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
@@ -26,28 +26,28 @@ pub(crate) fn moment() -> Moment {
     Moment::from_millis(u64::try_from(since.as_millis()).unwrap())
 }
 
-pub(crate) struct Place {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
-    pub(crate) store: Arc<Telling>,
-    pub(crate) fleet: Arc<Scripted>,
+    pub(crate) store: Arc<TestStore>,
+    pub(crate) fleet: Arc<ScriptedFleet>,
     pub(crate) tokens: BTreeMap<TokenScope, String>,
     stop: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
 }
 
-pub(crate) async fn place() -> Place {
-    place_with(|_| {}).await
+pub(crate) async fn start_server() -> TestServer {
+    start_server_with(|_| {}).await
 }
 
-pub(crate) async fn place_with(change: impl FnOnce(&mut Limits)) -> Place {
+pub(crate) async fn start_server_with(change: impl FnOnce(&mut Limits)) -> TestServer {
     let mut settings = Settings { address: "127.0.0.1:0".parse().unwrap(), ..Settings::default() };
     change(&mut settings.limits);
     start(settings).await
 }
 
-pub(crate) async fn start(settings: Settings) -> Place {
-    let store = Arc::new(Telling::default());
-    let fleet = Arc::new(Scripted::default());
+pub(crate) async fn start(settings: Settings) -> TestServer {
+    let store = Arc::new(TestStore::default());
+    let fleet = Arc::new(ScriptedFleet::default());
     let mut tokens = BTreeMap::new();
     for scope in SCOPES {
         let minted = mint(&format!("{scope:?}").to_lowercase(), scope, None, moment()).unwrap();
@@ -60,28 +60,28 @@ pub(crate) async fn start(settings: Settings) -> Place {
     let running = tokio::spawn(server.run(async {
         let _ = stopped.await;
     }));
-    Place { address, store, fleet, tokens, stop: Some(stop), running: Some(running) }
+    TestServer { address, store, fleet, tokens, stop: Some(stop), running: Some(running) }
 }
 
-impl Place {
+impl TestServer {
     pub(crate) fn admin(&self) -> &str {
         &self.tokens[&TokenScope::Admin]
     }
 
-    pub(crate) async fn ask(&self, ask: Ask) -> Reply {
-        ask.send(self.address).await
+    pub(crate) async fn execute(&self, request: HttpRequest) -> HttpResponse {
+        request.send(self.address).await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Reply {
-        self.ask(Ask::get(path).token(self.admin())).await
+    pub(crate) async fn get(&self, path: &str) -> HttpResponse {
+        self.execute(HttpRequest::get(path).token(self.admin())).await
     }
 
-    pub(crate) async fn send(&self, method: &str, path: &str, body: &Value) -> Reply {
-        self.ask(Ask::new(method, path).token(self.admin()).json(body)).await
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &Value) -> HttpResponse {
+        self.execute(HttpRequest::new(method, path).token(self.admin()).json(body)).await
     }
 
     pub(crate) async fn watch(&self, path: &str, after: Option<u64>) -> Events {
-        let ask = Ask::get(path).token(self.admin());
+        let ask = HttpRequest::get(path).token(self.admin());
         let ask = match after {
             Some(id) => ask.header("last-event-id", id),
             None => ask,
@@ -95,10 +95,10 @@ impl Place {
 
     pub(crate) async fn stopped(&mut self) {
         let running = self.running.take().unwrap();
-        tokio::time::timeout(crate::client::PATIENCE, running).await.unwrap().unwrap();
+        tokio::time::timeout(crate::client::TIMEOUT, running).await.unwrap().unwrap();
     }
 
-    /// Writes a config map straight into the store.
+    /// Writes a config map directly to the store.
     pub(crate) async fn put(&self, name: &str, value: &str) -> u64 {
         let data = BTreeMap::from([("k".to_owned(), value.to_owned())]);
         let object = Object::new(Metadata::named(name), ConfigMap { data });
@@ -109,7 +109,7 @@ impl Place {
         self.store.commit(vec![write], moment()).await.unwrap().version
     }
 
-    /// A run as the control plane would have made it.
+    /// Creates a run as the control plane does.
     pub(crate) async fn run(&self, name: &str) -> AnyObject {
         let run = AgentDispatchRun {
             repository: "app".to_owned(),
@@ -147,7 +147,6 @@ impl Place {
     }
 }
 
-/// A config map as a person writes it.
 pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({
         "apiVersion": "bailiwick.dev/v1alpha1",

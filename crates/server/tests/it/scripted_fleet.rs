@@ -1,4 +1,4 @@
-//! A control plane that does what the test says, and remembers who asked for what.
+//! A control plane with scripted answers, which records all calls.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,28 +13,25 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 #[derive(Default)]
-pub(crate) struct Scripted {
-    /// Who asked for what.
-    pub(crate) asked: Mutex<Vec<(Caller, String, Value)>>,
-    /// Nothing works.
+pub(crate) struct ScriptedFleet {
+    pub(crate) calls: Mutex<Vec<(Caller, String, Value)>>,
+    /// Every action fails.
     pub(crate) broken: AtomicBool,
-    /// Approvals that were decided.
     decided: Mutex<BTreeMap<String, String>>,
-    /// Events of runs.
     pub(crate) events: Mutex<BTreeMap<String, RunEvents>>,
-    /// How long an action takes.
-    pub(crate) slow: Mutex<Duration>,
-    /// Actions that were carried out to their end.
+    /// The duration of an action.
+    pub(crate) delay: Mutex<Duration>,
+    /// Completed actions.
     pub(crate) finished: Mutex<Vec<String>>,
 }
 
-/// How the test's webhooks are signed.
+/// The signature of test webhooks.
 pub(crate) fn signature(secret: &[u8], body: &[u8]) -> String {
     Sha256Hex::of([secret, body].concat()).to_string()
 }
 
-impl Scripted {
-    async fn note(
+impl ScriptedFleet {
+    async fn record(
         &self,
         caller: &Caller,
         what: impl Into<String>,
@@ -44,21 +41,21 @@ impl Scripted {
             return Err(ActionError::Unavailable("no engine is wired".to_owned()));
         }
         let what = what.into();
-        self.asked.lock().unwrap().push((caller.clone(), what.clone(), more));
-        let slow = *self.slow.lock().unwrap();
+        self.calls.lock().unwrap().push((caller.clone(), what.clone(), more));
+        let slow = *self.delay.lock().unwrap();
         tokio::time::sleep(slow).await;
         self.finished.lock().unwrap().push(what);
         Ok(())
     }
 
-    pub(crate) fn say(&self, run: &str, kind: &str, ended: bool) {
+    pub(crate) fn add_event(&self, run: &str, kind: &str, ended: bool) {
         let mut all = self.events.lock().unwrap();
         let events = all.entry(run.to_owned()).or_default();
         let cursor = u64::try_from(events.events.len()).unwrap() + 1;
         let at = Moment::from_millis(cursor);
         let event = RunEvent {
             cursor,
-            // The first attempt says three things.
+            // The first attempt has three events.
             attempt: if cursor <= 3 { 1 } else { 2 },
             at,
             kind: kind.to_owned(),
@@ -79,7 +76,7 @@ fn execution(decision: ExecutionDecision) -> ExecutionAnswer {
     ExecutionAnswer { accepted: true, execution, decision, reason, run: None, work_item: None }
 }
 
-impl Fleet for Scripted {
+impl Fleet for ScriptedFleet {
     async fn act_on_run(
         &self,
         caller: &Caller,
@@ -88,7 +85,7 @@ impl Fleet for Scripted {
         request: RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
         let more = serde_json::to_value(&request).unwrap();
-        self.note(caller, format!("{} {}/{}", verb.as_str(), run.namespace, run.name), more)
+        self.record(caller, format!("{} {}/{}", verb.as_str(), run.namespace, run.name), more)
             .await?;
         if request.expected_generation.is_some_and(|generation| generation != 1) {
             let (code, message) = ("GenerationMoved".to_owned(), "it is at 1".to_owned());
@@ -103,8 +100,12 @@ impl Fleet for Scripted {
         namespace: &str,
         request: DispatchRequest,
     ) -> Result<RunAnswer, ActionError> {
-        self.note(caller, format!("dispatch {namespace}"), serde_json::to_value(request).unwrap())
-            .await?;
+        self.record(
+            caller,
+            format!("dispatch {namespace}"),
+            serde_json::to_value(request).unwrap(),
+        )
+        .await?;
         Ok(answer("run-1", RunPhase::Pending))
     }
 
@@ -114,7 +115,7 @@ impl Fleet for Scripted {
         approval: &Target,
         request: DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
-        self.note(caller, "decide", serde_json::to_value(&request).unwrap()).await?;
+        self.record(caller, "decide", serde_json::to_value(&request).unwrap()).await?;
         let mut decided = self.decided.lock().unwrap();
         if let Some(by) = decided.get(&approval.name) {
             let (code, message) = ("AlreadyDecided".to_owned(), format!("{by} was first"));
@@ -134,7 +135,7 @@ impl Fleet for Scripted {
         rule: &Target,
         sample: RuleSample,
     ) -> Result<RuleTrial, ActionError> {
-        self.note(caller, format!("try {}", rule.name), serde_json::to_value(sample).unwrap())
+        self.record(caller, format!("try {}", rule.name), serde_json::to_value(sample).unwrap())
             .await?;
         Ok(RuleTrial {
             matched: true,
@@ -164,7 +165,7 @@ impl Fleet for Scripted {
         rule: &Target,
         request: LifecycleRequest,
     ) -> Result<LifecycleAnswer, ActionError> {
-        self.note(caller, "lifecycle", serde_json::to_value(request).unwrap()).await?;
+        self.record(caller, "lifecycle", serde_json::to_value(request).unwrap()).await?;
         let lifecycle_state = LifecycleState::Paused;
         Ok(LifecycleAnswer { rule: rule.name.clone(), lifecycle_state, generation: 2 })
     }
@@ -175,7 +176,7 @@ impl Fleet for Scripted {
         _: &Target,
         request: ReplayRequest,
     ) -> Result<ExecutionAnswer, ActionError> {
-        self.note(caller, "replay", serde_json::to_value(request).unwrap()).await?;
+        self.record(caller, "replay", serde_json::to_value(request).unwrap()).await?;
         Ok(execution(ExecutionDecision::Deduplicated))
     }
 
@@ -185,7 +186,7 @@ impl Fleet for Scripted {
         _: &Target,
         request: FireRequest,
     ) -> Result<ExecutionAnswer, ActionError> {
-        self.note(caller, "fire", serde_json::to_value(request).unwrap()).await?;
+        self.record(caller, "fire", serde_json::to_value(request).unwrap()).await?;
         Ok(execution(ExecutionDecision::Created))
     }
 
@@ -195,7 +196,7 @@ impl Fleet for Scripted {
         _: &Target,
         sample: RuleSample,
     ) -> Result<ExecutionAnswer, ActionError> {
-        self.note(caller, "materialize", serde_json::to_value(sample).unwrap()).await?;
+        self.record(caller, "materialize", serde_json::to_value(sample).unwrap()).await?;
         Ok(execution(ExecutionDecision::Materialized))
     }
 
@@ -205,7 +206,7 @@ impl Fleet for Scripted {
         _: &str,
         question: PermissionQuestion,
     ) -> Result<PermissionReview, ActionError> {
-        self.note(caller, "review", serde_json::to_value(question).unwrap()).await?;
+        self.record(caller, "review", serde_json::to_value(question).unwrap()).await?;
         Err(ActionError::Denied {
             message: "a grant is missing".to_owned(),
             reasons: vec![ActionReason {
@@ -223,7 +224,7 @@ impl Fleet for Scripted {
         workspace: Option<&str>,
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
-        self.note(caller, "workspace", serde_json::to_value(request).unwrap()).await?;
+        self.record(caller, "workspace", serde_json::to_value(request).unwrap()).await?;
         Ok(WorkspaceAnswer {
             accepted: true,
             workspace: workspace.unwrap_or("made-1").to_owned(),

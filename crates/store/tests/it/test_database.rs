@@ -1,4 +1,4 @@
-//! A ledger in a throwaway file, and rows for it.
+//! A database in a temporary directory, and rows for it.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use bailiwick_store::{Location, Store};
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
-/// A directory of its own, with the path of a database that is not there yet.
-pub(crate) struct Place {
+/// A temporary directory with the path of a database that does not exist yet.
+pub(crate) struct TestDatabase {
     directory: TempDir,
 }
 
-impl Place {
+impl TestDatabase {
     pub(crate) fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("bailiwick-store-").tempdir().unwrap();
         Self { directory }
@@ -24,17 +24,17 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    pub(crate) fn database(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.path("ledger.db")
     }
 
     pub(crate) async fn open(&self) -> Store {
-        Store::open(Location::file(self.database())).await.unwrap()
+        Store::open(Location::file(self.file())).await.unwrap()
     }
 
-    /// A connection of our own, beside the store's, to look at what it really wrote.
+    /// A separate connection, to read what the store really wrote.
     pub(crate) async fn connect(&self) -> SqliteConnection {
-        let url = format!("sqlite://{}", self.database().display());
+        let url = format!("sqlite://{}", self.file().display());
         SqliteConnection::connect(&url).await.unwrap()
     }
 }
@@ -43,7 +43,7 @@ pub(crate) fn id(text: &str) -> AgentId {
     AgentId::parse(text).unwrap()
 }
 
-/// A run with nothing but what it must have.
+/// A run with the required fields only.
 pub(crate) fn run(name: &str) -> NewRun {
     NewRun {
         id: id(name),
@@ -60,7 +60,7 @@ pub(crate) fn run(name: &str) -> NewRun {
     }
 }
 
-/// Runs `work` to its end on a runtime of this thread alone.
-pub(crate) fn alone<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+/// Runs a future on a current-thread runtime.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }

@@ -1,4 +1,4 @@
-//! Every route has a test that asks for it by its path.
+//! Every route has a test that requests its path.
 
 use bailiwick_server::openapi;
 
@@ -6,9 +6,9 @@ const TESTS: [&str; 12] = [
     include_str!("access.rs"),
     include_str!("actions.rs"),
     include_str!("apply.rs"),
-    include_str!("figures.rs"),
+    include_str!("metrics.rs"),
     include_str!("objects.rs"),
-    include_str!("place.rs"),
+    include_str!("test_server.rs"),
     include_str!("secrets.rs"),
     include_str!("shutdown.rs"),
     include_str!("streams.rs"),
@@ -17,15 +17,15 @@ const TESTS: [&str; 12] = [
     include_str!("routes.rs"),
 ];
 
-/// The paths that tests ask for, without what stands behind a question mark.
-fn asked() -> Vec<String> {
+/// The paths in the tests, without query parameters.
+fn tested_paths() -> Vec<String> {
     let literals = TESTS.iter().flat_map(|text| text.split('"').skip(1).step_by(2));
     let paths = literals.filter(|literal| literal.starts_with('/'));
     paths.map(|path| path.split('?').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Whether a path is one of a route, whose `{…}` stand for anything.
-fn is_of(path: &str, route: &str) -> bool {
+/// Whether a path matches a route, whose `{…}` match anything.
+fn matches(path: &str, route: &str) -> bool {
     let (path, route): (Vec<&str>, Vec<&str>) =
         (path.split('/').collect(), route.split('/').collect());
     path.len() == route.len()
@@ -35,23 +35,27 @@ fn is_of(path: &str, route: &str) -> bool {
             .all(|(part, wanted)| part == wanted || (wanted.starts_with('{') && !part.is_empty()))
 }
 
-/// The two prefixes lead to the same.
-fn below(path: &str) -> &str {
+/// The path without its prefix: both prefixes have the same routes.
+fn without_prefix(path: &str) -> &str {
     let rest = path.strip_prefix("/api/v1alpha1").or_else(|| path.strip_prefix("/api/agents"));
     rest.unwrap_or(path)
 }
 
 #[test]
 fn every_route_has_a_test() {
-    let asked = asked();
+    let tested_paths = tested_paths();
     let description = openapi();
-    let mut wanting = Vec::new();
+    let mut untested = Vec::new();
     for route in description["paths"].as_object().unwrap().keys() {
-        let tested = asked.iter().any(|path| is_of(below(path), below(route)));
+        let tested =
+            tested_paths.iter().any(|path| matches(without_prefix(path), without_prefix(route)));
         if !tested {
-            wanting.push(route);
+            untested.push(route);
         }
     }
-    assert!(wanting.is_empty(), "no test asks for {wanting:?}");
-    assert!(!asked.iter().any(|path| is_of(path, "/api/v1alpha1/none/none/none")), "the control");
+    assert!(untested.is_empty(), "no test requests {untested:?}");
+    assert!(
+        !tested_paths.iter().any(|path| matches(path, "/api/v1alpha1/none/none/none")),
+        "positive control"
+    );
 }

@@ -1,4 +1,4 @@
-//! The description of the API is the API.
+//! The OpenAPI description agrees with the routes.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use bailiwick_resources::Kind;
 use bailiwick_server::{openapi, schemas};
 use serde_json::Value;
 
-use crate::client::Ask;
-use crate::place::place_with;
+use crate::client::HttpRequest;
+use crate::test_server::start_server_with;
 
 fn operations() -> Vec<(String, String, Value)> {
     let description = openapi();
@@ -20,13 +20,13 @@ fn operations() -> Vec<(String, String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_described_is_routed_and_nothing_else_is() {
-    let place = place_with(|limits| {
-        limits.cost_of_a_wrong_token = 0.0;
+async fn exactly_the_described_paths_are_routed() {
+    let server = start_server_with(|limits| {
+        limits.failed_auth_cost = 0.0;
         limits.per_address.burst = 100_000.0;
     })
     .await;
-    let served = place.ask(Ask::get("/openapi.json")).await.expect(200).json();
+    let served = server.execute(HttpRequest::get("/openapi.json")).await.expect(200).json();
     assert_eq!(served, openapi());
     let described: BTreeSet<(String, String)> =
         operations().into_iter().map(|(method, path, _)| (method, path)).collect();
@@ -39,7 +39,7 @@ async fn what_is_described_is_routed_and_nothing_else_is() {
             .replace("{repository}", "app")
             .replace("{name}", "some-name");
         for method in ["get", "post", "put", "patch", "delete"] {
-            let reply = place.ask(Ask::new(method, &concrete)).await;
+            let reply = server.execute(HttpRequest::new(method, &concrete)).await;
             let routed = reply.status != 405 && reply.status != 404;
             let known = described.contains(&(method.to_owned(), path.clone()));
             assert_eq!(routed, known, "{method} {path}: {reply:?}");
@@ -47,13 +47,13 @@ async fn what_is_described_is_routed_and_nothing_else_is() {
     }
     for path in ["/api", "/api/v1alpha1", "/api/v2/runs", "/admin", "/api/agents/nothing", "/runs"]
     {
-        let reply = place.ask(Ask::get(path)).await;
+        let reply = server.execute(HttpRequest::get(path)).await;
         assert_eq!((reply.status, reply.code().as_str()), (404, "NOT_FOUND"), "{path}");
     }
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_operation_has_a_name_of_its_own() {
+fn references_resolve_and_operation_ids_are_unique() {
     let description = openapi();
     let mut seen = BTreeSet::new();
     for (method, path, operation) in operations() {
@@ -80,7 +80,7 @@ fn every_reference_leads_somewhere_and_every_operation_has_a_name_of_its_own() {
 }
 
 #[test]
-fn every_kind_has_a_schema_that_stands_alone() {
+fn every_kind_has_a_self_contained_schema() {
     let schemas = schemas();
     assert_eq!(schemas.len(), Kind::ALL.len());
     for (kind, schema) in schemas {

@@ -1,4 +1,4 @@
-//! Tests that a change of a `Cargo.toml` switches off: they would not fail, they would not run.
+//! Tests that a change of a `Cargo.toml` disables: they would not fail, because they would not run.
 
 use toml::{Table, Value};
 
@@ -6,19 +6,28 @@ use super::Subject;
 use crate::change::Change;
 use crate::facts::Facts;
 
-/// What a target says of its tests.
+/// The keys of a target that disable tests.
 const SWITCHES: [&str; 3] = ["test", "harness", "doctest"];
 
-/// The manifests whose texts are looked at.
+/// The changed manifests; an added or deleted package has no tests to compare.
 pub(super) fn manifests<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a> {
-    let is_one = |change: &&Change| change.path.rsplit('/').next() == Some("Cargo.toml");
-    // A package that is new or gone has no tests that ran before and could run now.
-    let stays = |change: &&Change| change.before.is_some() && change.after.is_some();
-    subject.changes.iter().filter(is_one).filter(stays)
+    let is_manifest = |change: &&Change| change.path.rsplit('/').next() == Some("Cargo.toml");
+    let exists_on_both_sides = |change: &&Change| change.before.is_some() && change.after.is_some();
+    subject.changes.iter().filter(is_manifest).filter(exists_on_both_sides)
 }
 
-/// What is switched off, each with its manifest; an error for a manifest whose text is not known.
-pub(super) fn found(subject: &Subject<'_>, facts: &Facts) -> Result<Vec<String>, String> {
+/// A manifest that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` could not be read", path.escape_debug())]
+pub(super) struct UnreadableManifest {
+    path: String,
+}
+
+/// The settings that newly disable tests, each with its manifest.
+pub(super) fn find(
+    subject: &Subject<'_>,
+    facts: &Facts,
+) -> Result<Vec<String>, UnreadableManifest> {
     let mut found = Vec::new();
     for change in manifests(subject) {
         let path = change.path.escape_debug();
@@ -28,22 +37,27 @@ pub(super) fn found(subject: &Subject<'_>, facts: &Facts) -> Result<Vec<String>,
         let after = texts.and_then(|texts| read(texts.after.as_ref()));
         match (before, after) {
             (Some(before), Some(after)) => {
-                let newly = off(&after).into_iter().filter(|one| !off(&before).contains(one));
+                let old = disabling_settings(&before);
+                let newly = disabling_settings(&after).into_iter().filter(|one| !old.contains(one));
                 found.extend(newly.map(|one| format!("{path}: {one}")));
             }
-            // One that did not parse before ran no tests.
+            // A manifest that did not parse before ran no tests.
             (None, Some(_)) if texts.is_some() => {}
-            (_, None) | (None, Some(_)) => return Err(format!("`{path}` could not be read")),
+            (_, None) | (None, Some(_)) => {
+                return Err(UnreadableManifest { path: change.path.clone() });
+            }
         }
     }
     Ok(found)
 }
 
-/// All that a manifest switches off.
-fn off(manifest: &Table) -> Vec<String> {
-    let is_off = |table: &Table, key: &str| table.get(key).and_then(Value::as_bool) == Some(false);
+/// The settings of a manifest that disable tests.
+fn disabling_settings(manifest: &Table) -> Vec<String> {
+    let is_false =
+        |table: &Table, key: &str| table.get(key).and_then(Value::as_bool) == Some(false);
     let mut all = Vec::new();
-    if manifest.get("package").and_then(Value::as_table).is_some_and(|it| is_off(it, "autotests")) {
+    if manifest.get("package").and_then(Value::as_table).is_some_and(|it| is_false(it, "autotests"))
+    {
         all.push("package.autotests = false".to_owned());
     }
     let lib = manifest.get("lib").and_then(Value::as_table).map(|table| ("lib".to_owned(), table));
@@ -55,7 +69,7 @@ fn off(manifest: &Table) -> Vec<String> {
         })
     });
     for (target, table) in lib.into_iter().chain(named) {
-        let switches = SWITCHES.into_iter().filter(|key| is_off(table, key));
+        let switches = SWITCHES.into_iter().filter(|key| is_false(table, key));
         all.extend(switches.map(|key| format!("{target}.{key} = false")));
     }
     all
@@ -66,15 +80,15 @@ mod tests {
     use super::*;
     use crate::example::{added, agent, changed, facts, subject, task, texts};
 
-    fn between(before: &str, after: &str) -> Result<Vec<String>, String> {
+    fn between(before: &str, after: &str) -> Result<Vec<String>, UnreadableManifest> {
         let (task, agent, changes) = (task(""), agent(), [changed("a/Cargo.toml")]);
         let mut facts = facts();
         facts.texts.insert("a/Cargo.toml".to_owned(), texts(Some(before), Some(after)));
-        found(&subject(&task, &agent, &changes), &facts)
+        find(&subject(&task, &agent, &changes), &facts)
     }
 
     #[test]
-    fn what_a_change_switches_off_is_found_and_what_was_off_before_is_not() {
+    fn newly_disabled_tests_are_found_and_those_disabled_before_are_not() {
         let plain = "[package]\nname = \"a\"\n";
         let auto = "[package]\nname = \"a\"\nautotests = false\n";
         let test = "[package]\nname = \"a\"\n[[test]]\nname = \"it\"\ntest = false\n";
@@ -89,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_cannot_be_read_is_told_and_a_new_one_is_not_looked_at() {
+    fn an_unreadable_manifest_is_an_error_and_a_new_one_is_ignored() {
         assert!(between("[package]\n", "[package\n").is_err());
         let (task, agent) = (task(""), agent());
-        let known = |change| found(&subject(&task, &agent, &[change]), &facts());
+        let known = |change| find(&subject(&task, &agent, &[change]), &facts());
         assert!(known(changed("Cargo.toml")).is_err());
         assert_eq!(known(added("Cargo.toml")), Ok(Vec::new()));
         assert_eq!(known(changed("src/lib.rs")), Ok(Vec::new()));

@@ -1,5 +1,4 @@
-//! The plain model of a store, which tells at once that something changed, as a real one does; and
-//! which can be told to forget, or to fail.
+//! The in-memory store with immediate change notifications, which can also delete changes or fail on demand.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,23 +11,23 @@ use bailiwick_resources::{AnyObject, Kind, Moment};
 use tokio::sync::watch;
 
 #[derive(Default)]
-pub(crate) struct Telling {
+pub(crate) struct TestStore {
     store: MemoryFleet,
     version: watch::Sender<u64>,
-    /// Changes before this one are forgotten.
+    /// Changes before this one are deleted.
     pub(crate) oldest: AtomicU64,
-    /// How many milliseconds lie between reading an object and having it.
+    /// The delay of `get` in milliseconds.
     pub(crate) pause: AtomicU64,
-    /// The next delivery is kept by somebody else who was quicker.
-    pub(crate) quicker: AtomicBool,
-    /// After the next commit nothing is kept any more.
-    pub(crate) last: AtomicBool,
-    /// Nothing is answered.
+    /// The next delivery is stored by a concurrent request first.
+    pub(crate) stored_concurrently: AtomicBool,
+    /// The store fails after the next commit.
+    pub(crate) fail_after_commit: AtomicBool,
+    /// Every operation fails.
     pub(crate) down: AtomicBool,
 }
 
-impl Telling {
-    fn up(&self) -> Result<(), FleetError> {
+impl TestStore {
+    fn check_available(&self) -> Result<(), FleetError> {
         if self.down.load(Ordering::Relaxed) {
             return Err(FleetError::Unavailable("/var/secret/path.db: disk full".to_owned()));
         }
@@ -36,14 +35,14 @@ impl Telling {
     }
 }
 
-impl FleetStore for Telling {
+impl FleetStore for TestStore {
     async fn get(
         &self,
         kind: Kind,
         space: &str,
         name: &str,
     ) -> Result<Option<AnyObject>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         let found = self.store.get(kind, space, name).await;
         let pause = self.pause.load(Ordering::Relaxed);
         if pause > 0 {
@@ -53,20 +52,20 @@ impl FleetStore for Telling {
     }
 
     async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.list(selection).await
     }
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        self.up()?;
+        self.check_available()?;
         let applied = self.store.commit(writes, now).await?;
-        self.down.fetch_or(self.last.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.down.fetch_or(self.fail_after_commit.load(Ordering::Relaxed), Ordering::Relaxed);
         self.version.send_replace(applied.version);
         Ok(applied)
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         let oldest = self.oldest.load(Ordering::Relaxed);
         if after + 1 < oldest {
             return Err(FleetError::Gone { oldest });
@@ -75,21 +74,21 @@ impl FleetStore for Telling {
     }
 
     async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.forget_changes(keep).await
     }
 
     async fn wait_for_change(&self, after: u64, millis: u64) {
         let mut seen = self.version.subscribe();
-        let come = seen.wait_for(|version| *version > after);
-        let _ = tokio::time::timeout(Duration::from_millis(millis), come).await;
+        let changed = seen.wait_for(|version| *version > after);
+        let _ = tokio::time::timeout(Duration::from_millis(millis), changed).await;
     }
 
     async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
-        self.up()?;
+        self.check_available()?;
         let (namespace, name) = ("default".to_owned(), delivery.name.clone());
         let received = self.store.receive(delivery).await;
-        if self.quicker.swap(false, Ordering::Relaxed) {
+        if self.stored_concurrently.swap(false, Ordering::Relaxed) {
             let kind = Kind::WebhookDelivery;
             return Err(FleetError::AlreadyExists { kind, namespace, name });
         }
@@ -98,7 +97,7 @@ impl FleetStore for Telling {
     }
 
     async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.blob(digest).await
     }
 
@@ -108,27 +107,27 @@ impl FleetStore for Telling {
         name: &str,
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.secret_value(space, name, key).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.tokens().await
     }
 
     async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.token(digest).await
     }
 
-    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.up()?;
-        self.store.forget_audit(before, most).await
+    async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.check_available()?;
+        self.store.forget_audit(before, max).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
-        self.up()?;
+        self.check_available()?;
         self.store.audit(after, limit).await
     }
 }

@@ -1,5 +1,4 @@
-//! Runs and deliveries that are not done, counted by following the log of changes: a look at the
-//! figures costs the store nothing.
+//! Counts unfinished runs and deliveries from the change log, so that reading the metrics costs the store nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,16 +12,16 @@ type Name = (String, String);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Runs that are not at an end: how far they are, where they are executed, and as of which version.
+    /// Unfinished runs: phase, pool and version.
     runs: BTreeMap<Name, (RunPhase, String, u64)>,
-    /// Runs that came to an end while we looked.
+    /// Runs that ended since the start of the server.
     ended: BTreeMap<RunPhase, u64>,
-    /// Deliveries that no rule has looked at.
+    /// Deliveries that no rule has evaluated.
     deliveries: BTreeMap<Name, u64>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct RunCounts {
     state: Mutex<State>,
 }
 
@@ -40,13 +39,13 @@ fn is_evaluated(object: &AnyObject) -> bool {
 }
 
 impl State {
-    fn run(&mut self, object: &AnyObject, gone: bool) {
+    fn run(&mut self, object: &AnyObject, is_deleted: bool) {
         let (name, version) = (name(object), object.metadata.resource_version);
         if self.runs.get(&name).is_some_and(|(_, _, known)| *known >= version) {
             return;
         }
         let phase = phase(object);
-        if gone {
+        if is_deleted {
             self.runs.remove(&name);
         } else if !phase.is_final() {
             let pool = object.spec.get("runnerPool").and_then(serde_json::Value::as_str);
@@ -56,27 +55,27 @@ impl State {
         }
     }
 
-    fn delivery(&mut self, object: &AnyObject, gone: bool) {
+    fn delivery(&mut self, object: &AnyObject, is_deleted: bool) {
         let (name, version) = (name(object), object.metadata.resource_version);
-        if gone || is_evaluated(object) {
+        if is_deleted || is_evaluated(object) {
             self.deliveries.remove(&name);
         } else {
             self.deliveries.insert(name, version);
         }
     }
 
-    fn see(&mut self, object: &AnyObject, gone: bool) {
+    fn observe(&mut self, object: &AnyObject, is_deleted: bool) {
         if object.kind == Kind::AgentDispatchRun {
-            self.run(object, gone);
+            self.run(object, is_deleted);
         } else if object.kind == Kind::WebhookDelivery {
-            self.delivery(object, gone);
+            self.delivery(object, is_deleted);
         }
     }
 }
 
-impl Tally {
-    /// Counts what is there.
-    pub(crate) async fn begin<S: FleetStore>(&self, store: &S) -> Result<(), FleetError> {
+impl RunCounts {
+    /// Counts the existing objects.
+    pub(crate) async fn load<S: FleetStore>(&self, store: &S) -> Result<(), FleetError> {
         let unfinished = RunPhase::ALL.into_iter().filter(|phase| !phase.is_final());
         let mut selections: Vec<Selection> = unfinished
             .map(|phase| Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str()))
@@ -86,7 +85,7 @@ impl Tally {
             loop {
                 let page = store.list(&selection).await?;
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-                page.objects.iter().for_each(|object| state.see(object, false));
+                page.objects.iter().for_each(|object| state.observe(object, false));
                 drop(state);
                 selection.after = page.next;
                 if selection.after.is_none() {
@@ -97,9 +96,9 @@ impl Tally {
         Ok(())
     }
 
-    pub(crate) fn see(&self, change: &Change) {
+    pub(crate) fn observe(&self, change: &Change) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.see(&change.object, change.kind == ChangeKind::Deleted);
+        state.observe(&change.object, change.kind == ChangeKind::Deleted);
     }
 
     pub(crate) fn write(&self, out: &mut String) {
@@ -111,28 +110,30 @@ impl Tally {
             *phases.entry(*phase).or_default() += 1;
             *pools.entry(pool).or_default() += u64::from(*phase == RunPhase::Queued);
         }
-        let _ = writeln!(out, "# HELP bailiwick_runs Runs that are not at an end, by phase.");
+        let _ = writeln!(out, "# HELP bailiwick_runs Unfinished runs by phase.");
         let _ = writeln!(out, "# TYPE bailiwick_runs gauge");
         for (phase, count) in phases {
             let _ = writeln!(out, "bailiwick_runs{{phase=\"{}\"}} {count}", phase.as_str());
         }
-        let _ = writeln!(out, "# HELP bailiwick_runs_ended_total Runs that came to an end.");
+        let _ = writeln!(out, "# HELP bailiwick_runs_ended_total Ended runs by phase.");
         let _ = writeln!(out, "# TYPE bailiwick_runs_ended_total counter");
         for phase in RunPhase::ALL.into_iter().filter(|phase| phase.is_final()) {
             let count = state.ended.get(&phase).copied().unwrap_or_default();
             let _ =
                 writeln!(out, "bailiwick_runs_ended_total{{phase=\"{}\"}} {count}", phase.as_str());
         }
-        let _ = writeln!(out, "# HELP bailiwick_queue_length Runs that wait, by pool.");
+        let _ = writeln!(out, "# HELP bailiwick_queue_length Queued runs by pool.");
         let _ = writeln!(out, "# TYPE bailiwick_queue_length gauge");
         for (pool, count) in pools {
-            // A pool's name is an object's name: nothing in it needs to be escaped but by a liar.
+            // The name of an object needs no escaping, unless it was not validated.
             let pool = pool.replace(['\\', '"', '\n'], "_");
             let _ = writeln!(out, "bailiwick_queue_length{{pool=\"{pool}\"}} {count}");
         }
         let waiting = state.deliveries.len();
-        let _ =
-            writeln!(out, "# HELP bailiwick_deliveries_waiting Deliveries that no rule has seen.");
+        let _ = writeln!(
+            out,
+            "# HELP bailiwick_deliveries_waiting Deliveries that no rule has evaluated."
+        );
         let _ = writeln!(out, "# TYPE bailiwick_deliveries_waiting gauge");
         let _ = writeln!(out, "bailiwick_deliveries_waiting {waiting}");
     }
