@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::subagents::{AtWork, may_start};
+use bailiwick_fleet::subagents::{ActiveSubagents, may_start};
 use bailiwick_kit::templates::list::{AgentListed, AgentsListed, ListAgents};
 use bailiwick_model::template::{AgentType, Template};
 use bailiwick_model::{AgentId, Delegate};
@@ -110,7 +110,7 @@ impl Session {
         };
         let own = caller.delegate.as_ref().map(|own| &own.run);
         let belongs = &declared.0.belongs;
-        let mut at_work = AtWork::default();
+        let mut at_work = ActiveSubagents::default();
         let mut handed: BTreeMap<AgentId, Option<Managed>> = BTreeMap::new();
         let busy = all.iter().filter(|one| one.depth > 0 && !one.closed && self.is_busy(one));
         for one in busy {

@@ -1,7 +1,7 @@
 //! Why an object is as it is: every reason has a meaning, every bad one has advice, and a run says why it
 //! waits.
 
-use bailiwick_fleet::explanation::{Around, advice, explain};
+use bailiwick_fleet::explanation::{RelatedObjects, advice, explain};
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AnyObject, ApprovalPhase, Condition, ConditionType, Metadata,
     Moment, Object, Reason, RunPhase, RunnerPool, Standing,
@@ -97,7 +97,8 @@ fn pool(active: u32, paused: bool) -> Object<RunnerPool> {
 #[test]
 fn a_queued_run_says_what_it_waits_for() {
     let queued = || run(|run| run.status.phase = RunPhase::Queued);
-    let with = |pool| explain(&queued(), &Around { pool, ..Around::default() }).summary;
+    let with =
+        |pool| explain(&queued(), &RelatedObjects { pool, ..RelatedObjects::default() }).summary;
     assert!(with(None).contains("which is not there"));
     assert!(with(Some(pool(2, false))).contains("2 of 2 are at work"));
     assert!(with(Some(pool(0, true))).contains("which is paused"));
@@ -106,7 +107,7 @@ fn a_queued_run_says_what_it_waits_for() {
         run.status.phase = RunPhase::Queued;
         run.status.queue_behind.push("adr-zero".to_owned());
     });
-    let said = explain(&behind, &Around::default());
+    let said = explain(&behind, &RelatedObjects::default());
     assert!(said.summary.contains("until adr-zero has ended"), "{}", said.summary);
     let led = &said.facts.first().unwrap().lines;
     assert!(led.iter().any(|line| line == "rule broken"), "{led:?}");
@@ -122,7 +123,7 @@ fn a_run_that_waits_for_people_says_whom_to_answer_and_a_failed_one_why() {
     .unwrap();
     let mut asked = Object::new(Metadata::named("aap-one"), spec);
     let waiting = run(|run| run.status.phase = RunPhase::WaitingForApproval);
-    let around = Around { approvals: vec![asked.clone()], ..Around::default() };
+    let around = RelatedObjects { approvals: vec![asked.clone()], ..RelatedObjects::default() };
     let said = explain(&waiting, &around);
     assert!(said.next.first().unwrap().contains("approvals approve aap-one"), "{:?}", said.next);
     asked.status.phase = ApprovalPhase::Rejected;
@@ -139,7 +140,8 @@ fn a_run_that_waits_for_people_says_whom_to_answer_and_a_failed_one_why() {
             last_transition_time: Moment::from_millis(1),
         });
     });
-    let said = explain(&failed, &Around { approvals: vec![asked], ..Around::default() });
+    let said =
+        explain(&failed, &RelatedObjects { approvals: vec![asked], ..RelatedObjects::default() });
     assert_eq!(said.summary, "it failed: ApprovalRejected: ada said no");
     let lines: Vec<&String> = said.facts.iter().flat_map(|fact| &fact.lines).collect();
     assert!(lines.iter().any(|line| line.contains("no, by ada")), "{lines:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_fleet::subagents::{
-    AtWork, ParallelLimits, contract_faults, is_checkable, may_start,
+    ActiveSubagents, ParallelLimits, contract_faults, is_checkable, may_start,
 };
 use bailiwick_resources::{AgentSubagent, OutputContract, OutputFormat};
 use serde_json::json;
@@ -52,18 +52,18 @@ fn each_limit_holds_by_itself() {
     let limits =
         ParallelLimits { run: Some(3), stack: Some(4), pool: Some(5), repository: Some(6) };
     let by = |own: u32| BTreeMap::from([("r".to_owned(), own)]);
-    let below = AtWork { run: 2, by_definition: by(1), stack: 3, pool: 4, repository: 5 };
+    let below = ActiveSubagents { run: 2, by_definition: by(1), stack: 3, pool: 4, repository: 5 };
     assert_eq!(may_start("r", &definition, &below, &limits), Ok(()));
     assert_eq!(may_start("r", &definition, &below, &ParallelLimits::default()), Ok(()));
     for (at_work, wherein) in [
-        (AtWork { by_definition: by(2), ..below.clone() }, "as `r`"),
-        (AtWork { run: 3, ..below.clone() }, "for this run"),
-        (AtWork { stack: 4, ..below.clone() }, "for this stack"),
-        (AtWork { pool: 5, ..below.clone() }, "in this pool"),
-        (AtWork { repository: 9, ..below.clone() }, "in this repository"),
+        (ActiveSubagents { by_definition: by(2), ..below.clone() }, "as `r`"),
+        (ActiveSubagents { run: 3, ..below.clone() }, "for this run"),
+        (ActiveSubagents { stack: 4, ..below.clone() }, "for this stack"),
+        (ActiveSubagents { pool: 5, ..below.clone() }, "in this pool"),
+        (ActiveSubagents { repository: 9, ..below.clone() }, "in this repository"),
     ] {
         assert_eq!(may_start("r", &definition, &at_work, &limits).unwrap_err().wherein, wherein);
     }
-    let other = AtWork { by_definition: by(2), ..below };
+    let other = ActiveSubagents { by_definition: by(2), ..below };
     assert_eq!(may_start("other", &definition, &other, &limits), Ok(()));
 }

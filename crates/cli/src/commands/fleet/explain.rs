@@ -1,6 +1,6 @@
 //! `bailiwick explain KIND/NAME`: why an object is as it is, and what to do next.
 
-use bailiwick_fleet::explanation::{Around, Explanation, explain};
+use bailiwick_fleet::explanation::{Explanation, RelatedObjects, explain};
 use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_model::AgentId;
 use bailiwick_resources::{
@@ -49,8 +49,8 @@ pub fn run(
     Ok(())
 }
 
-async fn around(store: &Store, object: &AnyObject) -> Result<Around, Failure> {
-    let mut around = Around::default();
+async fn around(store: &Store, object: &AnyObject) -> Result<RelatedObjects, Failure> {
+    let mut around = RelatedObjects::default();
     let Ok(run) = object.typed::<AgentDispatchRun>() else { return Ok(around) };
     let (namespace, name) = (&run.metadata.namespace, run.name());
     if let Some(execution) = &run.spec.source_refs.trigger_execution {
