@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// How many children are at work, wherever that is counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AtWork {
+pub struct ActiveSubagents {
     /// Of this run.
     pub run: u32,
     /// Of this run, by definition.
@@ -51,7 +51,7 @@ pub struct LimitReached {
 pub fn may_start(
     name: &str,
     definition: &AgentSubagent,
-    at_work: &AtWork,
+    at_work: &ActiveSubagents,
     limits: &ParallelLimits,
 ) -> Result<(), LimitReached> {
     let own = at_work.by_definition.get(name).copied().unwrap_or(0);

@@ -12,7 +12,7 @@ use super::conditions::{
     policy_admitted, skills_validated, subagents_valid, tools_admitted,
 };
 use super::inventory::Inventory;
-use super::review::{Entry, Review, Severity, Situation, Why, opened_hosts};
+use super::review::{Entry, Review, ReviewReason, Severity, Situation, opened_hosts};
 use super::snapshot::Frozen;
 use crate::bundle::label_faults;
 use bailiwick_resources::LabelSource;
@@ -78,7 +78,7 @@ impl Validation {
     ];
 
     /// What it has against the candidate.
-    pub fn objections(self, candidate: &Candidate<'_>) -> Vec<Why> {
+    pub fn objections(self, candidate: &Candidate<'_>) -> Vec<ReviewReason> {
         match self {
             Self::AdapterCapabilities => adapter_capabilities(candidate),
             Self::McpServers => mcp_servers(candidate),
@@ -95,17 +95,22 @@ impl Validation {
 }
 
 /// What all ten have against the candidate.
-pub fn objections(candidate: &Candidate<'_>) -> Vec<(Validation, Vec<Why>)> {
+pub fn objections(candidate: &Candidate<'_>) -> Vec<(Validation, Vec<ReviewReason>)> {
     let found = Validation::ALL.into_iter().map(|one| (one, one.objections(candidate)));
     found.filter(|(_, objections)| !objections.is_empty()).collect()
 }
 
-fn error(code: Reason, about: &str, message: impl Into<String>) -> Why {
-    Why { severity: Severity::Error, code, about: about.to_owned(), message: message.into() }
+fn error(code: Reason, about: &str, message: impl Into<String>) -> ReviewReason {
+    ReviewReason {
+        severity: Severity::Error,
+        code,
+        about: about.to_owned(),
+        message: message.into(),
+    }
 }
 
 /// A condition that does not hold, or that nobody knows to hold.
-fn unmet(finding: &Finding) -> Option<Why> {
+fn unmet(finding: &Finding) -> Option<ReviewReason> {
     match finding.status {
         Standing::True => None,
         Standing::False | Standing::Unknown => {
@@ -126,13 +131,13 @@ fn input<'a>(candidate: &Candidate<'a>) -> StackInput<'a> {
 }
 
 /// 1: the adapter was probed and can do what the stack needs.
-pub fn adapter_capabilities(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn adapter_capabilities(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     unmet(&capabilities_resolved(&input(candidate))).into_iter().collect()
 }
 
 /// 2: every MCP server is there, answers or may be lazy, and is allowed for repository, ref and trust.
-pub fn mcp_servers(candidate: &Candidate<'_>) -> Vec<Why> {
-    let mut found: Vec<Why> = unmet(&mcp_healthy(&input(candidate))).into_iter().collect();
+pub fn mcp_servers(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
+    let mut found: Vec<ReviewReason> = unmet(&mcp_healthy(&input(candidate))).into_iter().collect();
     let servers = candidate.frozen.mcp_servers.iter().filter(|server| !server.spec.allow_untrusted);
     for server in servers.filter(|_| candidate.situation.trust_tier == TrustTier::Untrusted) {
         let message = format!("`{}` is not for untrusted work", server.name());
@@ -142,9 +147,9 @@ pub fn mcp_servers(candidate: &Candidate<'_>) -> Vec<Why> {
 }
 
 /// 3: skills fit the base agent and the kind of task; labels are approved for this work.
-pub fn skills(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn skills(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     let input = input(candidate);
-    let mut found: Vec<Why> = unmet(&skills_validated(&input)).into_iter().collect();
+    let mut found: Vec<ReviewReason> = unmet(&skills_validated(&input)).into_iter().collect();
     found.extend(unmet(&context_labels_valid(&input)));
     let kind = &candidate.situation.task_kind;
     for skill in &candidate.frozen.skills {
@@ -172,13 +177,14 @@ pub fn skills(candidate: &Candidate<'_>) -> Vec<Why> {
 }
 
 /// 4: no sub-agent asks for more at once, or for more rights, than there are.
-pub fn subagents(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn subagents(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     unmet(&subagents_valid(&input(candidate))).into_iter().collect()
 }
 
 /// 5: the tool profile fits the repository's policy and the trust of the work.
-pub fn tool_profile(candidate: &Candidate<'_>) -> Vec<Why> {
-    let mut found: Vec<Why> = unmet(&tools_admitted(&input(candidate))).into_iter().collect();
+pub fn tool_profile(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
+    let mut found: Vec<ReviewReason> =
+        unmet(&tools_admitted(&input(candidate))).into_iter().collect();
     let trust = candidate.situation.trust_tier;
     for fault in tool_faults(candidate.frozen, candidate.repository, trust) {
         found.push(error(fault.reason, "ToolsAdmitted", fault.message));
@@ -197,12 +203,12 @@ pub fn tool_profile(candidate: &Candidate<'_>) -> Vec<Why> {
     found
 }
 
-fn denied<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<Why> {
+fn denied<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<ReviewReason> {
     entries.filter(|entry| entry.is_denied()).map(|entry| entry.why.clone()).collect()
 }
 
 /// 6: the identity of the agent and that of its runner are there and may be used, with their roles.
-pub fn identities(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn identities(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     let review = candidate.review;
     let mut found = denied(review.identities.iter());
     found.extend(denied(review.required_roles.iter().map(|role| &role.entry)));
@@ -215,10 +221,10 @@ pub fn identities(candidate: &Candidate<'_>) -> Vec<Why> {
 }
 
 /// 7: every key of a secret has a grant that holds for subject, repository, ref and source.
-pub fn secret_grants(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn secret_grants(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     let review = candidate.review;
     let mut found = denied(review.required_secrets.iter().map(|secret| &secret.entry));
-    let named = |why: &&Why| why.code == Reason::MissingSecretGrant;
+    let named = |why: &&ReviewReason| why.code == Reason::MissingSecretGrant;
     found.extend(review.reasons.iter().filter(named).cloned());
     found.sort();
     found.dedup();
@@ -226,10 +232,10 @@ pub fn secret_grants(candidate: &Candidate<'_>) -> Vec<Why> {
 }
 
 /// 8: every key of a config map has one, too.
-pub fn config_grants(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn config_grants(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     let review = candidate.review;
     let mut found = denied(review.required_configs.iter().map(|config| &config.entry));
-    let named = |why: &&Why| why.code == Reason::MissingConfigGrant;
+    let named = |why: &&ReviewReason| why.code == Reason::MissingConfigGrant;
     found.extend(review.reasons.iter().filter(named).cloned());
     found.sort();
     found.dedup();
@@ -237,8 +243,8 @@ pub fn config_grants(candidate: &Candidate<'_>) -> Vec<Why> {
 }
 
 /// 9: policy allows the stack here, and nothing that is passed by reference is mounted.
-pub fn secret_policy(candidate: &Candidate<'_>) -> Vec<Why> {
-    let mut found: Vec<Why> = unmet(&policy_admitted(&input(candidate)))
+pub fn secret_policy(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
+    let mut found: Vec<ReviewReason> = unmet(&policy_admitted(&input(candidate)))
         .into_iter()
         // The approval mode has a validation of its own.
         .filter(|why| why.code != Reason::ForbiddenApprovalMode)
@@ -258,7 +264,7 @@ pub fn secret_policy(candidate: &Candidate<'_>) -> Vec<Why> {
 }
 
 /// 10: the approval mode is allowed in the repository, for this source and by the adapter.
-pub fn approval_mode(candidate: &Candidate<'_>) -> Vec<Why> {
+pub fn approval_mode(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     let mode = candidate.frozen.stack.spec.approval_mode;
     let mut found = Vec::new();
     let mut forbid = |message: String| {

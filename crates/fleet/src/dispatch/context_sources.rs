@@ -7,7 +7,7 @@ use bailiwick_resources::{
 use super::{ControlPlane, PlaneError};
 use crate::admission::Refused;
 use crate::admission::admit::Step;
-use crate::admission::review::{Severity, Why};
+use crate::admission::review::{ReviewReason, Severity};
 use crate::bundle::SourcePart;
 use crate::ports::{Engine, FetchError, FleetStore, ForgeError, World};
 use crate::triggers::SourceEvent;
@@ -136,6 +136,6 @@ pub(super) fn not_redacted(why: String) -> Box<Refused> {
 }
 
 fn refused(step: Step, about: &str, code: Reason, message: String) -> Box<Refused> {
-    let why = Why { severity: Severity::Error, code, about: about.to_owned(), message };
+    let why = ReviewReason { severity: Severity::Error, code, about: about.to_owned(), message };
     Box::new(Refused { step, validations: Vec::new(), reasons: vec![why], review: None })
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bailiwick_resources::{AgentTriggerRule, AnyObject, Object, Repository, WebhookDelivery};
 
 use super::repository_status::is_news;
-use super::trigger_controller::{seen, wire_delivery};
+use super::trigger_controller::{evaluated_delivery, wire_delivery};
 use super::{ControlPlane, PlaneError, Turn};
 use crate::ports::{Engine, FleetStore, World, Write};
 use crate::triggers::{lookups, plan, wire};
@@ -129,13 +129,15 @@ impl DeliveryFilter<'_> {
         let payload = self.payloads.get(&spec.payload_digest)?;
         let events = match wire::read(&wire_delivery(&delivery, repository), payload) {
             Ok(events) => events,
-            Err(error) => return seen(object, Vec::new(), Some(error.to_string())).ok(),
+            Err(error) => {
+                return evaluated_delivery(object, Vec::new(), Some(error.to_string())).ok();
+            }
         };
         let asks = events.iter().any(|event| !lookups(event, &self.rules).is_empty());
         let own = &repository.status.own_accounts;
         if asks || is_news(repository, &events) || plan::is_meant(&events, &self.rules, own) {
             return None;
         }
-        seen(object, Vec::new(), None).ok()
+        evaluated_delivery(object, Vec::new(), None).ok()
     }
 }

@@ -13,7 +13,9 @@ use super::run_results::{ResultWriter, Results, TextRedactor};
 use super::write_back_controller::{denied, planned, policies, recorded, requester};
 use super::{ControlPlane, PlaneError};
 use crate::ports::{Engine, FinishedWork, FleetStore, Forge, PullRequestState, World, WriteBack};
-use crate::write_back::{Denial, Finished, Permission, Plan, Proposal, Wanted, permit, wanted};
+use crate::write_back::{
+    Denial, Finished, Permission, Plan, Proposal, ProposedWrite, permit, wanted,
+};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// What a verified piece of work wants written, as far as policy lets it be proposed.
@@ -54,7 +56,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         writer: &mut ResultWriter<'_>,
         contents: &PushContents<'_>,
-        all: &[Wanted],
+        all: &[ProposedWrite],
     ) -> Result<(), PlaneError> {
         let mut kept: Vec<Option<WriteBackRecord>> = Vec::new();
         for one in all {
@@ -74,7 +76,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         writer: &mut ResultWriter<'_>,
         contents: &PushContents<'_>,
-        one: &Wanted,
+        one: &ProposedWrite,
         kept: &[Option<WriteBackRecord>],
     ) -> Result<Option<WriteBackRecord>, PlaneError> {
         let run = &*writer.run;
@@ -236,7 +238,7 @@ fn is_push(write: &WriteBack) -> bool {
 }
 
 /// A review says what the comment would say again.
-fn leave_out_repetition(all: &mut Vec<Wanted>, run: &Object<AgentDispatchRun>) {
+fn leave_out_repetition(all: &mut Vec<ProposedWrite>, run: &Object<AgentDispatchRun>) {
     let allowed = &run.spec.write_back_policy.allowed_targets;
     let reviewed = allowed.contains(&WriteBackTarget::PullRequestReview)
         && all.iter().any(|one| matches!(one.write, WriteBack::Review(_)));

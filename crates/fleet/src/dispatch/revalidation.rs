@@ -19,7 +19,7 @@ use super::run_admission::{LAUNCH, Prepared, PreparedValue, configs_of, values_o
 use super::write_back_controller::asked_again_by;
 use super::{ControlPlane, PlaneError};
 use crate::admission::admit::{
-    Asking, admitted_digest, dispatcher, label_source, questions, uncovered,
+    ApprovalSubject, admitted_digest, dispatcher, label_source, questions, uncovered,
 };
 use crate::admission::compile::{CompileInput, LaunchLimits, compile};
 use crate::admission::conditions::{AdapterProbe, KitRole, McpProbe, StackFacts};
@@ -185,7 +185,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let permissions = today.review.digest().to_string();
         let stack = &today.snapshot.digest;
         let digest = admitted_digest(stack, &permissions, &spec.context_bundle_digest);
-        let asking = Asking {
+        let asking = ApprovalSubject {
             namespace: &run.metadata.namespace,
             run: run.name(),
             attempt: attempt.name(),

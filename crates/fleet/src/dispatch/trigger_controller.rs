@@ -21,8 +21,8 @@ use crate::ports::{
 use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
 use crate::triggers::{
-    ActiveRun, Delivery, Intent, Lookup, RecentExecution, Seen, SourceEvent, evaluate, lookups,
-    wire,
+    ActiveRun, Delivery, EventContext, Intent, Lookup, RecentExecution, SourceEvent, evaluate,
+    lookups, wire,
 };
 
 /// How many deliveries one turn evaluates.
@@ -148,7 +148,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         executions: Vec<String>,
         fault: Option<String>,
     ) -> Result<bool, PlaneError> {
-        let write = seen(object, executions, fault)?;
+        let write = evaluated_delivery(object, executions, fault)?;
         self.store.commit(vec![write], self.world.now()).await?;
         Ok(true)
     }
@@ -332,7 +332,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut rules = self.rules().await?;
         rules.retain(|rule| only.is_none_or(|only| rule.name() == only));
         let now = self.world.now();
-        let seen_now = self.seen(repository, events, &rules).await?;
+        let seen_now = self.event_context(repository, events, &rules).await?;
         let plans = evaluate(events, &rules, &seen_now, intent, now);
         // Most of what comes in starts nothing.
         let mut admission_context =
@@ -369,7 +369,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if let Some(delivery) = delivery {
             let names = executions.iter().map(|(name, _)| name.clone()).collect();
             writes.push(match &left {
-                None => seen(delivery, names, None)?,
+                None => evaluated_delivery(delivery, names, None)?,
                 Some(why) => postponed_delivery(delivery, names, why, now)?,
             });
         }
@@ -440,18 +440,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// What has to be known before events can be judged.
-    pub(super) async fn seen(
+    pub(super) async fn event_context(
         &self,
         repository: &Object<Repository>,
         events: &[SourceEvent],
         rules: &[Object<AgentTriggerRule>],
-    ) -> Result<Seen, PlaneError> {
+    ) -> Result<EventContext, PlaneError> {
         let interests = plan::interests(events, rules);
-        let mut seen = Seen {
+        let mut seen = EventContext {
             repository_trust: repository.spec.trust_tier,
             default_branch: repository.spec.default_branch.clone(),
             own_accounts: repository.status.own_accounts.clone(),
-            ..Seen::default()
+            ..EventContext::default()
         };
         seen.own_work = self.own_work(&repository.spec, &seen.own_accounts, events).await?;
         for name in interests.executions {
@@ -548,7 +548,7 @@ fn reject(execution: &mut AgentTriggerExecution, why: String) {
 }
 
 /// The delivery, as it was looked at.
-pub(super) fn seen(
+pub(super) fn evaluated_delivery(
     object: &AnyObject,
     executions: Vec<String>,
     fault: Option<String>,

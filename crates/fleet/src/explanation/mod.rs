@@ -10,7 +10,7 @@ pub use advice::advice;
 use bailiwick_resources::{
     AgentTriggerExecution, AnyObject, Condition, Standing, expected_conditions,
 };
-pub use run::{Around, RunFacts};
+pub use run::{RelatedObjects, RunFacts};
 use serde::Serialize;
 
 /// An object, explained.
@@ -64,7 +64,7 @@ pub struct Fact {
 }
 
 /// Explains an object; a run with what is around it.
-pub fn explain(object: &AnyObject, around: &Around) -> Explanation {
+pub fn explain(object: &AnyObject, around: &RelatedObjects) -> Explanation {
     let metadata = &object.metadata;
     let mut conditions: Vec<ExplainedCondition> = object
         .conditions()

@@ -9,7 +9,7 @@ use super::Fact;
 
 /// What is kept around a run.
 #[derive(Debug, Clone, Default)]
-pub struct Around {
+pub struct RelatedObjects {
     /// What the rule did that made it.
     pub execution: Option<Object<AgentTriggerExecution>>,
     /// Who was asked.
@@ -34,7 +34,7 @@ pub struct RunFacts {
 
 impl RunFacts {
     /// Of a run; nothing of anything else.
-    pub fn of(object: &AnyObject, around: &Around) -> Option<Self> {
+    pub fn of(object: &AnyObject, around: &RelatedObjects) -> Option<Self> {
         if object.kind != Kind::AgentDispatchRun {
             return None;
         }
@@ -74,7 +74,7 @@ impl RunFacts {
     }
 }
 
-fn origin(run: &Object<AgentDispatchRun>, around: &Around) -> Vec<String> {
+fn origin(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> Vec<String> {
     let event = &run.spec.source_event;
     let who = event.actor.as_deref().unwrap_or("nobody who is named");
     let mut lines = vec![format!("{} {}, by {who}", event.source.as_str(), event.uid)];
@@ -107,7 +107,7 @@ fn asked(approval: &Object<AgentApproval>) -> String {
     format!("{} {}: {answer}", approval.name(), spec.action.summary)
 }
 
-fn standing(run: &Object<AgentDispatchRun>, around: &Around) -> (String, Vec<String>) {
+fn standing(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String, Vec<String>) {
     let status = &run.status;
     let name = run.name();
     let why = status.terminal_reason.as_deref().unwrap_or("no reason was kept");
@@ -144,7 +144,7 @@ fn standing(run: &Object<AgentDispatchRun>, around: &Around) -> (String, Vec<Str
     }
 }
 
-fn queued(run: &Object<AgentDispatchRun>, around: &Around) -> (String, Vec<String>) {
+fn queued(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String, Vec<String>) {
     if !run.status.queue_behind.is_empty() {
         let behind = run.status.queue_behind.join(", ");
         return (format!("it waits until {behind} has ended"), Vec::new());

@@ -65,7 +65,7 @@ pub enum DeclareError {
     #[error(transparent)]
     Shape(#[from] ObjectError),
     /// Its fields do not make sense.
-    #[error("{kind} `{name}` {}", told(faults))]
+    #[error("{kind} `{name}` {}", render_faults(faults))]
     Faulty {
         /// The kind.
         kind: Kind,
@@ -87,7 +87,7 @@ pub enum DeclareError {
     Store(#[from] FleetError),
 }
 
-fn told(faults: &[Fault]) -> String {
+fn render_faults(faults: &[Fault]) -> String {
     let each = faults.iter().map(|fault| format!("{}: {}", fault.field, fault.message));
     each.collect::<Vec<_>>().join("; ")
 }

@@ -7,7 +7,7 @@ use bailiwick_resources::{
 use serde_json::Value;
 
 use super::event::SourceEvent;
-use super::plan::{RecentExecution, Seen};
+use super::plan::{EventContext, RecentExecution};
 use super::template::{TemplateContext, TemplateError, inspect, names_used, render_key};
 use super::text::{beginning, key_part, visible};
 
@@ -231,7 +231,7 @@ pub fn signature(log: &str) -> String {
 pub fn duplicate<'a>(
     key: &DedupeKey,
     event: &SourceEvent,
-    seen: &'a Seen,
+    seen: &'a EventContext,
     now: Moment,
 ) -> Option<&'a RecentExecution> {
     let trust = event.trust_tier.min(seen.repository_trust);

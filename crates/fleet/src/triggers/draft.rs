@@ -7,7 +7,7 @@ use bailiwick_resources::{
 
 use super::concurrency::{self, GroupDecision};
 use super::event::SourceEvent;
-use super::plan::{Judgement, Outcome, Planned, RunDraft, Seen, execution_name, run_name};
+use super::plan::{EventContext, Judgement, Outcome, Planned, RunDraft, execution_name, run_name};
 use super::prompt::RenderedPrompt;
 
 impl Judgement {
@@ -15,7 +15,7 @@ impl Judgement {
         self,
         event: &SourceEvent,
         rule: &Object<AgentTriggerRule>,
-        seen: &Seen,
+        seen: &EventContext,
         now: Moment,
     ) -> Planned {
         let (key, failure_key) = match self.key {
@@ -116,7 +116,7 @@ fn approval(rule: &AgentTriggerRule) -> String {
     format!("a person is asked for {}", words.join(", "))
 }
 
-fn source_refs(event: &SourceEvent, mode: WorkItemMode, seen: &Seen) -> SourceRefs {
+fn source_refs(event: &SourceEvent, mode: WorkItemMode, seen: &EventContext) -> SourceRefs {
     let mut refs = event.source_refs.clone();
     refs.pull_request = event.pull_request;
     refs.issue = event.issue;
@@ -144,7 +144,7 @@ impl RunDraft {
         execution: &str,
         event: &SourceEvent,
         rule: &Object<AgentTriggerRule>,
-        seen: &Seen,
+        seen: &EventContext,
         trust_tier: TrustTier,
         prompt: RenderedPrompt,
     ) -> Self {

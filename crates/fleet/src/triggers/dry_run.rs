@@ -11,7 +11,7 @@ use super::draft::written;
 use super::event::SourceEvent;
 use super::lifecycle;
 use super::matcher::{self, MatchReport};
-use super::plan::{Intent, Seen, judge};
+use super::plan::{EventContext, Intent, judge};
 use super::prompt::{self, RenderedPrompt};
 use super::template::TemplateContext;
 
@@ -89,7 +89,7 @@ pub struct ContextPlan {
 pub fn dry_run(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
-    seen: &Seen,
+    seen: &EventContext,
     now: Moment,
 ) -> DryRun {
     let mut event = event.clone();

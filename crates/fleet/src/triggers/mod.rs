@@ -39,7 +39,9 @@ pub use lookup::{Lookup, lookups};
 pub use matcher::{CompiledMatcher, FieldReport, MatchReport};
 pub use names::delivery_name;
 pub use own_work::OwnWork;
-pub use plan::{Intent, Interests, Planned, RecentExecution, RunDraft, Seen, evaluate, interests};
+pub use plan::{
+    EventContext, Intent, Interests, Planned, RecentExecution, RunDraft, evaluate, interests,
+};
 pub use sample::sample;
 pub use schedule::{CompiledSchedule, Fire, ScheduleError};
 pub use signature::{SignatureError, SignatureHeaders};

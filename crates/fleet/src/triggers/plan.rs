@@ -21,7 +21,7 @@ use super::template::{TemplateContext, TemplateError};
 
 /// What is known when an event is looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct EventContext {
     /// How much the repository's own branches are trusted.
     pub repository_trust: TrustTier,
     /// The branch of what names none.
@@ -174,7 +174,7 @@ pub fn is_meant(
 pub fn evaluate(
     events: &[SourceEvent],
     rules: &[Object<AgentTriggerRule>],
-    seen: &Seen,
+    seen: &EventContext,
     intent: Intent,
     now: Moment,
 ) -> Vec<Planned> {
@@ -237,7 +237,7 @@ fn faulty(error: &TemplateError) -> Outcome {
 pub(super) fn judge(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
-    seen: &Seen,
+    seen: &EventContext,
     groups: &BTreeMap<String, Vec<ActiveRun>>,
     intent: Intent,
     now: Moment,
@@ -265,7 +265,7 @@ pub(super) fn judge(
 fn outcome(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
-    seen: &Seen,
+    seen: &EventContext,
     groups: &BTreeMap<String, Vec<ActiveRun>>,
     intent: Intent,
     now: Moment,

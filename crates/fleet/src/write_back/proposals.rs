@@ -35,7 +35,7 @@ pub struct Finished<'a> {
 
 /// Something that could be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ProposedWrite {
     /// What.
     pub write: WriteBack,
     /// Which of those before it must be written first.
@@ -44,20 +44,20 @@ pub struct Wanted {
     pub target_state: Option<String>,
 }
 
-impl From<WriteBack> for Wanted {
+impl From<WriteBack> for ProposedWrite {
     fn from(write: WriteBack) -> Self {
         Self { write, stands_on: None, target_state: None }
     }
 }
 
 /// Everything that could be written of a verified piece of work.
-pub fn wanted(finished: &Finished<'_>) -> Vec<Wanted> {
+pub fn wanted(finished: &Finished<'_>) -> Vec<ProposedWrite> {
     let mut all = change(finished);
-    all.extend(review(finished).map(Wanted::from));
+    all.extend(review(finished).map(ProposedWrite::from));
     all.extend(comment(finished, all.first().map(|one| &one.write)));
-    all.extend(rerun(finished).map(Wanted::from));
-    all.extend(release(finished).map(Wanted::from));
-    all.extend(deployment(finished).map(Wanted::from));
+    all.extend(rerun(finished).map(ProposedWrite::from));
+    all.extend(release(finished).map(ProposedWrite::from));
+    all.extend(deployment(finished).map(ProposedWrite::from));
     all
 }
 
@@ -67,7 +67,7 @@ fn is_trusted(finished: &Finished<'_>) -> bool {
 
 /// The change itself: to the branch of the pull request if the forge says that it is that, otherwise to a
 /// new one. What is not trusted is never pushed.
-fn change(finished: &Finished<'_>) -> Vec<Wanted> {
+fn change(finished: &Finished<'_>) -> Vec<ProposedWrite> {
     let Finished { run, work, .. } = *finished;
     if work.files.is_empty() || !is_trusted(finished) {
         return Vec::new();
@@ -81,12 +81,12 @@ fn change(finished: &Finished<'_>) -> Vec<Wanted> {
     // Each attempt has a branch of its own: what an earlier one has written stays as it was approved.
     let head = format!("agent/{}", run.status.attempts.last().map_or(run.name(), String::as_str));
     let push = WriteBack::Push { branch: head.clone(), commit: work.commit.clone(), from: None };
-    let mut all = vec![Wanted::from(push)];
+    let mut all = vec![ProposedWrite::from(push)];
     if let Some(base) = &run.spec.branch {
         let title = format!("{}: {}", run.spec.task_kind, run.spec.agent_stack);
         let body = summary(finished);
         let write = WriteBack::OpenPullRequest { head, base: base.clone(), title, body };
-        all.push(Wanted { stands_on: Some(0), ..write.into() });
+        all.push(ProposedWrite { stands_on: Some(0), ..write.into() });
     }
     all
 }
@@ -122,7 +122,7 @@ fn review(finished: &Finished<'_>) -> Option<WriteBack> {
     Some(WriteBack::Review(Review { number, sha, decision, body, comments }))
 }
 
-fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<Wanted> {
+fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<ProposedWrite> {
     let refs = &finished.run.spec.source_refs;
     let body = summary(finished);
     if let Some(number) = refs.pull_request {
@@ -130,7 +130,7 @@ fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<Wanted>
         // Where the work itself goes there first, it is at something else by then.
         let state = finished.pull_request.filter(|_| !moves).map(|pull| pull.head_sha.clone());
         let write = WriteBack::Comment { number, pull_request: true, body };
-        return Some(Wanted { target_state: state, ..write.into() });
+        return Some(ProposedWrite { target_state: state, ..write.into() });
     }
     let number = refs.issue?;
     Some(WriteBack::Comment { number, pull_request: false, body }.into())

@@ -24,12 +24,12 @@ use super::compile::{CompileInput, Compiled, compile};
 use super::conditions::{KitRole, StackFacts};
 use super::inventory::{Found, Inventory};
 use super::requirements::collect;
-use super::review::{Review, ReviewInput, Scope, Severity, Situation, Why, review};
+use super::review::{Review, ReviewInput, ReviewReason, Scope, Severity, Situation, review};
 use super::snapshot::{Frozen, snapshot};
 use super::validations::{Candidate, Validation, objections};
 use crate::bundle::{Bundle, BundleError, RedactionRules, StackTexts, assemble, stack_parts};
 
-pub use questions::{Asking, dispatcher, questions, uncovered};
+pub use questions::{ApprovalSubject, dispatcher, questions, uncovered};
 pub use runner::{Placement, PoolUse, select_runner};
 pub use workspace::{WorkspaceDecision, select_workspace};
 pub use write_back::narrowed;
@@ -168,7 +168,7 @@ pub struct Refused {
     /// The validation that objected, for the fourth step.
     pub validations: Vec<Validation>,
     /// Why.
-    pub reasons: Vec<Why>,
+    pub reasons: Vec<ReviewReason>,
     /// The review, as far as there is one: it has what is missing, ready to be applied.
     pub review: Option<Box<Review>>,
 }
@@ -176,7 +176,8 @@ pub struct Refused {
 impl Refused {
     fn at(step: Step, code: Reason, about: &str, message: impl Into<String>) -> Self {
         let message = message.into();
-        let why = Why { severity: Severity::Error, code, about: about.to_owned(), message };
+        let why =
+            ReviewReason { severity: Severity::Error, code, about: about.to_owned(), message };
         Self { step, validations: Vec::new(), reasons: vec![why], review: None }
     }
 }
@@ -332,14 +333,15 @@ fn validate(
     let denied = review.decision == super::review::Decision::Denied;
     if found.is_empty() && denied && has_pool {
         let reasons = review.reasons.iter().filter(|why| why.severity == Severity::Error);
-        let reasons: Vec<Why> = reasons.cloned().collect();
+        let reasons: Vec<ReviewReason> = reasons.cloned().collect();
         found.push((Validation::Identities, reasons));
     }
     if found.is_empty() {
         return Ok(());
     }
     let validations = found.iter().map(|(validation, _)| *validation).collect();
-    let mut reasons: Vec<Why> = found.into_iter().flat_map(|(_, reasons)| reasons).collect();
+    let mut reasons: Vec<ReviewReason> =
+        found.into_iter().flat_map(|(_, reasons)| reasons).collect();
     reasons.sort();
     reasons.dedup();
     let review = Some(Box::new(review.clone()));
@@ -392,7 +394,7 @@ fn compiled(
         body: &admission.request.task,
     };
     compile(&input).map_err(|faults| {
-        let reasons = faults.into_iter().map(|fault| Why {
+        let reasons = faults.into_iter().map(|fault| ReviewReason {
             severity: Severity::Error,
             code: fault.reason,
             about: frozen.stack.name().to_owned(),
@@ -456,7 +458,7 @@ fn create(
         parent_run: request.parent_run.clone(),
         concurrency_group: request.concurrency_group.clone(),
     };
-    let asking = Asking {
+    let asking = ApprovalSubject {
         namespace: admission.namespace,
         run: &request.run,
         attempt: &request.attempt,

@@ -12,7 +12,7 @@ const A_DAY: u64 = 86_400_000;
 
 /// What is asked for in the name of whom.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub struct ApprovalSubject<'a> {
     /// The namespace of the run.
     pub namespace: &'a str,
     /// The run.
@@ -44,7 +44,7 @@ pub fn dispatcher(event: &SourceEventRef) -> Option<&str> {
 
 /// One question for each class of what a person has to be asked for. Each names exactly what it is about.
 pub fn questions(
-    asking: &Asking<'_>,
+    asking: &ApprovalSubject<'_>,
     wanted: &[&ApprovalRequirement],
     policy: &ApprovalPolicy,
     now: Moment,

@@ -9,7 +9,7 @@ use crate::admission::requirements::KeyNeed;
 
 /// The names of variables, by how their values arrive in the agent's own run.
 #[derive(Debug, Default)]
-pub(super) struct Arriving {
+pub(super) struct MountedNames {
     pub(super) secrets: Vec<String>,
     pub(super) secret_files: Vec<String>,
     pub(super) configs: Vec<String>,
@@ -17,8 +17,8 @@ pub(super) struct Arriving {
 }
 
 /// What arrives with the agent itself. What an MCP server needs stays with it.
-pub(super) fn of_agent(input: &CompileInput<'_>) -> Arriving {
-    let mut found = Arriving::default();
+pub(super) fn of_agent(input: &CompileInput<'_>) -> MountedNames {
+    let mut found = MountedNames::default();
     let Some(review) = input.review else { return found };
     for (secret, how, name) in review.mounts() {
         if of_servers(&secret.need) {
@@ -40,7 +40,7 @@ pub(super) fn of_agent(input: &CompileInput<'_>) -> Arriving {
             ConfigMount::ApiRead => {}
         }
     }
-    let Arriving { secrets, secret_files, configs, config_files } = &mut found;
+    let MountedNames { secrets, secret_files, configs, config_files } = &mut found;
     for names in [secrets, secret_files, configs, config_files] {
         names.sort();
         names.dedup();

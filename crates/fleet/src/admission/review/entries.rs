@@ -65,7 +65,7 @@ pub enum Severity {
 /// Why, for programs and for people.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Why {
+pub struct ReviewReason {
     /// How grave it is.
     pub severity: Severity,
     /// A stable code.
@@ -83,7 +83,7 @@ pub struct Entry {
     /// How it stands.
     pub decision: EntryDecision,
     /// Why.
-    pub why: Why,
+    pub why: ReviewReason,
     /// The grant that permits it, by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<String>,
@@ -116,7 +116,7 @@ impl Entry {
             Decision::RequiresApproval => Severity::Warning,
             Decision::Denied => Severity::Error,
         };
-        let why = Why { severity, code, about: about.into(), message: message.into() };
+        let why = ReviewReason { severity, code, about: about.into(), message: message.into() };
         Self { decision, why, grant: None, grant_digest: None, level: None, invalid: Vec::new() }
     }
 

@@ -233,13 +233,13 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     let escalation = roles::escalation(&binding.spec, &role);
     let ask = match roles::answer(binding.spec.escalation_policy, &escalation, false) {
         EscalationAnswer::Admitted => None,
-        EscalationAnswer::Ask => Some(said(&escalation)),
+        EscalationAnswer::Ask => Some(render_escalation(&escalation)),
         EscalationAnswer::Denied => {
             let code = match escalation {
                 Escalation::Cluster(_) => Reason::ClusterRoleDenied,
                 Escalation::Privileged(_) | Escalation::No => Reason::EscalationDenied,
             };
-            return denied(code, about, said(&escalation));
+            return denied(code, about, render_escalation(&escalation));
         }
     };
     let wanted = roles::native_binding(binding);
@@ -298,7 +298,7 @@ fn elsewhere(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Opt
     (!holds).then(|| format!("it holds in the {:?} `{place}`, and not here", scope.kind))
 }
 
-fn said(escalation: &Escalation) -> String {
+fn render_escalation(escalation: &Escalation) -> String {
     match escalation {
         Escalation::No => "it escalates nothing".to_owned(),
         Escalation::Cluster(why) | Escalation::Privileged(why) => why.clone(),

@@ -15,7 +15,7 @@ use crate::admission::wildcards;
 const MILLIS_A_DAY: u64 = 86_400_000;
 
 /// What both kinds of grants have.
-struct Terms<'a> {
+struct GrantTerms<'a> {
     name: &'a str,
     namespace: &'a str,
     subject: &'a Subject,
@@ -26,7 +26,7 @@ struct Terms<'a> {
     deny: bool,
 }
 
-impl Terms<'_> {
+impl GrantTerms<'_> {
     /// Whether it speaks of this key to the one who needs it.
     fn speaks_of<P>(&self, need: &KeyNeed<P>) -> bool {
         let namespace = self.keys.namespace.as_deref().unwrap_or(self.namespace);
@@ -84,9 +84,9 @@ impl Terms<'_> {
     }
 }
 
-fn of_secret(grant: &Object<AgentSecretGrant>) -> Terms<'_> {
+fn of_secret(grant: &Object<AgentSecretGrant>) -> GrantTerms<'_> {
     let spec = &grant.spec;
-    Terms {
+    GrantTerms {
         name: grant.name(),
         namespace: &grant.metadata.namespace,
         subject: &spec.subject,
@@ -98,9 +98,9 @@ fn of_secret(grant: &Object<AgentSecretGrant>) -> Terms<'_> {
     }
 }
 
-fn of_config(grant: &Object<AgentConfigGrant>) -> Terms<'_> {
+fn of_config(grant: &Object<AgentConfigGrant>) -> GrantTerms<'_> {
     let spec = &grant.spec;
-    Terms {
+    GrantTerms {
         name: grant.name(),
         namespace: &grant.metadata.namespace,
         subject: &spec.subject,

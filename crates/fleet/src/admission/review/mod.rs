@@ -24,7 +24,7 @@ use super::snapshot::Frozen;
 
 pub use keys::is_privileged;
 
-pub use entries::{Entry, EntryDecision, GrantLevel, Severity, Why};
+pub use entries::{Entry, EntryDecision, GrantLevel, ReviewReason, Severity};
 
 /// Where, by whom and why a piece of work is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,7 +236,7 @@ pub struct Review {
     /// Who has to be asked.
     pub approval_requirements: Vec<ApprovalRequirement>,
     /// Why, the gravest first.
-    pub reasons: Vec<Why>,
+    pub reasons: Vec<ReviewReason>,
 }
 
 impl Review {
@@ -287,7 +287,7 @@ pub fn review(input: &ReviewInput<'_>) -> Review {
     entries.extend(required_roles.iter().map(|role| &role.entry));
     entries.extend(required_secrets.iter().map(|secret| &secret.entry));
     entries.extend(required_configs.iter().map(|config| &config.entry));
-    let mut reasons: Vec<Why> = entries.iter().map(|entry| entry.why.clone()).collect();
+    let mut reasons: Vec<ReviewReason> = entries.iter().map(|entry| entry.why.clone()).collect();
     let mut decision =
         entries.iter().map(|entry| entry.decision.weight()).max().unwrap_or(Decision::Allowed);
     let named = named_but_missing(input);
@@ -326,7 +326,7 @@ pub fn review(input: &ReviewInput<'_>) -> Review {
 }
 
 /// Bindings and grants that the stack relies on by name and that are not at hand.
-fn named_but_missing(input: &ReviewInput<'_>) -> Vec<Why> {
+fn named_but_missing(input: &ReviewInput<'_>) -> Vec<ReviewReason> {
     let codes = [
         (Kind::AgentSecretGrant, Reason::MissingSecretGrant),
         (Kind::AgentConfigGrant, Reason::MissingConfigGrant),
@@ -339,7 +339,7 @@ fn named_but_missing(input: &ReviewInput<'_>) -> Vec<Why> {
             "{} relies on {} `{}`: {}",
             missing.named_by, object.kind, object.name, missing.why
         );
-        Some(Why { severity: Severity::Error, code, about: object.name.clone(), message })
+        Some(ReviewReason { severity: Severity::Error, code, about: object.name.clone(), message })
     });
     missing.collect()
 }

@@ -12,7 +12,7 @@ pub(super) fn hold(
     secrets: &mut [RequiredSecret],
     configs: &mut [RequiredConfig],
 ) {
-    let all: Vec<Arriving> =
+    let all: Vec<MountedValue> =
         secrets.iter().map(of_secret).chain(configs.iter().map(of_config)).collect();
     let mut faults = all.iter().map(|one| fault(input, one, &all)).collect::<Vec<_>>().into_iter();
     for secret in secrets.iter_mut() {
@@ -34,7 +34,7 @@ pub(super) fn hold(
 }
 
 /// A value on its way.
-struct Arriving {
+struct MountedValue {
     /// What has it, as `Secret/name/key`.
     about: String,
     /// The namespace of that, and whether it is a secret.
@@ -49,12 +49,12 @@ struct Arriving {
     withheld: Option<String>,
 }
 
-fn of_secret(secret: &RequiredSecret) -> Arriving {
+fn of_secret(secret: &RequiredSecret) -> MountedValue {
     let in_file = match secret.arrives {
         Some(SecretMount::File | SecretMount::ProjectedVolume) => true,
         Some(SecretMount::Env | SecretMount::NeverMountPassByReference) | None => false,
     };
-    Arriving {
+    MountedValue {
         about: secret.entry.why.about.clone(),
         home: (secret.need.namespace.clone(), true),
         server: reaches(&secret.need).map(str::to_owned),
@@ -64,10 +64,10 @@ fn of_secret(secret: &RequiredSecret) -> Arriving {
     }
 }
 
-fn of_config(config: &RequiredConfig) -> Arriving {
+fn of_config(config: &RequiredConfig) -> MountedValue {
     let mount = config.mount();
     let asked_for = config.arrives == Some(ConfigMount::ApiRead);
-    Arriving {
+    MountedValue {
         about: config.entry.why.about.clone(),
         home: (config.need.namespace.clone(), false),
         server: reaches(&config.need).map(str::to_owned),
@@ -82,7 +82,7 @@ fn reaches<P>(need: &KeyNeed<P>) -> Option<&str> {
     (need.owner.kind == Kind::AgentMcpServer).then_some(need.owner.name.as_str())
 }
 
-impl Arriving {
+impl MountedValue {
     /// Every name that it takes: the one who holds the agent has the value under its own, and that of its file
     /// is another.
     fn names(&self) -> Vec<String> {
@@ -97,7 +97,7 @@ impl Arriving {
     }
 }
 
-fn fault(input: &ReviewInput<'_>, one: &Arriving, all: &[Arriving]) -> Option<String> {
+fn fault(input: &ReviewInput<'_>, one: &MountedValue, all: &[MountedValue]) -> Option<String> {
     if let Some(name) = &one.withheld {
         return Some(format!("its grant lets it be read only, and `{name}` is to have it"));
     }
@@ -105,7 +105,7 @@ fn fault(input: &ReviewInput<'_>, one: &Arriving, all: &[Arriving]) -> Option<St
     if let Some(message) = names.iter().find_map(|name| unfit(input, one, name)) {
         return Some(message);
     }
-    let clash = |other: &&Arriving| {
+    let clash = |other: &&MountedValue| {
         let meets = one.server == other.server || one.server.is_none() || other.server.is_none();
         !one.is(other) && meets && other.names().iter().any(|name| names.contains(name))
     };
@@ -115,7 +115,7 @@ fn fault(input: &ReviewInput<'_>, one: &Arriving, all: &[Arriving]) -> Option<St
 }
 
 /// Why no value may arrive under a name.
-fn unfit(input: &ReviewInput<'_>, one: &Arriving, name: &str) -> Option<String> {
+fn unfit(input: &ReviewInput<'_>, one: &MountedValue, name: &str) -> Option<String> {
     let mut servers = input.frozen.mcp_servers.iter();
     let server = servers.find(|server| one.server.as_deref() == Some(server.name()));
     let header = server.is_some_and(|server| {

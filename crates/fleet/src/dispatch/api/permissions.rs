@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_resources::{ApprovalPolicy, EventSource, LabelRef, Object, Repository, TrustTier};
 
 use super::super::ControlPlane;
-use crate::admission::review::{ReviewInput, Scope, Why};
+use crate::admission::review::{ReviewInput, ReviewReason, Scope};
 use crate::admission::{Decision as Reviewed, Situation, collect, review, snapshot};
 use crate::ports::{
     ActionError, ActionReason, Engine, FleetStore, PermissionDecision, PermissionQuestion,
@@ -50,7 +50,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             approval_policy,
             now: self.world.now(),
         });
-        let reason = |why: &Why| ActionReason {
+        let reason = |why: &ReviewReason| ActionReason {
             code: why.code.as_str().to_owned(),
             field: why.about.clone(),
             message: why.message.clone(),

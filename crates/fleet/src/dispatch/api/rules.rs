@@ -26,7 +26,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let Some(event) = meant.or(events.first()) else {
             return Err(ActionError::Unavailable("the sample says nothing".to_owned()));
         };
-        let seen = self.seen(&repository, &events, std::slice::from_ref(&rule)).await?;
+        let seen = self.event_context(&repository, &events, std::slice::from_ref(&rule)).await?;
         let tried = dry_run(event, &rule, &seen, self.world.now());
         let question = PermissionQuestion {
             agent_stack: rule.spec.agent_stack.clone(),

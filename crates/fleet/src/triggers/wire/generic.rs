@@ -11,15 +11,15 @@ use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::Association;
 
 #[derive(Deserialize)]
-struct Outer {
+struct Envelope {
     #[serde(default)]
-    bailiwick: Option<About>,
+    bailiwick: Option<GenericEvent>,
 }
 
 /// What a sender says of its event. Unknown keys are errors: this shape is ours.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct About {
+struct GenericEvent {
     source: Option<EventSource>,
     repository: Option<String>,
     action: Option<String>,
@@ -50,9 +50,9 @@ struct About {
 /// Reads one delivery.
 pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
     let about = match value {
-        Value::Object(_) => shape::<Outer>(delivery, value)?.bailiwick.unwrap_or_default(),
+        Value::Object(_) => shape::<Envelope>(delivery, value)?.bailiwick.unwrap_or_default(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            About::default()
+            GenericEvent::default()
         }
     };
     let repository = about.repository.as_deref().unwrap_or(delivery.repository);

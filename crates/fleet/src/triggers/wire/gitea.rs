@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::shapes::{
-    Comment, Commit, Common, Issue, Label, PullRequest, Workflow, WorkflowJob, WorkflowRun,
-    changed, is_nothing, said,
+    Comment, Commit, DeliveryHeader, Issue, Label, PullRequest, Workflow, WorkflowJob, WorkflowRun,
+    changed, is_nothing, non_empty,
 };
 use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::SourceEvent;
@@ -89,7 +89,7 @@ struct Status {
 
 /// Reads one delivery.
 pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
-    let common: Common = shape(delivery, value)?;
+    let common: DeliveryHeader = shape(delivery, value)?;
     let mut event = begun(delivery, &common.repository.full_name);
     event.take_common(&common);
     let source = fill(&mut event, delivery, value)?;
@@ -134,14 +134,14 @@ fn fill(
         | "pull_request_review_comment" => {
             let PullRequests { pull_request, label: _, review } = shape(delivery, value)?;
             event.take_pull_request(pull_request);
-            event.body = review.and_then(|review| said(review.content));
+            event.body = review.and_then(|review| non_empty(review.content));
             event.conclusion = Some(verdict(delivery.event).to_owned());
             Some(EventSource::PrComment)
         }
         "workflow_run" => {
             let WorkflowRuns { workflow_run, workflow } = shape(delivery, value)?;
             event.take_workflow_run(workflow_run);
-            let named = workflow.and_then(|workflow| said(workflow.name));
+            let named = workflow.and_then(|workflow| non_empty(workflow.name));
             event.workflow = named.or_else(|| event.workflow.take());
             Some(EventSource::Ci)
         }

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::shapes::{
-    Comment, Commit, Common, Issue, Label, PullRequest, PullRequestRef, User, Workflow,
-    WorkflowJob, WorkflowRun, changed, is_nothing, said,
+    Comment, Commit, DeliveryHeader, Issue, Label, PullRequest, PullRequestRef, User, Workflow,
+    WorkflowJob, WorkflowRun, changed, is_nothing, non_empty,
 };
 use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::{Association, SourceEvent};
@@ -162,7 +162,7 @@ struct Pusher {
 
 /// Reads one delivery.
 pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
-    let common: Common = shape(delivery, value)?;
+    let common: DeliveryHeader = shape(delivery, value)?;
     let mut event = begun(delivery, &common.repository.full_name);
     event.take_common(&common);
     let source = fill(&mut event, delivery, value)?;
@@ -211,7 +211,7 @@ fn fill(
             let Review { pull_request, review } = shape(delivery, value)?;
             event.take_pull_request(pull_request);
             event.take_comment(review.comment);
-            event.conclusion = said(review.state);
+            event.conclusion = non_empty(review.state);
             (action == "submitted").then_some(EventSource::PrComment)
         }
         "check_run" => {
@@ -221,7 +221,7 @@ fn fill(
             event.check = Some(check_run.name);
             // A check that is a job of a workflow has the job's id.
             event.job_id = check_run.id.map(|id| id.to_string());
-            event.conclusion = said(check_run.conclusion);
+            event.conclusion = non_empty(check_run.conclusion);
             Some(EventSource::Ci)
         }
         "check_suite" => {
@@ -229,7 +229,7 @@ fn fill(
             let (branch, sha) = (check_suite.head_branch, check_suite.head_sha);
             check(event, branch, sha, check_suite.pull_requests);
             // Its app's name is left out: it would be taken for a job's.
-            event.conclusion = said(check_suite.conclusion);
+            event.conclusion = non_empty(check_suite.conclusion);
             Some(EventSource::Ci)
         }
         "workflow_run" => {

@@ -20,7 +20,7 @@ pub(super) struct Repo {
 
 /// What every delivery has.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Common {
+pub(super) struct DeliveryHeader {
     pub(super) repository: Repo,
     #[serde(default)]
     pub(super) sender: Option<User>,
@@ -192,7 +192,7 @@ pub(super) struct Workflow {
 }
 
 /// A text that is not empty.
-pub(super) fn said(text: Option<String>) -> Option<String> {
+pub(super) fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
 
@@ -212,7 +212,7 @@ pub(super) fn association(word: Option<&str>) -> Association {
 
 impl SourceEvent {
     /// Takes over who did what where.
-    pub(super) fn take_common(&mut self, common: &Common) {
+    pub(super) fn take_common(&mut self, common: &DeliveryHeader) {
         self.action.clone_from(&common.action);
         self.actor = common.sender.as_ref().map(|user| user.login.clone());
         self.trust_owner(&common.repository);
@@ -241,8 +241,8 @@ impl SourceEvent {
             pull_request;
         self.take_author(user.as_ref(), author_association.as_deref());
         self.pull_request = Some(number);
-        self.title = said(title);
-        self.body = said(body);
+        self.title = non_empty(title);
+        self.body = non_empty(body);
         self.labels = names(labels);
         self.base_sha = base.and_then(|base| base.sha);
         if let Some(head) = head {
@@ -262,8 +262,8 @@ impl SourceEvent {
         } else {
             self.issue = Some(number);
         }
-        self.title = said(title);
-        self.body = said(body);
+        self.title = non_empty(title);
+        self.body = non_empty(body);
         self.labels = names(labels);
     }
 
@@ -279,15 +279,15 @@ impl SourceEvent {
         if let Some(word) = &comment.author_association {
             self.association = association(Some(word));
         }
-        self.body = said(comment.body);
+        self.body = non_empty(comment.body);
     }
 
     /// Takes over a run of a workflow.
     pub(super) fn take_workflow_run(&mut self, run: WorkflowRun) {
-        self.workflow = said(run.name).or_else(|| said(run.path));
-        self.branch = said(run.head_branch);
+        self.workflow = non_empty(run.name).or_else(|| non_empty(run.path));
+        self.branch = non_empty(run.head_branch);
         self.sha = Some(run.head_sha);
-        self.conclusion = said(run.conclusion);
+        self.conclusion = non_empty(run.conclusion);
         self.actor = run.actor.map(|actor| actor.login).or_else(|| self.actor.take());
         self.take_pull_requests(run.pull_requests);
         if let Some(head) = run.head_repository {
@@ -316,10 +316,10 @@ impl SourceEvent {
         self.job_id = Some(job.id.to_string());
         self.job = Some(job.name);
         // What a run beside it says holds where it says nothing itself.
-        self.workflow = said(job.workflow_name).or_else(|| self.workflow.take());
-        self.branch = said(job.head_branch).or_else(|| self.branch.take());
+        self.workflow = non_empty(job.workflow_name).or_else(|| self.workflow.take());
+        self.branch = non_empty(job.head_branch).or_else(|| self.branch.take());
         self.sha = Some(job.head_sha);
-        self.conclusion = said(job.conclusion);
+        self.conclusion = non_empty(job.conclusion);
     }
 
     /// Takes over where a push went.

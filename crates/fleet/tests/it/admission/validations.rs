@@ -1,14 +1,14 @@
 //! The ten validations, each failing by itself.
 
 use bailiwick_fleet::admission::conditions::{AdapterProbe, McpProbe};
-use bailiwick_fleet::admission::review::Why;
+use bailiwick_fleet::admission::review::ReviewReason;
 use bailiwick_fleet::admission::validations::{self, Candidate, Validation};
 use bailiwick_resources::{EventSource, Kind, Reason};
 use serde_json::json;
 
 use super::world::World;
 
-fn run(world: &World, one: fn(&Candidate<'_>) -> Vec<Why>) -> Vec<Reason> {
+fn run(world: &World, one: fn(&Candidate<'_>) -> Vec<ReviewReason>) -> Vec<Reason> {
     let candidate = Candidate {
         frozen: &world.frozen(),
         inventory: &world.inventory(),
@@ -21,7 +21,7 @@ fn run(world: &World, one: fn(&Candidate<'_>) -> Vec<Why>) -> Vec<Reason> {
     one(&candidate).into_iter().map(|why| why.code).collect()
 }
 
-fn check(one: fn(&Candidate<'_>) -> Vec<Why>, reason: Reason, spoil: impl Fn(&mut World)) {
+fn check(one: fn(&Candidate<'_>) -> Vec<ReviewReason>, reason: Reason, spoil: impl Fn(&mut World)) {
     let mut world = World::good();
     assert_eq!(run(&world, one), []);
     spoil(&mut world);

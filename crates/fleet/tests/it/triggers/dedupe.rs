@@ -2,7 +2,7 @@
 
 use bailiwick_fleet::admission::admit::dispatcher;
 use bailiwick_fleet::triggers::dedupe::{key, signature};
-use bailiwick_fleet::triggers::{Intent, RecentExecution, Seen, SourceEvent, evaluate};
+use bailiwick_fleet::triggers::{EventContext, Intent, RecentExecution, SourceEvent, evaluate};
 use bailiwick_resources::{
     AgentTriggerRule, ExecutionDecision, ForgeKind, Metadata, Moment, Object, TrustTier,
 };
@@ -13,7 +13,7 @@ use super::{OTHER_SHA, SHA, failed_check, now, read, rule, seen, sent};
 fn decide(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
-    seen: &Seen,
+    seen: &EventContext,
     at: Moment,
 ) -> ExecutionDecision {
     let events = [event.clone()];
@@ -25,7 +25,7 @@ fn after(
     decision: ExecutionDecision,
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
-) -> Seen {
+) -> EventContext {
     let key = key(rule, event).unwrap();
     let earlier = RecentExecution {
         name: "ate-earlier".to_owned(),
@@ -36,7 +36,7 @@ fn after(
         at: now(),
         run: Some("adr-earlier".to_owned()),
     };
-    Seen { recent: vec![earlier], ..seen() }
+    EventContext { recent: vec![earlier], ..seen() }
 }
 
 /// The same failure as another delivery would bring it.
@@ -184,7 +184,7 @@ fn what_is_trusted_is_no_duplicate_of_what_is_not() {
         let sure = after(ExecutionDecision::Created, &failed_check(), &rule);
         assert_eq!(decide(&untrusted(), &rule, &sure, now()), ExecutionDecision::Deduplicated);
         // In a repository that is not trusted itself, nothing is trusted more than anything else.
-        let nowhere = Seen { repository_trust: TrustTier::Untrusted, ..doubtful };
+        let nowhere = EventContext { repository_trust: TrustTier::Untrusted, ..doubtful };
         assert_eq!(decide(&again(), &rule, &nowhere, now()), ExecutionDecision::Deduplicated);
     }
 }

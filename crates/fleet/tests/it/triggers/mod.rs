@@ -18,7 +18,7 @@ mod wire_generic;
 mod wire_gitea;
 mod wire_github;
 
-use bailiwick_fleet::triggers::{Delivery, Seen, SourceEvent, WireError, wire};
+use bailiwick_fleet::triggers::{Delivery, EventContext, SourceEvent, WireError, wire};
 use bailiwick_resources::{
     AgentTriggerRule, EventSource, ForgeKind, Metadata, Moment, Object, TrustTier,
 };
@@ -106,11 +106,11 @@ fn rule(change: impl FnOnce(&mut Value)) -> Object<AgentTriggerRule> {
     Object::new(metadata, serde_json::from_value(spec).unwrap())
 }
 
-fn seen() -> Seen {
-    Seen {
+fn seen() -> EventContext {
+    EventContext {
         repository_trust: TrustTier::Trusted,
         default_branch: "main".to_owned(),
         own_accounts: vec!["bailiwick-bot".to_owned()],
-        ..Seen::default()
+        ..EventContext::default()
     }
 }
