@@ -345,6 +345,7 @@ impl Running {
             }),
         };
         let supervision = Supervision {
+            models: prepared.assignment.models(prepared.adapter.as_ref()),
             directory: self.directory.clone(),
             adapter: prepared.adapter,
             redaction: prepared.assignment.hidden.clone(),

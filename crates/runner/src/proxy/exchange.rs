@@ -18,12 +18,13 @@ use super::bodies::{
 };
 use super::connect::{self, Hosts, Tunnel};
 use super::frames::framed;
+use super::models::ModelLimit;
 use super::seats::Turn;
 use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
-use super::{Admission, Asked, DESK, Desk, Observer, Wire};
+use super::{Admission, Asked, DESK, Desk, Models, Observer, Wire};
 
 /// A request may not be longer than this, nor an answer that is no stream.
 const LONGEST_BODY: usize = 64 << 20;
@@ -46,6 +47,7 @@ pub(super) struct Shared {
     pub(super) wire: Wire,
     pub(super) model: Option<Model>,
     pub(super) hosts: Hosts,
+    models: ModelLimit,
     pub(super) observer: Arc<dyn Observer>,
     desk: Option<Arc<dyn Desk>>,
     /// How many may still ask beside the model.
@@ -68,11 +70,13 @@ impl Shared {
         wire: Wire,
         model: Option<Model>,
         hosts: Hosts,
+        models: Models,
         observer: Arc<dyn Observer>,
         desk: Option<Arc<dyn Desk>>,
     ) -> Self {
         let (places, room) = (Semaphore::new(QUESTIONS), Arc::new(Semaphore::new(ROOM)));
-        Self { wire, model, hosts, observer, desk, places, room }
+        let models = ModelLimit::new(models);
+        Self { wire, model, hosts, models, observer, desk, places, room }
     }
 
     /// Answers a request. A tunnel is opened when the connection has been handed over.
@@ -194,6 +198,13 @@ impl Shared {
         let value: Value = serde_json::from_slice(&text).map_err(|_| bad("it is no JSON"))?;
         let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
         let Question { model, streams, offers_tools, results } = question;
+        // Where the path names one, the body must not name another.
+        for named in target.model.iter().chain(&model) {
+            self.models.admit(named, offers_tools).map_err(|why| {
+                self.observer.turned_away(&format!("a request to the model {named}"), &why);
+                self.refused(StatusCode::BAD_REQUEST, &why)
+            })?;
+        }
         let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
         let agent = self.wire.agent(&parts.headers);
         let asking = Asking {

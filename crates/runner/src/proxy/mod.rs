@@ -17,6 +17,7 @@ mod connect;
 mod exchange;
 mod frames;
 mod json_text;
+mod models;
 mod renewal;
 mod seats;
 mod seen;
@@ -34,6 +35,7 @@ use bailiwick_model::event::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use models::Models;
 pub use renewal::Fresh;
 pub use server::{Proxy, ProxyError, Setup, start};
 pub use upstream::{Key, Upstream};

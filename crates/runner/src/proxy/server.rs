@@ -18,7 +18,7 @@ use super::connect::{Hosts, Tunnel};
 use super::exchange::Shared;
 use super::seats::{Answer, SEATS, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};
-use super::{Desk, Observer, Wire};
+use super::{Desk, Models, Observer, Wire};
 
 /// How long a connection may be silent between requests.
 const IDLE: Duration = Duration::from_mins(10);
@@ -37,6 +37,8 @@ pub struct Setup {
     pub listener: TcpListener,
     /// Other hosts that the program may reach: `host:port` or `*.domain:port`.
     pub hosts: Vec<String>,
+    /// The models that it may ask.
+    pub models: Models,
     /// Who decides, and hears.
     pub observer: Arc<dyn Observer>,
     /// Who answers beside the model, if anybody does.
@@ -87,14 +89,14 @@ impl Proxy {
 
 /// Starts a proxy on a runtime, which needs its timers and its network.
 pub fn start(setup: Setup, runtime: &Handle) -> Result<Proxy, ProxyError> {
-    let Setup { wire, upstream, listener, hosts, observer, desk } = setup;
+    let Setup { wire, upstream, listener, hosts, models, observer, desk } = setup;
     let _inside = runtime.enter();
     let model = upstream.as_ref().map(Model::new).transpose()?;
     let hosts = Hosts::parse(&hosts)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let shared = Arc::new(Shared::new(wire, model, hosts, observer, desk));
+    let shared = Arc::new(Shared::new(wire, model, hosts, models, observer, desk));
     let (stop, stopped) = oneshot::channel();
     let listening = runtime.spawn(listen(listener, shared, stopped));
     Ok(Proxy { address, stop: Some(stop), listening })

@@ -288,6 +288,7 @@ fn play(
         upstream: None,
         listener,
         hosts: Vec::new(),
+        models: proxy::Models::Any,
         observer: Arc::new(model),
         desk,
     };

@@ -47,7 +47,7 @@ use bailiwick_model::fleet::AuditLevel;
 use thiserror::Error;
 
 use crate::agents::adapter::{Adapter, Assignment};
-use crate::proxy::Upstream;
+use crate::proxy::{Models, Upstream};
 
 pub use canary::{CanaryError, Proof, Unshown, prove};
 pub use control::{Reply, Request, Standing, ask};
@@ -72,6 +72,8 @@ pub struct Supervision {
     pub upstream: Option<Upstream>,
     /// Hosts that it can reach besides, as `host:port`.
     pub hosts: Vec<String>,
+    /// The models that it may ask.
+    pub models: Models,
     /// What it may spend.
     pub budget: Budget,
     /// What earlier attempts have used.

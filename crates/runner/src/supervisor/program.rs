@@ -253,6 +253,7 @@ fn door(
         upstream: supervision.upstream.clone(),
         listener,
         hosts: supervision.hosts.clone(),
+        models: supervision.models.clone(),
         observer: Arc::new(observer),
         desk,
     };

@@ -17,6 +17,7 @@ mod measured_tree;
 mod preparation;
 mod proxy_figures;
 mod proxy_lab;
+mod proxy_models;
 mod proxy_passing;
 mod proxy_programs;
 mod proxy_questions;

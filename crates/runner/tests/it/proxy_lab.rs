@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, Desk, Key, Observer, Proxy, Setup, ToolCall, Upstream, Wire, start,
+    Admission, Answered, Asked, Desk, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
+    Wire, start,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -180,6 +181,16 @@ impl Lab {
         Self::set_up(wire, Some(base), observer, |setup| Setup { desk: Some(desk), ..setup })
     }
 
+    /// For a run that may ask these models.
+    pub(crate) fn with_models(
+        wire: Wire,
+        base: &str,
+        observer: &Arc<Recorder>,
+        models: Models,
+    ) -> Self {
+        Self::set_up(wire, Some(base), observer, |setup| Setup { models, ..setup })
+    }
+
     fn set_up(
         wire: Wire,
         base: Option<&str>,
@@ -202,6 +213,7 @@ impl Lab {
             upstream,
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             hosts: Vec::new(),
+            models: Models::Any,
             observer: Arc::clone(observer) as Arc<dyn Observer>,
             desk: None,
         };
