@@ -37,6 +37,12 @@ pub trait Adapter: Send + Sync {
         &[]
     }
 
+    /// Whether all processes that ask its model are there before its model's first call: what is started
+    /// later is then a command of its agent, and no part of it.
+    fn starts_whole(&self) -> bool {
+        false
+    }
+
     /// What the model that a task names is called in requests: a program may have short names, and more
     /// than one model. Nothing if all that is known is that it will be one.
     fn asked_as(&self, model: Option<&str>) -> Vec<String> {

@@ -7,15 +7,17 @@ use bailiwick_policy::dialects::LARGEST_PAYLOAD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
+use hyper::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bodies::{
     Body, BodyError, FRAMES, Shape, collect, empty, full, respond, whole, without,
 };
+use super::callers::{Caller, KnownCallers, Refusal};
 use super::connect::{self, Hosts, Tunnel};
 use super::frames::framed;
 use super::models::ModelLimit;
@@ -23,8 +25,8 @@ use super::seats::Turn;
 use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
-use super::wires::{Played, Question, Route, Target};
-use super::{Admission, Asked, DESK, Desk, Models, Observer, Wire};
+use super::wires::{Played, Question, Route, ServerSide, Target};
+use super::{Admission, Asked, DESK, Desk, Observer, Wire, strict_json};
 
 /// A request may not be longer than this, nor an answer that is no stream.
 const LONGEST_BODY: usize = 64 << 20;
@@ -42,13 +44,22 @@ const ASKING_TIME: Duration = Duration::from_mins(10);
 /// How long it may take to say what it asks beside it: that is said at once.
 const QUESTION_TIME: Duration = Duration::from_secs(5);
 
+/// What requests may ask for.
+pub(super) struct Limits {
+    /// Hosts that may be reached, by whoever connects.
+    pub(super) hosts: Hosts,
+    pub(super) models: ModelLimit,
+    /// Whether the model's host may search the web.
+    pub(super) searches: bool,
+}
+
 /// What all requests share.
 pub(super) struct Shared {
     pub(super) wire: Wire,
     pub(super) model: Option<Model>,
-    pub(super) hosts: Hosts,
-    models: ModelLimit,
+    pub(super) limits: Limits,
     pub(super) observer: Arc<dyn Observer>,
+    callers: KnownCallers,
     desk: Option<Arc<dyn Desk>>,
     /// How many may still ask beside the model.
     places: Semaphore,
@@ -65,24 +76,74 @@ struct Held {
 /// What the program is told in the place of an answer.
 type Refused = Box<Response<Body>>;
 
+impl Limits {
+    /// Why the model's host may not do this, and what to change.
+    fn refuses(&self, asked: &ServerSide) -> Option<String> {
+        match asked {
+            ServerSide::Search(_) if self.searches => None,
+            ServerSide::Search(tool) => Some(format!(
+                "`{tool}` lets the model's host search the web, and the agent may not; to allow it, give \
+                 its role the tool WebSearch"
+            )),
+            ServerSide::Address { what, url } => {
+                let host = host_of(url);
+                let allowed = host.as_deref().is_some_and(|host| self.hosts.names(host));
+                (!allowed).then(|| {
+                    let host = host.unwrap_or_else(|| url.chars().take(MAX_SHOWN).collect());
+                    format!(
+                        "the model's host would fetch {what} from {host}, which the task does not allow; \
+                         to allow it, name it in `hosts` under [agent] in the task"
+                    )
+                })
+            }
+            ServerSide::Other(what) => Some(format!(
+                "`{what}` runs or is kept on the model's host, where no limit of the task holds; use \
+                 tools that the agent program runs itself"
+            )),
+        }
+    }
+}
+
+/// How much of an address is shown that is none.
+const MAX_SHOWN: usize = 100;
+
+/// The host and port of an address.
+fn host_of(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok()?;
+    let port = matches!(url.scheme(), "http" | "https").then(|| url.port_or_known_default())??;
+    Some(format!("{}:{port}", url.host_str()?))
+}
+
+/// Whether a body is JSON in the encoding that we read.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
+    let (kind, more) = (kinds.next(), kinds.next());
+    let Some(kind) = kind else { return true };
+    let kind = kind.to_str().unwrap_or_default().to_ascii_lowercase();
+    let mut parts = kind.split(';').map(str::trim);
+    more.is_none()
+        && parts.next() == Some("application/json")
+        && parts.all(|part| matches!(part, "" | "charset=utf-8" | "charset=\"utf-8\""))
+}
+
 impl Shared {
     pub(super) fn new(
         wire: Wire,
         model: Option<Model>,
-        hosts: Hosts,
-        models: Models,
+        limits: Limits,
         observer: Arc<dyn Observer>,
+        callers: KnownCallers,
         desk: Option<Arc<dyn Desk>>,
     ) -> Self {
         let (places, room) = (Semaphore::new(QUESTIONS), Arc::new(Semaphore::new(ROOM)));
-        let models = ModelLimit::new(models);
-        Self { wire, model, hosts, models, observer, desk, places, room }
+        Self { wire, model, limits, observer, callers, desk, places, room }
     }
 
     /// Answers a request. A tunnel is opened when the connection has been handed over.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
+        caller: &Caller,
         turn: &mut Turn,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
@@ -108,6 +169,12 @@ impl Shared {
             let host = authority.as_str();
             self.observer.connected(host, false);
             let why = format!("{host} cannot be reached this way");
+            return self.error(StatusCode::FORBIDDEN, &why);
+        }
+        if let Err(Refusal { why, told }) = self.callers.admit(caller) {
+            if let Some(what) = told {
+                self.observer.turned_away(&what, "only the agent program itself may ask its model");
+            }
             return self.error(StatusCode::FORBIDDEN, &why);
         }
         let path = request.uri().path().to_owned();
@@ -195,12 +262,20 @@ impl Shared {
         if parts.headers.contains_key(CONTENT_ENCODING) {
             return Err(bad("it is compressed"));
         }
-        let value: Value = serde_json::from_slice(&text).map_err(|_| bad("it is no JSON"))?;
+        if !is_json(&parts.headers) {
+            return Err(bad("its content type is not application/json in UTF-8"));
+        }
+        let value = strict_json::parse(&text).map_err(|unreadable| bad(unreadable.0))?;
+        let found = self.wire.server_side(&value).map_err(|unreadable| bad(unreadable.0))?;
+        if let Some(why) = found.iter().find_map(|one| self.limits.refuses(one)) {
+            self.observer.turned_away("a request to the model", &why);
+            return Err(self.refused(StatusCode::BAD_REQUEST, &why));
+        }
         let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
         let Question { model, streams, offers_tools, results } = question;
         // Where the path names one, the body must not name another.
         for named in target.model.iter().chain(&model) {
-            self.models.admit(named, offers_tools).map_err(|why| {
+            self.limits.models.admit(named, offers_tools).map_err(|why| {
                 self.observer.turned_away(&format!("a request to the model {named}"), &why);
                 self.refused(StatusCode::BAD_REQUEST, &why)
             })?;

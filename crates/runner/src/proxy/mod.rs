@@ -13,6 +13,7 @@
 //! ```
 
 mod bodies;
+mod callers;
 mod connect;
 mod exchange;
 mod frames;
@@ -24,11 +25,13 @@ mod seen;
 mod server;
 mod signature;
 mod sse;
+mod strict_json;
 mod upstream;
 mod watched;
 mod wires;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 
 use bailiwick_model::event::Usage;
@@ -131,6 +134,19 @@ pub trait Desk: Send + Sync + 'static {
         &'a self,
         posted: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
+}
+
+/// Who may ask the model.
+pub trait Callers: Send + Sync + 'static {
+    /// Whether the process that is connected from here may ask.
+    fn may_ask(&self, peer: SocketAddr) -> Result<(), Stranger>;
+}
+
+/// A process that may not ask the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// Its name.
+    pub program: String,
 }
 
 /// Decides about requests, and hears of answers.

@@ -16,6 +16,7 @@
 //! happens becomes an event. The first reason to end wins.
 
 mod between;
+mod callers;
 mod canary;
 mod control;
 mod delegation;

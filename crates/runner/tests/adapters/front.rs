@@ -36,6 +36,8 @@ impl Front {
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             hosts: Vec::new(),
             models: Models::Any,
+            searches: false,
+            callers: None,
             observer: Arc::new(Passes),
             desk: Some(Arc::new(AtDesk { talk, gate: gate.clone(), dialect })),
         };

@@ -22,6 +22,7 @@ mod proxy_passing;
 mod proxy_programs;
 mod proxy_questions;
 mod proxy_seats;
+mod proxy_server_side;
 mod proxy_tunnels;
 mod sandbox_agent_clis;
 mod sandbox_agent_files;

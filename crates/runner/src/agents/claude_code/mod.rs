@@ -133,6 +133,10 @@ impl Adapter for ClaudeCode {
         }
     }
 
+    fn starts_whole(&self) -> bool {
+        true
+    }
+
     fn habits(&self) -> Habits {
         Habits {
             names_calls: true,

@@ -110,6 +110,10 @@ impl Adapter for Gemini {
         }
     }
 
+    fn starts_whole(&self) -> bool {
+        true
+    }
+
     fn habits(&self) -> Habits {
         Habits {
             names_calls: false,
