@@ -7,9 +7,7 @@ use bailiwick_policy::dialects::LARGEST_PAYLOAD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{
-    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue,
-};
+use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,14 +16,14 @@ use super::bodies::{
     Body, BodyError, FRAMES, Shape, collect, empty, full, respond, whole, without,
 };
 use super::callers::{Caller, KnownCallers, Refusal};
-use super::connect::{self, Hosts, Tunnel};
+use super::connect::{self, Tunnel};
 use super::frames::framed;
-use super::models::ModelLimit;
+use super::limits::{Limits, is_json};
 use super::seats::Turn;
 use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
-use super::wires::{Played, Question, Route, ServerSide, Target};
+use super::wires::{Played, Question, Route, Target};
 use super::{Admission, Asked, DESK, Desk, Observer, Wire, strict_json};
 
 /// A request may not be longer than this, nor an answer that is no stream.
@@ -43,15 +41,6 @@ const LONGEST_QUESTION: usize = 2 * LARGEST_PAYLOAD;
 const ASKING_TIME: Duration = Duration::from_mins(10);
 /// How long it may take to say what it asks beside it: that is said at once.
 const QUESTION_TIME: Duration = Duration::from_secs(5);
-
-/// What requests may ask for.
-pub(super) struct Limits {
-    /// Hosts that may be reached, by whoever connects.
-    pub(super) hosts: Hosts,
-    pub(super) models: ModelLimit,
-    /// Whether the model's host may search the web.
-    pub(super) searches: bool,
-}
 
 /// What all requests share.
 pub(super) struct Shared {
@@ -75,56 +64,6 @@ struct Held {
 
 /// What the program is told in the place of an answer.
 type Refused = Box<Response<Body>>;
-
-impl Limits {
-    /// Why the model's host may not do this, and what to change.
-    fn refuses(&self, asked: &ServerSide) -> Option<String> {
-        match asked {
-            ServerSide::Search(_) if self.searches => None,
-            ServerSide::Search(tool) => Some(format!(
-                "`{tool}` lets the model's host search the web, and the agent may not; to allow it, give \
-                 its role the tool WebSearch"
-            )),
-            ServerSide::Address { what, url } => {
-                let host = host_of(url);
-                let allowed = host.as_deref().is_some_and(|host| self.hosts.names(host));
-                (!allowed).then(|| {
-                    let host = host.unwrap_or_else(|| url.chars().take(MAX_SHOWN).collect());
-                    format!(
-                        "the model's host would fetch {what} from {host}, which the task does not allow; \
-                         to allow it, name it in `hosts` under [agent] in the task"
-                    )
-                })
-            }
-            ServerSide::Other(what) => Some(format!(
-                "`{what}` runs or is kept on the model's host, where no limit of the task holds; use \
-                 tools that the agent program runs itself"
-            )),
-        }
-    }
-}
-
-/// How much of an address is shown that is none.
-const MAX_SHOWN: usize = 100;
-
-/// The host and port of an address.
-fn host_of(url: &str) -> Option<String> {
-    let url = reqwest::Url::parse(url).ok()?;
-    let port = matches!(url.scheme(), "http" | "https").then(|| url.port_or_known_default())??;
-    Some(format!("{}:{port}", url.host_str()?))
-}
-
-/// Whether a body is JSON in the encoding that we read.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
-    let (kind, more) = (kinds.next(), kinds.next());
-    let Some(kind) = kind else { return true };
-    let kind = kind.to_str().unwrap_or_default().to_ascii_lowercase();
-    let mut parts = kind.split(';').map(str::trim);
-    more.is_none()
-        && parts.next() == Some("application/json")
-        && parts.all(|part| matches!(part, "" | "charset=utf-8" | "charset=\"utf-8\""))
-}
 
 impl Shared {
     pub(super) fn new(

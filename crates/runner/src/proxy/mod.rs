@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  program ──▶ server ──▶ exchange ──admit──▶ observer
+//!                 │          ├──▶ callers, limits: who asks, for which model, with which tools
 //!                 │          ├──▶ upstream, with the key ──▶ the model
 //!                 │          ◀── watched: sse ──▶ wires ──called, answered──▶ observer
 //!                 ├──▶ desk: the gate, for a program that asks it over HTTP
@@ -18,6 +19,7 @@ mod connect;
 mod exchange;
 mod frames;
 mod json_text;
+mod limits;
 mod models;
 mod renewal;
 mod seats;

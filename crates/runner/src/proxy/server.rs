@@ -16,7 +16,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::callers::{Caller, KnownCallers};
 use super::connect::{Hosts, Tunnel};
-use super::exchange::{Limits, Shared};
+use super::exchange::Shared;
+use super::limits::Limits;
 use super::models::ModelLimit;
 use super::seats::{Answer, SEATS, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};

@@ -89,3 +89,30 @@ impl Lost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_the_call_and_claims_no_more_than_is_known() {
+        let message = |evidence, denied| {
+            let (id, tool) = ("call_1".to_owned(), "Bash".to_owned());
+            Lost { id, tool, denied, evidence }.to_string()
+        };
+        for evidence in [
+            Evidence::CameBack,
+            Evidence::NeverAsked,
+            Evidence::ProgramSays,
+            Evidence::Unaccounted,
+        ] {
+            for denied in [false, true] {
+                let message = message(evidence, denied);
+                assert!(message.starts_with("the call call_1 of Bash "), "{message}");
+                let came_back = matches!(evidence, Evidence::CameBack | Evidence::NeverAsked);
+                assert_eq!(message.contains("came back with a result"), came_back, "{message}");
+            }
+        }
+        assert!(message(Evidence::Unaccounted, false).contains("may have run"));
+    }
+}
