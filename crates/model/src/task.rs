@@ -332,6 +332,8 @@ pub struct Budget {
     #[schemars(with = "Option<u64>", range(min = 1))]
     #[serde(deserialize_with = "some_positive")]
     pub tool_calls: Option<u64>,
+    /// Whether a run without `tokens`, `usd` and `turns` has none of these limits, in the place of the default.
+    pub unlimited: bool,
 }
 
 fn some_positive<'de, D: Deserializer<'de>>(input: D) -> Result<Option<u64>, D::Error> {

@@ -85,6 +85,7 @@ impl Raised {
             turns: self.turns,
             minutes: self.minutes,
             tool_calls: self.tool_calls,
+            unlimited: false,
         };
         let allowance = bailiwick_lifecycle::supervision::Budget::of(&task).0;
         (allowance != Allowance::default()).then_some(allowance)

@@ -69,7 +69,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let name = program_name(task, &subject.settings);
     let adapter = adapter_named(&subject.context, &subject.repository, &subject.commit, name)?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
-    let budget = budget(running, wishes)?;
+    let budget = budget(running, adapter.as_ref(), wishes)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let mut granted = granted::of(&task.agent, directory)?;
     let mut secrets = granted.secrets.clone();
@@ -281,8 +281,13 @@ pub fn random_name() -> Result<String, Failure> {
 }
 
 /// What the run may spend by itself; one of a tree shares what it has with those below it.
-fn budget(running: &Running, wishes: &Wishes) -> Result<Allowance, Failure> {
-    let stated = Budget::of(&running.subject.bound.task.budget).0;
+fn budget(running: &Running, adapter: &dyn Adapter, wishes: &Wishes) -> Result<Allowance, Failure> {
+    let task = &running.subject.bound.task.budget;
+    let stated = match adapter.wire() {
+        Some(_) => Budget::of_run(task).0,
+        // Nobody counts what it asks a model.
+        None => Budget::of(task).0,
+    };
     let before = running.allowed().unwrap_or(stated);
     let known = running.kept.with(async |store| store.delegate(&running.id).await)?;
     if known.is_none() {

@@ -21,7 +21,7 @@ use bailiwick_policy::facts::Enforcement;
 use bailiwick_resources::AuditLevel;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, Interactive, Person, unattended};
-use bailiwick_runner::proxy::Upstream;
+use bailiwick_runner::proxy::{Models, Upstream};
 use bailiwick_runner::supervisor::{
     self, Enclosure, Outcome, Progress, RunDirectory, RunLock, Screen, Sinks, Supervision,
 };
@@ -440,8 +440,14 @@ fn supervise(
         digest: compiled.digest,
         policy: compiled.policy,
     };
+    // Who has named no model may choose one at the terminal, and another one later.
+    let models = match setup.assignment.model {
+        Some(_) => setup.assignment.models(adapter.as_ref()),
+        None => Models::Any,
+    };
     let supervision = Supervision {
         delegation: None,
+        models,
         directory,
         adapter,
         redaction: setup.assignment.hidden.clone(),

@@ -47,7 +47,7 @@ use bailiwick_lifecycle::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What};
 use bailiwick_model::role::EscalationPolicy;
-use bailiwick_model::task::Login;
+use bailiwick_model::task::{self, Login};
 use bailiwick_model::{AgentId, Event, Run, RunState, RunStatus, Settings};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::tool_lists::OWN_SERVER;
@@ -178,6 +178,9 @@ impl Running {
         self.require_open(wishes)?;
         let view = View::start(wishes.quiet, self.directory.clone());
         let prepared = assign::prepare(self, start, wishes)?;
+        if !wishes.quiet && self.earlier.is_empty() {
+            tell_default_budget(&self.subject.bound.task.budget, &prepared.budget);
+        }
         let of_servers = prepared.of_servers.clone();
         let mut attempt = self.begin(&prepared)?;
         // Only now: whoever finds an attempt that was cut off takes them away.
@@ -345,6 +348,7 @@ impl Running {
             }),
         };
         let supervision = Supervision {
+            models: prepared.assignment.models(prepared.adapter.as_ref()),
             directory: self.directory.clone(),
             adapter: prepared.adapter,
             redaction: prepared.assignment.hidden.clone(),
@@ -625,6 +629,18 @@ fn used(attempts: &[Attempt]) -> Used {
 
 fn took(attempt: &Attempt) -> u64 {
     attempt.ended_at.map_or(0, |ended| ended.saturating_sub(attempt.started_at))
+}
+
+/// Says what a run may spend whose task does not say it.
+fn tell_default_budget(stated: &task::Budget, budget: &Allowance) {
+    if let (true, Some(tokens), Some(turns)) =
+        (Budget::is_default(stated), budget.tokens, budget.turns)
+    {
+        output::note(format_args!(
+            "the task has no budget, so it may use {tokens} tokens and {turns} turns; change that under \
+             [budget]"
+        ));
+    }
 }
 
 /// Progress counts what earlier attempts have used; an attempt only what is its own.

@@ -26,6 +26,7 @@ mod fleet_servers;
 mod hunted_hooks;
 mod logins;
 mod lost_answers;
+mod model_calls;
 mod no_hooks;
 mod outside;
 mod ownership;
@@ -64,7 +65,7 @@ struct Scenario {
     happens: fn(&Stage) -> Held,
 }
 
-const SCENARIOS: [Scenario; 14] = [
+const SCENARIOS: [Scenario; 15] = [
     work::PLAIN,
     work::DENIED_COMMAND,
     work::OUT_OF_SCOPE,
@@ -79,6 +80,7 @@ const SCENARIOS: [Scenario; 14] = [
     changed_settings::CHANGED,
     endings::KILL,
     endings::BUDGET,
+    model_calls::MODEL_CALL,
 ];
 
 /// What came of each scenario, in their order; or what was seen that must not be.

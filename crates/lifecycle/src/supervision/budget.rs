@@ -10,6 +10,12 @@ use super::prices::MICRO;
 /// Near its end a budget warns: at four fifths.
 const NEAR: (u64, u64) = (4, 5);
 
+/// Tokens of a run whose task has no budget, with those that are read from a cache: a large task takes a few
+/// million.
+pub const DEFAULT_TOKENS: u64 = 20_000_000;
+/// Answers of the model for such a run.
+pub const DEFAULT_TURNS: u64 = 500;
+
 /// One of the things that can be spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -96,6 +102,22 @@ impl Budget {
         })
     }
 
+    /// What a run may spend: as its task says it, or the default if that limits neither tokens nor money nor
+    /// turns and does not ask to be without.
+    pub fn of_run(task: &task::Budget) -> Self {
+        let stated = Self::of(task);
+        if !Self::is_default(task) {
+            return stated;
+        }
+        let (tokens, turns) = (Some(DEFAULT_TOKENS), Some(DEFAULT_TURNS));
+        Self(Allowance { tokens, turns, ..stated.0 })
+    }
+
+    /// Whether a task leaves its run to the default.
+    pub fn is_default(task: &task::Budget) -> bool {
+        !task.unlimited && task.tokens.is_none() && task.usd.is_none() && task.turns.is_none()
+    }
+
     /// How much there is of something.
     pub fn of_limit(&self, limit: Limit) -> Option<u64> {
         match limit {
@@ -177,6 +199,23 @@ impl Spent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_without_a_budget_has_the_default_unless_it_asks_for_none() {
+        let none = task::Budget::default();
+        let given = Budget::of_run(&none).0;
+        assert_eq!((given.tokens, given.turns), (Some(DEFAULT_TOKENS), Some(DEFAULT_TURNS)));
+        let timed = Budget::of_run(&task::Budget { minutes: Some(1), ..none }).0;
+        assert_eq!((timed.tokens, timed.milliseconds), (Some(DEFAULT_TOKENS), Some(60_000)));
+        for stated in [
+            task::Budget { tokens: Some(1), ..none },
+            task::Budget { usd: Some(1.0), ..none },
+            task::Budget { turns: Some(1), ..none },
+            task::Budget { unlimited: true, ..none },
+        ] {
+            assert_eq!(Budget::of_run(&stated), Budget::of(&stated));
+        }
+    }
 
     #[test]
     fn a_budget_warns_at_four_fifths_and_ends_at_its_end() {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::proxy::Wire;
+use crate::proxy::{Models, Wire};
 
 /// An agent program that Bailiwick can start.
 ///
@@ -31,6 +31,23 @@ pub trait Adapter: Send + Sync {
 
     /// How it speaks to its model; nothing if it has none, or cannot be redirected.
     fn wire(&self) -> Option<Wire>;
+
+    /// The small models that it asks by itself, beside the one that it is told; `*` stands for any text.
+    fn side_models(&self) -> &[&str] {
+        &[]
+    }
+
+    /// Whether all processes that ask its model are there before its model's first call: what is started
+    /// later is then a command of its agent, and no part of it.
+    fn starts_whole(&self) -> bool {
+        false
+    }
+
+    /// What the model that a task names is called in requests: a program may have short names, and more
+    /// than one model. Nothing if all that is known is that it will be one.
+    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+        model.map(str::to_owned).into_iter().collect()
+    }
 
     /// What is known of its hooks.
     fn habits(&self) -> Habits;
@@ -245,6 +262,17 @@ pub struct Assignment {
 }
 
 impl Assignment {
+    /// The models that it may ask: its own and those of its sub-agents, or the first one that it asks.
+    pub fn models(&self, adapter: &dyn Adapter) -> Models {
+        let side = adapter.side_models().iter().map(|&name| name.to_owned()).collect();
+        let own = adapter.asked_as(self.model.as_deref());
+        let is_known = !own.is_empty();
+        let agents = self.sub_agents.iter().filter_map(|agent| agent.model.as_ref());
+        let agents = agents.flat_map(|model| adapter.asked_as(Some(model.as_str())));
+        let own = own.into_iter().chain(agents).collect();
+        if is_known { Models::Named { own, side } } else { Models::First { own, side } }
+    }
+
     /// One with no task: what is left of it is how the program is started.
     pub fn empty(version: String, session: Session, worktree: PathBuf, home: PathBuf) -> Self {
         Self {

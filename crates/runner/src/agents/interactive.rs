@@ -83,6 +83,18 @@ impl Adapter for Interactive {
         self.inner.wire()
     }
 
+    fn side_models(&self) -> &[&str] {
+        self.inner.side_models()
+    }
+
+    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+        self.inner.asked_as(model)
+    }
+
+    fn starts_whole(&self) -> bool {
+        self.inner.starts_whole()
+    }
+
     fn habits(&self) -> Habits {
         // Nothing of what it says for people is read.
         let unfinished = match self.inner.habits().unfinished {
@@ -184,6 +196,18 @@ impl Adapter for Unattended {
 
     fn wire(&self) -> Option<Wire> {
         self.inner.wire()
+    }
+
+    fn side_models(&self) -> &[&str] {
+        self.inner.side_models()
+    }
+
+    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+        self.inner.asked_as(model)
+    }
+
+    fn starts_whole(&self) -> bool {
+        self.inner.starts_whole()
     }
 
     fn habits(&self) -> Habits {

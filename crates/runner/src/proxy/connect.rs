@@ -44,6 +44,11 @@ impl Hosts {
         entries.iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Whether this `host:port` may be reached.
+    pub(super) fn names(&self, host: &str) -> bool {
+        Host::parse(host).is_some_and(|host| self.allows(&host).is_some())
+    }
+
     /// The entry that allows this host; an address is allowed only by itself.
     fn allows(&self, asked: &Host) -> Option<&Host> {
         self.0.iter().find(|entry| entry.port == asked.port && entry.name.covers(&asked.name))
@@ -117,7 +122,7 @@ pub(super) async fn open(
     // A port must be said: nobody opens a tunnel without one.
     let asked = authority.rsplit_once(':').and_then(|_| Host::parse(&authority));
     let Some(asked) = asked else { return refuse("it is no host and port") };
-    if shared.hosts.allows(&asked).is_none() {
+    if shared.limits.hosts.allows(&asked).is_none() {
         return refuse("it is not among the hosts that are allowed");
     }
     let addresses = match addresses(&asked).await {

@@ -10,20 +10,21 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bodies::{
     Body, BodyError, FRAMES, Shape, collect, empty, full, respond, whole, without,
 };
-use super::connect::{self, Hosts, Tunnel};
+use super::callers::{Caller, KnownCallers, Refusal};
+use super::connect::{self, Tunnel};
 use super::frames::framed;
+use super::limits::{Limits, is_json};
 use super::seats::Turn;
 use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
-use super::{Admission, Asked, DESK, Desk, Observer, Wire};
+use super::{Admission, Asked, DESK, Desk, Observer, Wire, strict_json};
 
 /// A request may not be longer than this, nor an answer that is no stream.
 const LONGEST_BODY: usize = 64 << 20;
@@ -45,8 +46,9 @@ const QUESTION_TIME: Duration = Duration::from_secs(5);
 pub(super) struct Shared {
     pub(super) wire: Wire,
     pub(super) model: Option<Model>,
-    pub(super) hosts: Hosts,
+    pub(super) limits: Limits,
     pub(super) observer: Arc<dyn Observer>,
+    callers: KnownCallers,
     desk: Option<Arc<dyn Desk>>,
     /// How many may still ask beside the model.
     places: Semaphore,
@@ -67,18 +69,20 @@ impl Shared {
     pub(super) fn new(
         wire: Wire,
         model: Option<Model>,
-        hosts: Hosts,
+        limits: Limits,
         observer: Arc<dyn Observer>,
+        callers: KnownCallers,
         desk: Option<Arc<dyn Desk>>,
     ) -> Self {
         let (places, room) = (Semaphore::new(QUESTIONS), Arc::new(Semaphore::new(ROOM)));
-        Self { wire, model, hosts, observer, desk, places, room }
+        Self { wire, model, limits, observer, callers, desk, places, room }
     }
 
     /// Answers a request. A tunnel is opened when the connection has been handed over.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
+        caller: &Caller,
         turn: &mut Turn,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
@@ -104,6 +108,12 @@ impl Shared {
             let host = authority.as_str();
             self.observer.connected(host, false);
             let why = format!("{host} cannot be reached this way");
+            return self.error(StatusCode::FORBIDDEN, &why);
+        }
+        if let Err(Refusal { why, told }) = self.callers.admit(caller) {
+            if let Some(what) = told {
+                self.observer.turned_away(&what, "only the agent program itself may ask its model");
+            }
             return self.error(StatusCode::FORBIDDEN, &why);
         }
         let path = request.uri().path().to_owned();
@@ -191,9 +201,24 @@ impl Shared {
         if parts.headers.contains_key(CONTENT_ENCODING) {
             return Err(bad("it is compressed"));
         }
-        let value: Value = serde_json::from_slice(&text).map_err(|_| bad("it is no JSON"))?;
+        if !is_json(&parts.headers) {
+            return Err(bad("its content type is not application/json in UTF-8"));
+        }
+        let value = strict_json::parse(&text).map_err(|unreadable| bad(unreadable.0))?;
+        let found = self.wire.server_side(&value).map_err(|unreadable| bad(unreadable.0))?;
+        if let Some(why) = found.iter().find_map(|one| self.limits.refuses(one)) {
+            self.observer.turned_away("a request to the model", &why);
+            return Err(self.refused(StatusCode::BAD_REQUEST, &why));
+        }
         let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
         let Question { model, streams, offers_tools, results } = question;
+        // Where the path names one, the body must not name another.
+        for named in target.model.iter().chain(&model) {
+            self.limits.models.admit(named, offers_tools).map_err(|why| {
+                self.observer.turned_away(&format!("a request to the model {named}"), &why);
+                self.refused(StatusCode::BAD_REQUEST, &why)
+            })?;
+        }
         let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
         let agent = self.wire.agent(&parts.headers);
         let asking = Asking {

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  program ──▶ server ──▶ exchange ──admit──▶ observer
+//!                 │          ├──▶ callers, limits: who asks, for which model, with which tools
 //!                 │          ├──▶ upstream, with the key ──▶ the model
 //!                 │          ◀── watched: sse ──▶ wires ──called, answered──▶ observer
 //!                 ├──▶ desk: the gate, for a program that asks it over HTTP
@@ -13,27 +14,33 @@
 //! ```
 
 mod bodies;
+mod callers;
 mod connect;
 mod exchange;
 mod frames;
 mod json_text;
+mod limits;
+mod models;
 mod renewal;
 mod seats;
 mod seen;
 mod server;
 mod signature;
 mod sse;
+mod strict_json;
 mod upstream;
 mod watched;
 mod wires;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 
 use bailiwick_model::event::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use models::Models;
 pub use renewal::Fresh;
 pub use server::{Proxy, ProxyError, Setup, start};
 pub use upstream::{Key, Upstream};
@@ -129,6 +136,19 @@ pub trait Desk: Send + Sync + 'static {
         &'a self,
         posted: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
+}
+
+/// Who may ask the model.
+pub trait Callers: Send + Sync + 'static {
+    /// Whether the process that is connected from here may ask.
+    fn may_ask(&self, peer: SocketAddr) -> Result<(), Stranger>;
+}
+
+/// A process that may not ask the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// Its name.
+    pub program: String,
 }
 
 /// Decides about requests, and hears of answers.

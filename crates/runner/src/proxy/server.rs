@@ -14,11 +14,14 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::callers::{Caller, KnownCallers};
 use super::connect::{Hosts, Tunnel};
 use super::exchange::Shared;
+use super::limits::Limits;
+use super::models::ModelLimit;
 use super::seats::{Answer, SEATS, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};
-use super::{Desk, Observer, Wire};
+use super::{Callers, Desk, Models, Observer, Wire};
 
 /// How long a connection may be silent between requests.
 const IDLE: Duration = Duration::from_mins(10);
@@ -37,8 +40,14 @@ pub struct Setup {
     pub listener: TcpListener,
     /// Other hosts that the program may reach: `host:port` or `*.domain:port`.
     pub hosts: Vec<String>,
+    /// The models that it may ask.
+    pub models: Models,
+    /// Whether the model's host may search the web for it.
+    pub searches: bool,
     /// Who decides, and hears.
     pub observer: Arc<dyn Observer>,
+    /// Who may ask the model; nothing means everybody who can connect.
+    pub callers: Option<Arc<dyn Callers>>,
     /// Who answers beside the model, if anybody does.
     pub desk: Option<Arc<dyn Desk>>,
 }
@@ -87,14 +96,22 @@ impl Proxy {
 
 /// Starts a proxy on a runtime, which needs its timers and its network.
 pub fn start(setup: Setup, runtime: &Handle) -> Result<Proxy, ProxyError> {
-    let Setup { wire, upstream, listener, hosts, observer, desk } = setup;
+    let Setup { wire, upstream, listener, hosts, models, searches, observer, callers, desk } =
+        setup;
     let _inside = runtime.enter();
     let model = upstream.as_ref().map(Model::new).transpose()?;
     let hosts = Hosts::parse(&hosts)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let shared = Arc::new(Shared::new(wire, model, hosts, observer, desk));
+    let shared = Arc::new(Shared::new(
+        wire,
+        model,
+        Limits { hosts, models: ModelLimit::new(models), searches },
+        observer,
+        KnownCallers::new(callers),
+        desk,
+    ));
     let (stop, stopped) = oneshot::channel();
     let listening = runtime.spawn(listen(listener, shared, stopped));
     Ok(Proxy { address, stop: Some(stop), listening })
@@ -117,8 +134,8 @@ async fn listen(
             Some(_) = connections.join_next() => {}
             () = tokio::time::sleep(BEAT), if full => {}
             accepted = listener.accept(), if !full => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(serve(stream, seats.take(), Arc::clone(&shared)));
+                Ok((stream, peer)) => {
+                    connections.spawn(serve(stream, peer, seats.take(), Arc::clone(&shared)));
                 }
                 // Out of files, or a client that is gone again: others are served all the same.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -129,16 +146,18 @@ async fn listen(
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, seat: Arc<Seat>, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Seat>, shared: Arc<Shared>) {
+    let caller = Arc::new(Caller::new(peer));
     // A stream is told piece by piece; to wait for more would only be late.
     let _ = stream.set_nodelay(true);
     let opened: Arc<Mutex<Option<(Tunnel, Turn)>>> = Arc::default();
     let service = service_fn(|request| {
         let (shared, opened) = (Arc::clone(&shared), Arc::clone(&opened));
+        let caller = Arc::clone(&caller);
         let mut turn = seat.turn();
         async move {
             let mut tunnel = None;
-            let response = shared.answer(request, &mut turn, &mut tunnel).await;
+            let response = shared.answer(request, &caller, &mut turn, &mut tunnel).await;
             let turn = match tunnel {
                 None => Some(turn),
                 Some(tunnel) => {

@@ -131,6 +131,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// The process below which all of it is.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Something with which another thread can end it.
     pub fn stopper(&self) -> io::Result<Stopper> {
         Ok(Stopper { line: self.line.socket().try_clone()? })

@@ -288,6 +288,10 @@ fn play(
         upstream: None,
         listener,
         hosts: Vec::new(),
+        models: proxy::Models::Any,
+        // What it offers its model is not carried out by anybody.
+        searches: true,
+        callers: None,
         observer: Arc::new(model),
         desk,
     };

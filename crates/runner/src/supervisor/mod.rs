@@ -16,6 +16,7 @@
 //! happens becomes an event. The first reason to end wins.
 
 mod between;
+mod callers;
 mod canary;
 mod control;
 mod delegation;
@@ -47,7 +48,7 @@ use bailiwick_model::event::{Ending, What, Witness};
 use thiserror::Error;
 
 use crate::agents::adapter::{Adapter, Assignment};
-use crate::proxy::Upstream;
+use crate::proxy::{Models, Upstream};
 
 pub use canary::{CanaryError, Proof, Unshown, prove};
 pub use control::{Reply, Request, Standing, ask};
@@ -72,6 +73,8 @@ pub struct Supervision {
     pub upstream: Option<Upstream>,
     /// Hosts that it can reach besides, as `host:port`.
     pub hosts: Vec<String>,
+    /// The models that it may ask.
+    pub models: Models,
     /// What it may spend.
     pub budget: Budget,
     /// What earlier attempts have used.

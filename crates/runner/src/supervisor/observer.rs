@@ -10,6 +10,7 @@ use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_model::event::{Ending, What, Witness};
 
 use super::between::Between;
+use super::callers::AgentProcesses;
 use super::hub::Hub;
 use crate::proxy::{Admission, Answered, Asked, Observer, ToolCall, ToolResult};
 
@@ -26,6 +27,8 @@ pub(super) struct Listening {
     pub(super) key_origin: Option<String>,
     /// Whether it was told that the key is refused: programs try again and again.
     pub(super) key_refused: AtomicBool,
+    /// Who may ask the model.
+    pub(super) callers: Option<Arc<AgentProcesses>>,
 }
 
 impl Listening {
@@ -81,6 +84,10 @@ impl Observer for Listening {
     }
 
     fn called(&self, agent: Option<&str>, call: &ToolCall) {
+        // What the program starts for this call, or for a later one, is none of its own.
+        if let Some(callers) = &self.callers {
+            callers.close();
+        }
         self.hub.asked(agent, &call.id, &call.tool, &call.input);
     }
 
@@ -208,7 +215,8 @@ mod tests {
         let (orders, kept) = sync_channel(10_000);
         let hub = Arc::new(Hub::new(beginning, orders));
         let key_origin = Some("ANTHROPIC_API_KEY".to_owned());
-        (Listening { hub, between: None, key_origin, key_refused: AtomicBool::default() }, kept)
+        let key_refused = AtomicBool::default();
+        (Listening { hub, between: None, key_origin, key_refused, callers: None }, kept)
     }
 
     #[test]

@@ -11,6 +11,7 @@ use bailiwick_model::event::{Ending, What, Witness};
 use bailiwick_model::size::readable_size;
 
 use super::between::Between;
+use super::callers::AgentProcesses;
 use super::desk;
 use super::gate::{Answering, Keeper};
 use super::hub::{Beginning, Hub};
@@ -198,6 +199,10 @@ fn worked(
         between: between.cloned(),
         key_origin: supervision.upstream.as_ref().and_then(|upstream| upstream.origin.clone()),
         key_refused: AtomicBool::default(),
+        callers: supervision
+            .adapter
+            .starts_whole()
+            .then(|| Arc::new(AgentProcesses::below(launched.running.id()))),
     };
     let proxy = door(supervision, observer, &mut launched, desk, runtime)?;
     let ended = watch(supervision, hub, &mut launched);
@@ -248,11 +253,15 @@ fn door(
         let redaction = supervision.redaction.clone();
         upstream.key.tells(move |secret| redaction.add([secret]));
     }
+    let callers = observer.callers.clone().map(|callers| callers as Arc<dyn proxy::Callers>);
     let setup = proxy::Setup {
         wire,
+        callers,
         upstream: supervision.upstream.clone(),
         listener,
         hosts: supervision.hosts.clone(),
+        models: supervision.models.clone(),
+        searches: supervision.assignment.searches,
         observer: Arc::new(observer),
         desk,
     };
@@ -322,9 +331,7 @@ fn concluded(
     // A program that ended by itself has done all that its model asked for: what nobody decided may
     // have run, and its result was never seen. Only at the end of its budget it leaves calls undone.
     match unaccounted.filter(|_| ending != Ending::BudgetExhausted) {
-        Some(lost) => {
-            (Ending::EnforcementLost, format!("{lost}; the program ended before it came back"))
-        }
+        Some(lost) => (Ending::EnforcementLost, lost.to_string()),
         None => (ending, detail),
     }
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use bailiwick_runner::agents::adapter::{Adapter, Gate, Talk};
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, Desk, Key, Observer, Proxy, Setup, ToolCall, Upstream, start,
+    Admission, Answered, Asked, Desk, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
+    start,
 };
 use tokio::runtime::Runtime;
 
@@ -34,6 +35,9 @@ impl Front {
             }),
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             hosts: Vec::new(),
+            models: Models::Any,
+            searches: false,
+            callers: None,
             observer: Arc::new(Passes),
             desk: Some(Arc::new(AtDesk { talk, gate: gate.clone(), dialect })),
         };

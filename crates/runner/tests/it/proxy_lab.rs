@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, Desk, Key, Observer, Proxy, Setup, ToolCall, Upstream, Wire, start,
+    Admission, Answered, Asked, Desk, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
+    Wire, start,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -180,6 +181,28 @@ impl Lab {
         Self::set_up(wire, Some(base), observer, |setup| Setup { desk: Some(desk), ..setup })
     }
 
+    /// For a run that may ask these models.
+    pub(crate) fn with_models(
+        wire: Wire,
+        base: &str,
+        observer: &Arc<Recorder>,
+        models: Models,
+    ) -> Self {
+        Self::set_up(wire, Some(base), observer, |setup| Setup { models, ..setup })
+    }
+
+    /// For a run whose model may do this on its own side.
+    pub(crate) fn with_server_side(
+        wire: Wire,
+        base: &str,
+        observer: &Arc<Recorder>,
+        hosts: &[String],
+        searches: bool,
+    ) -> Self {
+        let hosts = hosts.to_vec();
+        Self::set_up(wire, Some(base), observer, |setup| Setup { hosts, searches, ..setup })
+    }
+
     fn set_up(
         wire: Wire,
         base: Option<&str>,
@@ -202,6 +225,9 @@ impl Lab {
             upstream,
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             hosts: Vec::new(),
+            models: Models::Any,
+            searches: false,
+            callers: None,
             observer: Arc::clone(observer) as Arc<dyn Observer>,
             desk: None,
         };
@@ -234,12 +260,12 @@ pub(crate) fn beginning(wire: Wire) -> (&'static str, Value) {
         ),
         Wire::Responses => (
             "/v1/responses",
-            json!({"model": "m", "stream": true, "tools": [{}],
+            json!({"model": "m", "stream": true, "tools": [{"type": "function"}],
                 "input": [{"type": "message", "role": "user", "content": words}]}),
         ),
         Wire::Chat => (
             "/v1/chat/completions",
-            json!({"model": "m", "stream": true, "tools": [{}],
+            json!({"model": "m", "stream": true, "tools": [{"type": "function"}],
                 "stream_options": {"include_usage": true},
                 "messages": [{"role": "user", "content": words}]}),
         ),

@@ -14,6 +14,7 @@ pub(super) fn prepare(run: &CliRun) -> Launch {
     let mut config = format!(
         r#"model = "gpt-5.5"
 model_provider = "scripted"
+web_search = "disabled"
 check_for_update_on_startup = false
 [analytics]
 enabled = false

@@ -37,9 +37,22 @@ pub enum Unfinished {
     Tells,
 }
 
+/// How it is known of a call that a limit may not have held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// Its result came back to the model.
+    CameBack,
+    /// A result came back of a call that the model has not asked for.
+    NeverAsked,
+    /// The program itself says that it has run it.
+    ProgramSays,
+    /// The program has ended without a word about it.
+    Unaccounted,
+}
+
 /// A limit may not have held.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the call {id} of {tool} came back with a result, and {}", self.why())]
+#[error("the call {id} of {tool} {}", self.why())]
 pub struct Lost {
     /// The model's name of the call.
     pub id: String,
@@ -47,14 +60,59 @@ pub struct Lost {
     pub tool: String,
     /// Whether the gate had denied it; otherwise it was never asked.
     pub denied: bool,
+    /// How it is known.
+    pub evidence: Evidence,
 }
 
 impl Lost {
     fn why(&self) -> &'static str {
-        if self.denied {
-            "the gate had denied it, of which the model was not told"
-        } else {
-            "the gate was never asked about it"
+        match (self.evidence, self.denied) {
+            (Evidence::CameBack, false) => {
+                "came back with a result, and the gate was never asked about it"
+            }
+            (Evidence::CameBack, true) => {
+                "came back with a result, and the gate had denied it, of which the model was not told"
+            }
+            (Evidence::NeverAsked, false | true) => {
+                "came back with a result, and the model never asked for it"
+            }
+            (Evidence::ProgramSays, false) => {
+                "was run, as the program itself says, and the gate was never asked about it"
+            }
+            (Evidence::ProgramSays, true) => {
+                "was run, as the program itself says, and the gate had denied it"
+            }
+            (Evidence::Unaccounted, false | true) => {
+                "may have run: the model asked for it, and the program ended without asking the gate about \
+                 it or returning a result"
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_the_call_and_claims_no_more_than_is_known() {
+        let message = |evidence, denied| {
+            let (id, tool) = ("call_1".to_owned(), "Bash".to_owned());
+            Lost { id, tool, denied, evidence }.to_string()
+        };
+        for evidence in [
+            Evidence::CameBack,
+            Evidence::NeverAsked,
+            Evidence::ProgramSays,
+            Evidence::Unaccounted,
+        ] {
+            for denied in [false, true] {
+                let message = message(evidence, denied);
+                assert!(message.starts_with("the call call_1 of Bash "), "{message}");
+                let came_back = matches!(evidence, Evidence::CameBack | Evidence::NeverAsked);
+                assert_eq!(message.contains("came back with a result"), came_back, "{message}");
+            }
+        }
+        assert!(message(Evidence::Unaccounted, false).contains("may have run"));
     }
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use calls::{PATCH, about, canonical, given, is_name, leads_to, named};
 
-pub use habits::{Habits, Lost, Unfinished};
+pub use habits::{Evidence, Habits, Lost, Unfinished};
 
 /// What is known of one command, whatever its calls are named.
 #[derive(Debug, Clone, Copy, Default)]
@@ -234,6 +234,8 @@ impl Watch {
             return Ok(true);
         }
         let tool = tool.to_owned();
+        // Where calls have no names, the model's own name of it is not known here.
+        let known = asked.is_some() || !self.habits.names_calls;
         let (decided, told) = match (self.habits.names_calls, asked.cloned()) {
             (true, _) => {
                 let told = |rule: &String| self.tells(rule, output, failed);
@@ -247,7 +249,10 @@ impl Watch {
         };
         match decided && told {
             true => Ok(true),
-            false => Err(Lost { id: id.to_owned(), tool, denied: decided }),
+            false => {
+                let evidence = if known { Evidence::CameBack } else { Evidence::NeverAsked };
+                Err(Lost { id: id.to_owned(), tool, denied: decided, evidence })
+            }
         }
     }
 
@@ -266,7 +271,8 @@ impl Watch {
         }
         let tool = self.asked.get(id).map(|(tool, _)| tool.as_str()).or(tool);
         let tool = tool.unwrap_or("an unknown tool").to_owned();
-        Err(Lost { id: id.to_owned(), tool, denied: self.denials.contains_key(id) })
+        let (id, denied) = (id.to_owned(), self.denials.contains_key(id));
+        Err(Lost { id, tool, denied, evidence: Evidence::CameBack })
     }
 
     /// Whether the model is told that the call was denied, or refused by the program itself.
@@ -309,7 +315,8 @@ impl Watch {
         let denial = self.denials.get(id).filter(|_| self.habits.names_calls);
         let denied = denial.is_some_and(|rule| !self.tells(rule, output, Some(failed)));
         if !(unhooked || refused) && (!decided || denied) {
-            self.ran.push(Lost { id: id.to_owned(), tool: tool.clone(), denied });
+            let (id, tool) = (id.to_owned(), tool.clone());
+            self.ran.push(Lost { id, tool, denied, evidence: Evidence::ProgramSays });
         }
     }
 
@@ -320,14 +327,14 @@ impl Watch {
         let Some(tally) = self.commands.get_mut(command.trim()) else {
             if self.habits.tells_commands {
                 let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
-                self.ran.push(Lost { id, tool, denied: false });
+                self.ran.push(Lost { id, tool, denied: false, evidence: Evidence::ProgramSays });
             }
             return;
         };
         tally.ran = tally.ran.saturating_add(1);
         if tally.denied > 0 && tally.ran > tally.decided.saturating_sub(tally.denied) {
             let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
-            self.ran.push(Lost { id, tool, denied: true });
+            self.ran.push(Lost { id, tool, denied: true, evidence: Evidence::ProgramSays });
         }
     }
 
@@ -347,7 +354,8 @@ impl Watch {
         };
         if !held {
             let id = about(input).unwrap_or_else(|| input.to_string());
-            self.ran.push(Lost { id, tool: tool.to_owned(), denied });
+            let tool = tool.to_owned();
+            self.ran.push(Lost { id, tool, denied, evidence: Evidence::ProgramSays });
         }
     }
 
@@ -399,7 +407,8 @@ impl Watch {
             !self.habits.unhooked.contains(&tool.as_str())
         };
         let (id, (tool, _)) = self.open.iter().find(open)?;
-        Some(Lost { id: id.clone(), tool: tool.clone(), denied: false })
+        let (id, tool) = (id.clone(), tool.clone());
+        Some(Lost { id, tool, denied: false, evidence: Evidence::Unaccounted })
     }
 
     /// One decision is for one call.

@@ -118,6 +118,25 @@ impl Adapter for ClaudeCode {
         Some(Wire::Anthropic)
     }
 
+    fn side_models(&self) -> &[&str] {
+        &["*claude*haiku*"]
+    }
+
+    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+        let family = |name: &str| format!("*claude*{name}*");
+        let Some(model) = model else { return Vec::new() };
+        match model.split_once('[').map_or(model, |(name, _)| name) {
+            "default" | "best" | "inherit" => Vec::new(),
+            "opusplan" => ["opus", "sonnet"].map(family).to_vec(),
+            name @ ("fable" | "haiku" | "opus" | "sonnet") => vec![family(name)],
+            name => vec![name.to_owned()],
+        }
+    }
+
+    fn starts_whole(&self) -> bool {
+        true
+    }
+
     fn habits(&self) -> Habits {
         Habits {
             names_calls: true,

@@ -71,6 +71,10 @@ impl Adapter for Codex {
         Some(Wire::Responses)
     }
 
+    fn starts_whole(&self) -> bool {
+        true
+    }
+
     fn habits(&self) -> Habits {
         Habits {
             names_calls: true,

@@ -94,6 +94,26 @@ impl Adapter for Gemini {
         Some(Wire::Gemini)
     }
 
+    fn side_models(&self) -> &[&str] {
+        &["gemini-*flash*"]
+    }
+
+    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+        match model {
+            // Left alone, it chooses between a large and a small one for each turn.
+            None | Some("pro" | "auto" | "auto-gemini-3" | "auto-gemini-2.5") => {
+                vec!["gemini-*pro*".to_owned()]
+            }
+            Some("flash" | "flash-lite") => vec!["gemini-*flash*".to_owned()],
+            // It asks the variant for tools of its own where there is one.
+            Some(name) => vec![name.to_owned(), format!("{name}-customtools")],
+        }
+    }
+
+    fn starts_whole(&self) -> bool {
+        true
+    }
+
     fn habits(&self) -> Habits {
         Habits {
             names_calls: false,

@@ -77,6 +77,10 @@ impl Adapter for OpenCode {
         Some(Wire::Chat)
     }
 
+    fn starts_whole(&self) -> bool {
+        true
+    }
+
     fn habits(&self) -> Habits {
         // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
         Habits {

@@ -3,7 +3,9 @@
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{AnswerReader, Played, Question, Route, Target, event, flag, list, number, text};
+use super::{
+    AnswerReader, Played, Question, Route, Target, event, flag, list, model, number, text,
+};
 use crate::proxy::bodies::Shape;
 use crate::proxy::seen::{Seen, Unreadable};
 use crate::proxy::{ToolCall, ToolResult};
@@ -53,7 +55,8 @@ pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
     let offers =
         |tools: &Value| either(tools, "functionDeclarations", "function_declarations").is_some();
     Ok(Question {
-        model: None,
+        // The path names it; a body that does so too is checked as well.
+        model: model(body).map(|name| name.trim_start_matches("models/").to_owned()),
         streams: false,
         offers_tools: list(body, "tools").iter().any(offers),
         results: results.collect(),

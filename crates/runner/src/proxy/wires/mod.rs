@@ -4,6 +4,7 @@ mod anthropic;
 mod chat;
 mod gemini;
 mod responses;
+mod server_side;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,8 @@ use serde_json::{Map, Value};
 use super::bodies::Shape;
 use super::seen::{Seen, Unreadable};
 use super::{ToolCall, ToolResult, Wire};
+
+pub(super) use server_side::ServerSide;
 
 /// Where a request leads.
 #[derive(Debug, Clone, PartialEq, Eq)]

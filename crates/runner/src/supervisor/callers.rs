@@ -1,0 +1,175 @@
+//! Who may ask the model: the processes of the agent program that were there before its model's first call.
+//! What is started for a call, or by what it runs, is a stranger.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+use crate::proxy::{Callers, Stranger};
+
+/// What a stranger is called whose process is not found.
+const UNNAMED: &str = "a program in the sandbox";
+
+/// A process; its number alone may be given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Process {
+    id: u32,
+    parent: u32,
+    /// When it was started, in ticks since the machine was.
+    started: u64,
+}
+
+/// The processes below one of ours, in which an agent program runs.
+#[derive(Debug)]
+pub(super) struct AgentProcesses {
+    root: u32,
+    /// Those that may ask; nothing as long as all may.
+    known: Mutex<Option<BTreeSet<Process>>>,
+}
+
+impl AgentProcesses {
+    pub(super) fn below(root: u32) -> Self {
+        Self { root, known: Mutex::new(None) }
+    }
+
+    /// The model's first call is about to reach the program: from now on nobody else may ask.
+    pub(super) fn close(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            *known = Some(below(self.root).into_iter().collect());
+        }
+    }
+}
+
+impl Callers for AgentProcesses {
+    fn may_ask(&self, peer: SocketAddr) -> Result<(), Stranger> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(known) = known else { return Ok(()) };
+        let there: Vec<Process> = below(self.root);
+        let socket = there.iter().find_map(|process| socket_of(process.id, peer));
+        let Some(socket) = socket else { return Err(Stranger { program: UNNAMED.to_owned() }) };
+        let (own, others): (Vec<_>, Vec<_>) = there.into_iter().partition(|one| {
+            known.iter().any(|known| (known.id, known.started) == (one.id, one.started))
+        });
+        if own.iter().any(|process| holds(process.id, socket)) {
+            return Ok(());
+        }
+        let stranger = others.iter().find(|process| holds(process.id, socket));
+        let program = stranger.and_then(|stranger| name(stranger.id));
+        Err(Stranger { program: program.unwrap_or_else(|| UNNAMED.to_owned()) })
+    }
+}
+
+/// All processes below one.
+fn below(root: u32) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut rest: Vec<Process> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(process)
+        .collect();
+    let (mut found, mut above) = (Vec::new(), vec![root]);
+    while let Some(parent) = above.pop() {
+        let (children, others) = rest.into_iter().partition(|process| process.parent == parent);
+        rest = others;
+        let children: Vec<Process> = children;
+        above.extend(children.iter().map(|child| child.id));
+        found.extend(children);
+    }
+    found
+}
+
+fn process(id: u32) -> Option<Process> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Its name may have anything in it, also a bracket.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    // The 22nd field of all.
+    let started = fields.nth(17)?.parse().ok()?;
+    Some(Process { id, parent, started })
+}
+
+fn name(id: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
+    let plain = |c: char| if c.is_ascii_graphic() { c } else { '?' };
+    Some(name.trim_end().chars().map(plain).collect())
+}
+
+/// The socket that is connected from this address, in the network of a process.
+fn socket_of(process: u32, peer: SocketAddr) -> Option<u64> {
+    let SocketAddr::V4(peer) = peer else { return None };
+    let table = fs::read_to_string(format!("/proc/{process}/net/tcp")).ok()?;
+    let wanted = format!("{:08X}:{:04X}", address(*peer.ip()), peer.port());
+    table.lines().skip(1).find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let local = fields.nth(1)?;
+        let socket: u64 = fields.nth(7)?.parse().ok()?;
+        (local == wanted && socket != 0).then_some(socket)
+    })
+}
+
+/// An address as the kernel's tables show it.
+fn address(address: Ipv4Addr) -> u32 {
+    u32::from_ne_bytes(address.octets())
+}
+
+fn holds(process: u32, socket: u64) -> bool {
+    let wanted = format!("socket:[{socket}]");
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|target| target.as_os_str() == wanted.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::net::TcpListener;
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A shell below us that connects somewhere each time it is told to, and then waits.
+    struct Connecting(Child);
+
+    impl Connecting {
+        fn start(port: u16) -> Self {
+            let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; echo there; read line");
+            let mut command = Command::new("bash");
+            command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let mut said = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+            assert_eq!(said, "there\n");
+            Self(child)
+        }
+    }
+
+    impl Drop for Connecting {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn who_was_there_before_the_first_call_may_ask_and_who_came_later_may_not() {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = door.local_addr().unwrap().port();
+        let callers = AgentProcesses::below(std::process::id());
+        let _early = Connecting::start(port);
+        let (early_stream, early) = door.accept().unwrap();
+        assert_eq!(callers.may_ask(early), Ok(()));
+        callers.close();
+        let _late = Connecting::start(port);
+        let (_late_stream, late) = door.accept().unwrap();
+        assert_eq!(callers.may_ask(early), Ok(()));
+        assert_eq!(callers.may_ask(late), Err(Stranger { program: "bash".to_owned() }));
+        // Once more makes nobody known.
+        callers.close();
+        assert!(callers.may_ask(late).is_err());
+        drop(early_stream);
+        assert!(callers.may_ask("127.0.0.1:1".parse().unwrap()).is_err());
+    }
+}

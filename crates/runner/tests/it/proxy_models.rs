@@ -1,0 +1,57 @@
+//! Which models a run may ask through the proxy.
+
+use bailiwick_runner::proxy::{Models, Wire};
+use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
+use serde_json::json;
+
+use crate::proxy_lab::{Lab, Recorder, Told, beginning};
+
+fn named(model: &str) -> Models {
+    Models::Named { own: vec![model.to_owned()], side: vec!["small-*".to_owned()] }
+}
+
+#[test]
+fn a_model_that_is_none_of_the_run_is_refused_in_every_wire() {
+    for wire in [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Gemini] {
+        let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
+        let recorder = Recorder::passes();
+        let lab = Lab::with_models(wire, &model.base_url(), &recorder, named("m"));
+        let (path, mut body) = beginning(wire);
+        assert_eq!(lab.post(path, &body).status, 200, "{wire:?}");
+        let path = path.replace("/m:", "/other:");
+        if wire != Wire::Gemini {
+            body["model"] = json!("other");
+        }
+        let refused = lab.post(&path, &body);
+        assert_eq!(refused.status, 400, "{wire:?}");
+        let said = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(said.contains("`other`") && said.contains("[agent]"), "{said}");
+        assert_eq!(model.requests().len(), 1, "{wire:?}");
+        let told = recorder.told();
+        let turned = |told: &Told| matches!(told, Told::TurnedAway(what) if what.contains("other"));
+        assert!(told.iter().any(turned), "{told:?}");
+        assert_eq!(recorder.asked().len(), 1);
+    }
+}
+
+#[test]
+fn the_small_models_of_the_program_are_asked() {
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
+    let recorder = Recorder::passes();
+    let lab = Lab::with_models(Wire::Anthropic, &model.base_url(), &recorder, named("m"));
+    let (path, mut body) = beginning(Wire::Anthropic);
+    body["model"] = json!("small-1");
+    assert_eq!(lab.post(path, &body).status, 200);
+}
+
+/// Google and Amazon name the model in the path, and Claude Code names none in the body then.
+#[test]
+fn a_body_cannot_name_another_model_than_its_path() {
+    let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
+    let recorder = Recorder::passes();
+    let lab = Lab::with_models(Wire::Gemini, &model.base_url(), &recorder, named("m"));
+    let (path, mut body) = beginning(Wire::Gemini);
+    body["model"] = json!("models/other");
+    assert_eq!(lab.post(path, &body).status, 400);
+    assert!(model.requests().is_empty());
+}
