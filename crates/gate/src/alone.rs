@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use bailiwick_policy::call::Action;
 use bailiwick_policy::decide::{decide_effects, wanted};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::record::{FORMAT, KeptCall, Record};
@@ -23,7 +24,12 @@ fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, Strin
         format!("the policy {} cannot be read: {error}", alone.policy.display())
     })?;
     let policy = Policy::read(&bytes, &alone.digest).map_err(|error| error.to_string())?;
-    let surroundings = observe::Surroundings::here(alone.root.as_deref())?;
+    let mut surroundings = observe::Surroundings::here(alone.root.as_deref())?;
+    // The agent's tools for files run in its own process, outside of any sandbox.
+    let call = told.dialect.read(payload, &told.servers);
+    if call.is_ok_and(|call| matches!(call.action, Action::Shell(_))) {
+        surroundings = surroundings.with_enforcement(alone.commands);
+    }
     let record =
         judged(&policy, &alone.digest, (told.dialect, &told.servers), payload, &surroundings);
     if let Some(log) = &alone.log {
