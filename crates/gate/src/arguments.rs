@@ -28,6 +28,7 @@ Options:
   --root DIR           the workspace; `auto` is the repository around the gate's directory
   --log FILE           append every decision to this file
   --sandboxed          shell commands run in a sandbox that holds the limits on paths
+  --sandbox-record DIR the same if a file there says so of the agent that has started the gate
   --socket PATH        hand the call to the supervisor that listens there
   --announce           tell the supervisor that the gate is there, about no call
   --explicit-allow     answer an allowed call in words (for Claude Code in dontAsk mode)
@@ -75,6 +76,8 @@ pub(crate) struct Alone {
     pub(crate) log: Option<PathBuf>,
     /// Who holds the limits on paths for shell commands.
     pub(crate) commands: Enforcement,
+    /// Where a file says that the sandbox does.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// Reads the arguments; anything that is not understood is an error.
@@ -84,7 +87,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
         (None, None, None, None, None, None);
     let mut allowing = Allowing::Silent;
     let mut announces = false;
-    let mut commands = Enforcement::TextOnly;
+    let (mut commands, mut record) = (Enforcement::TextOnly, None);
     let mut servers = Vec::new();
     let mut deadline = DEADLINE;
     while let Some(argument) = arguments.next() {
@@ -105,6 +108,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             "--mcp-server" => servers.push(text(value()?)?),
             "--announce" => announces = true,
             "--sandboxed" => commands = Enforcement::Kernel,
+            "--sandbox-record" => record = Some(PathBuf::from(value()?)),
             "--explicit-allow" => allowing = Allowing::Explicit,
             "--deadline-ms" => {
                 let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
@@ -126,6 +130,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
                 root: (root.as_os_str() != "auto").then_some(root),
                 log,
                 commands,
+                record,
             })
         }
     };

@@ -6,6 +6,7 @@
 //!  commands/ID.json    the command
 //!  commands/ID.ran     it was started in the sandbox
 //!  commands/in-SESSION commands of this session were started in the sandbox
+//!  commands/by-PROCESS commands of this agent were
 //!  commands/bypassed   one was started without it: no more are allowed
 //! ```
 
@@ -65,6 +66,18 @@ impl Commands {
         let text = fs::read(&taken);
         fs::remove_file(&taken)?;
         Ok(serde_json::from_slice(&text?)?)
+    }
+
+    /// Records that a command of the agent above this process was started in the sandbox.
+    pub fn started_by_agent(&self) -> io::Result<()> {
+        let above = bailiwick_gate::above();
+        let Some(agent) = above.iter().find(|process| !process.is_shell()) else { return Ok(()) };
+        let mark = self.directory.join(agent.mark());
+        if !mark.is_file() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+            self.sweep();
+        }
+        write(&mark, 0o600, b"")
     }
 
     /// Records that a command was started in the sandbox.

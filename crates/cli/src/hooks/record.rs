@@ -147,7 +147,12 @@ impl Record {
 
     /// The gate with its arguments.
     pub fn arguments(&self, kept: &Kept) -> Result<Vec<String>, Failure> {
-        arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)
+        let mut words = arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)?;
+        let sandboxed = self.commands == Commands::Sandboxed;
+        if sandboxed && self.agent.wrapping() == Wrapping::Setting {
+            words.extend(["--sandbox-record".to_owned(), text(&kept.commands())?]);
+        }
+        Ok(words)
     }
 
     /// Whether its hook changes shell commands, and looks after each whether it was that which ran.

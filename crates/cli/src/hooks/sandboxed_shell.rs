@@ -151,8 +151,14 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let held = match arguments.as_slice() {
         [directory, form, id] if form == BY_ID => handed_over(Path::new(directory), id),
-        [directory, form, words @ ..] => argv(form, words)
-            .and_then(|argv| Command::prepare(Path::new(directory))?.run(&argv, &|| {})),
+        [directory, form, words @ ..] => argv(form, words).and_then(|argv| {
+            let kept = Kept { directory: PathBuf::from(directory) };
+            let started = || {
+                // Without the record the gate trusts in the text alone, which denies more.
+                let _ = Commands::of(kept.commands()).started_by_agent();
+            };
+            Command::prepare(&kept.directory)?.run(&argv, &started)
+        }),
         _ => Err(Failure::usage("it takes our directory, a form and the command")),
     };
     match held {
