@@ -1,6 +1,7 @@
 //! What `bailiwick hooks install` wires holds in the real agent CLIs: they are run against a scripted
 //! model that tries what it may not, and what they did is looked up on disk and in the remote.
 
+mod changed_commands;
 mod sample;
 
 use std::path::PathBuf;
