@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::commands::{mcp, sandbox_init, script_agent};
-use crate::hooks::sandboxed_shell;
+use crate::hooks::{hooked_call, sandboxed_shell};
 
 /// Does it, if the arguments ask for it.
 pub fn run() -> Option<ExitCode> {
@@ -20,6 +20,8 @@ pub fn run() -> Option<ExitCode> {
         Some("mcp") => forwarding(arguments),
         // Runs for every shell command of an agent that a person has started.
         Some("sandboxed-shell") => Some(sandboxed_shell::run(arguments)),
+        // Answers before and after every call of an agent whose commands are changed.
+        Some("hooked-call") => Some(hooked_call::run(arguments)),
         Some("script-agent") => Some(script_agent::run(arguments)),
         Some(_) | None => None,
     }

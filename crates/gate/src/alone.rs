@@ -1,14 +1,17 @@
 //! Deciding alone, from a policy file: for people who start their agent themselves.
 
 use std::fs;
+use std::path::PathBuf;
 
+use bailiwick_policy::call::Action;
 use bailiwick_policy::decide::{decide_effects, wanted};
 use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::record::{FORMAT, KeptCall, Record};
 use bailiwick_policy::{Decision, Effects, Policy};
 
 use crate::arguments::{Alone, Told};
-use crate::{log, observe};
+use crate::{ancestors, log, observe};
 
 /// Decides, and appends the decision to the log; one that cannot be kept is a denial.
 pub(crate) fn decide(told: &Told, alone: &Alone, payload: &[u8]) -> Decision {
@@ -23,13 +26,26 @@ fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, Strin
         format!("the policy {} cannot be read: {error}", alone.policy.display())
     })?;
     let policy = Policy::read(&bytes, &alone.digest).map_err(|error| error.to_string())?;
-    let surroundings = observe::Surroundings::here(alone.root.as_deref())?;
+    let mut surroundings = observe::Surroundings::here(alone.root.as_deref())?;
+    // The agent's tools for files run in its own process, outside of any sandbox.
+    let call = told.dialect.read(payload, &told.servers);
+    if call.is_ok_and(|call| matches!(call.action, Action::Shell(_))) {
+        surroundings = surroundings.with_enforcement(enforcement(alone));
+    }
     let record =
         judged(&policy, &alone.digest, (told.dialect, &told.servers), payload, &surroundings);
     if let Some(log) = &alone.log {
         log::append(log, &record)?;
     }
     Ok(record.decision)
+}
+
+/// Who holds the limits on paths for shell commands: the sandbox only where one has run a command of this agent.
+fn enforcement(alone: &Alone) -> Enforcement {
+    let recorded = |directory: &PathBuf| {
+        ancestors::above().iter().any(|process| directory.join(process.mark()).is_file())
+    };
+    if alone.record.as_ref().is_some_and(recorded) { Enforcement::Kernel } else { alone.commands }
 }
 
 /// Looks up what a decision has to know, and decides. `digest` is the policy's; the dialect comes with

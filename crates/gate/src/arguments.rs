@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::facts::Enforcement;
 
 /// The deadline when none is given: well before any CLI gives up on a hook.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
@@ -26,6 +27,8 @@ Options:
   --digest SHA256      the policy's digest; another policy is refused
   --root DIR           the workspace; `auto` is the repository around the gate's directory
   --log FILE           append every decision to this file
+  --sandboxed          shell commands run in a sandbox that holds the limits on paths
+  --sandbox-record DIR the same if a file there says so of the agent that has started the gate
   --socket PATH        hand the call to the supervisor that listens there
   --announce           tell the supervisor that the gate is there, about no call
   --explicit-allow     answer an allowed call in words (for Claude Code in dontAsk mode)
@@ -71,6 +74,10 @@ pub(crate) struct Alone {
     /// Nothing means the repository around the gate's directory.
     pub(crate) root: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
+    /// Who holds the limits on paths for shell commands.
+    pub(crate) commands: Enforcement,
+    /// Where a file says that the sandbox does.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// Reads the arguments; anything that is not understood is an error.
@@ -80,6 +87,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
         (None, None, None, None, None, None);
     let mut allowing = Allowing::Silent;
     let mut announces = false;
+    let (mut commands, mut record) = (Enforcement::TextOnly, None);
     let mut servers = Vec::new();
     let mut deadline = DEADLINE;
     while let Some(argument) = arguments.next() {
@@ -99,6 +107,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             "--socket" => socket = Some(PathBuf::from(value()?)),
             "--mcp-server" => servers.push(text(value()?)?),
             "--announce" => announces = true,
+            "--sandboxed" => commands = Enforcement::Kernel,
+            "--sandbox-record" => record = Some(PathBuf::from(value()?)),
             "--explicit-allow" => allowing = Allowing::Explicit,
             "--deadline-ms" => {
                 let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
@@ -119,6 +129,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
                 digest: digest.ok_or("--digest is missing")?,
                 root: (root.as_os_str() != "auto").then_some(root),
                 log,
+                commands,
+                record,
             })
         }
     };

@@ -5,6 +5,7 @@
 //! agent can set changes what it enforces.
 
 mod alone;
+mod ancestors;
 mod arguments;
 mod forward;
 mod log;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use bailiwick_policy::dialects::{Allowing, Answer, LARGEST_PAYLOAD};
 
 pub use alone::judged;
+pub use ancestors::{Process, above};
 pub use arguments::USAGE;
 pub use log::append;
 pub use observe::{Surroundings, look_up, repository_around};

@@ -219,8 +219,7 @@ impl Install {
         let disarmed = if self.fix { WhenDisarmed::Mend } else { WhenDisarmed::Refuse };
         let gate = gate_command::program()?;
         let commands = if self.no_sandbox { Commands::Free } else { Commands::Sandboxed };
-        let wraps = self.agent.agents().iter().any(|agent| agent.wraps_commands());
-        if commands == Commands::Sandboxed && wraps {
+        if commands == Commands::Sandboxed {
             require_sandbox()?;
             require_versions(context, &self.agent.agents())?;
         }
@@ -254,29 +253,31 @@ impl Install {
     }
 }
 
-/// The oldest version whose hooks were seen to be started outside of the sandbox of its commands.
-const OLDEST_CLAUDE: [u64; 3] = [2, 1, 197];
+/// The oldest versions whose commands were seen to run in the sandbox, and their hooks outside of it.
+const OLDEST: [(Agent, [u64; 3]); 3] =
+    [(Agent::Claude, [2, 1, 197]), (Agent::Codex, [0, 166, 0]), (Agent::Gemini, [0, 61, 0])];
 
-/// Refuses an agent's program that is too old to start its hooks and its commands apart.
+/// Refuses an agent's program that is too old to have its commands run in the sandbox.
 fn require_versions(context: &Context, agents: &[Agent]) -> Result<(), Failure> {
-    let claude = agents.contains(&Agent::Claude).then(|| adapter(Agent::Claude.word())).flatten();
-    let Some(claude) = claude else { return Ok(()) };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let Some(found) = enclose::program_on(&path, claude.as_ref(), &context.state)? else {
-        return Ok(());
-    };
     let numbers = |text: &str| -> Vec<u64> {
         text.split('.').map_while(|number| number.parse().ok()).collect()
     };
-    if numbers(&found.version) >= OLDEST_CLAUDE.to_vec() {
-        return Ok(());
+    for (agent, oldest) in OLDEST.into_iter().filter(|(agent, _)| agents.contains(agent)) {
+        let Some(adapter) = adapter(agent.word()) else { continue };
+        let found = enclose::program_on(&path, adapter.as_ref(), &context.state)?;
+        let Some(found) = found.filter(|found| numbers(&found.version) < oldest.to_vec()) else {
+            continue;
+        };
+        let oldest = oldest.map(|number| number.to_string()).join(".");
+        return Err(Failure::general(format!(
+            "{} {} cannot run its commands in a sandbox: {oldest} or newer is needed",
+            agent.name(),
+            found.version
+        ))
+        .help("update it, or install with --no-sandbox"));
     }
-    let oldest = OLDEST_CLAUDE.map(|number| number.to_string()).join(".");
-    Err(Failure::general(format!(
-        "Claude Code {} cannot run its commands in a sandbox: {oldest} or newer is needed",
-        found.version
-    ))
-    .help("update it, or install with --no-sandbox"))
+    Ok(())
 }
 
 /// Refuses where a sandbox cannot be made for shell commands.

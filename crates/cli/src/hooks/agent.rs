@@ -36,11 +36,11 @@ impl Agent {
         }
     }
 
-    /// Whether its shell commands can be started through a program of ours.
-    pub fn wraps_commands(self) -> bool {
+    /// How its shell commands are started through a program of ours.
+    pub fn wrapping(self) -> Wrapping {
         match self {
-            Self::Claude | Self::OpenCode => true,
-            Self::Codex | Self::Gemini => false,
+            Self::Claude | Self::OpenCode => Wrapping::Setting,
+            Self::Codex | Self::Gemini => Wrapping::ChangedInput,
         }
     }
 
@@ -53,6 +53,15 @@ impl Agent {
             Self::OpenCode => "OpenCode",
         }
     }
+}
+
+/// How shell commands are started through a program of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrapping {
+    /// The program has a setting for it.
+    Setting,
+    /// The hook puts another command in the place of each.
+    ChangedInput,
 }
 
 /// For which work the gate is asked.

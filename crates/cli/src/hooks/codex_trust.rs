@@ -44,15 +44,14 @@ pub fn trust(
     command: &str,
 ) -> Trust {
     let hook = HashedHook { r#async: false, command, timeout: SECONDS, r#type: "command" };
-    let hashed = Hashed { event_name: EVENT, hooks: [hook], matcher: shape.matcher() };
+    let hashed = Hashed { event_name: shape.trusted_as(), hooks: [hook], matcher: shape.matcher() };
     let text = serde_json::to_string(&hashed).unwrap_or_default();
-    Trust { config, key: key(settings, position), hash: format!("sha256:{}", Sha256Hex::of(text)) }
+    let key = key(settings, shape, position);
+    Trust { config, key, hash: format!("sha256:{}", Sha256Hex::of(text)) }
 }
 
-const EVENT: &str = "pre_tool_use";
-
-fn key(settings: &Path, Position { group, hook }: Position) -> String {
-    format!("{}:{EVENT}:{group}:{hook}", real(settings))
+fn key(settings: &Path, shape: Shape, Position { group, hook }: Position) -> String {
+    format!("{}:{}:{group}:{hook}", real(settings), shape.trusted_as())
 }
 
 /// The file's real path, also when it is not there yet.
@@ -140,15 +139,21 @@ pub fn take(config: &mut DocumentMut, trust: &Trust) {
 }
 
 /// Drops all that is said of the hook at a position.
-pub fn forget(config: &mut DocumentMut, settings: &Path, position: Position) {
+pub fn forget(config: &mut DocumentMut, settings: &Path, shape: Shape, position: Position) {
     with_states(config, |states| {
-        states.remove(&key(settings, position));
+        states.remove(&key(settings, shape, position));
     });
 }
 
 /// Moves what is said of the hooks behind a group that is gone to where they stand now.
-pub fn close_gap(config: &mut DocumentMut, settings: &Path, gone: usize, groups: usize) {
-    let prefix = |group: usize| format!("{}:{EVENT}:{group}:", real(settings));
+pub fn close_gap(
+    config: &mut DocumentMut,
+    settings: &Path,
+    shape: Shape,
+    gone: usize,
+    groups: usize,
+) {
+    let prefix = |group: usize| format!("{}:{}:{group}:", real(settings), shape.trusted_as());
     with_states(config, |states| {
         for group in gone + 1..groups {
             let keys: Vec<String> = states.iter().map(|(key, _)| key.to_owned()).collect();

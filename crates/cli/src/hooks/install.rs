@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_model::Source;
 
-use super::agent::{Agent, Scope};
+use super::agent::{Agent, Scope, Wrapping};
 use super::codex_trust::{self, Trust};
 use super::disarmed::Part;
 use super::draft::{Draft, Readers, missing_directories};
 use super::places::{Kept, Places};
 use super::record::{Bound, Commands, Record, VERSION};
 use super::settings_entry::{Made, Position, Shape};
-use super::{disarmed, folder_trust, gate_command, plugin, remove, sandboxed_shell, shell_prefix};
+use super::{
+    codex_roots, disarmed, folder_trust, gate_command, other_hooks, plugin, remove,
+    sandboxed_shell, shell_prefix,
+};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::policy_file::{CompiledPolicy, What};
@@ -86,9 +89,18 @@ pub fn plan(
         made: Made::default(),
         made_directories: missing_directories(&settings),
         trust: None,
-        commands: if agent.wraps_commands() { request.commands } else { Commands::Free },
+        commands: request.commands,
+        program: None,
+        home: None,
+        after_trust: None,
+        roots: Vec::new(),
         settings,
     };
+    if record.changes_commands() {
+        record.program = Some(own_program()?);
+        record.home = Some(places.home(agent));
+        require_plain(&gate_command::text(&kept.commands())?, "in the place of a command")?;
+    }
     if let Some(earlier) = &earlier {
         // What an earlier install made goes with the last one.
         let mut directories = earlier.made_directories.clone();
@@ -96,22 +108,46 @@ pub fn plan(
         record.made_directories = directories;
         record.made = earlier.made;
     }
-    let earlier_trust = earlier.and_then(|earlier| earlier.trust);
+    let (earlier_trust, earlier_after, earlier_roots) = earlier
+        .map(|earlier| (earlier.trust, earlier.after_trust, earlier.roots))
+        .unwrap_or_default();
     let mut text = match Shape::of(agent) {
         None => plugin_text(draft, &record, &kept)?,
         Some(shape) => {
-            let shape = shape.beside(record.commands);
+            let shape = shape.beside(agent, record.commands);
             let (text, position) = entry(draft, shape, &mut record, &kept, scope)?;
+            let (text, after) = after_entry(text, &mut record, &kept, scope)?;
             if agent == Agent::Codex {
                 let config = places.codex_config();
-                let step = TrustStep { config: &config, shape, position, earlier_trust };
-                mended.extend(step.draft(draft, &mut record, &kept, request.disarmed)?);
+                let step = TrustStep { config: &config, when: request.disarmed };
+                let hook = Hook { shape, position, earlier: earlier_trust };
+                let (trust, what) = step.draft(draft, &mut record, &kept, hook)?;
+                record.trust = Some(trust);
+                mended.extend(what);
+                match after {
+                    Some((shape, position)) => {
+                        let hook = Hook { shape, position, earlier: earlier_after };
+                        let (trust, what) = step.draft(draft, &mut record, &kept, hook)?;
+                        record.after_trust = Some(trust);
+                        mended.extend(what);
+                    }
+                    None => {
+                        if let Some(earlier) = earlier_after {
+                            remove::distrust(draft, &earlier)?;
+                        }
+                    }
+                }
+                step.draft_roots(draft, &mut record, &kept, &earlier_roots)?;
             }
             text
         }
     };
-    if agent.wraps_commands() {
-        set_shell(draft, &record, &kept)?;
+    match agent.wrapping() {
+        Wrapping::Setting => set_shell(draft, &record, &kept)?,
+        // The person who installs again has looked.
+        Wrapping::ChangedInput => {
+            draft.set(&kept.bypassed(), None, Readers::Owner)?;
+        }
     }
     if agent == Agent::Claude {
         text = commands_entry(&text, &mut record, &kept)?;
@@ -123,7 +159,28 @@ pub fn plan(
     let mut notes = Vec::new();
     notes.extend(folder_trust::unread(draft, places, agent, scope)?);
     notes.extend(seen_by_git(context, scope, &record.settings));
+    if record.changes_commands() {
+        let around = context.repository().map(|repository| repository.root().to_owned());
+        let repository = scope.root().cloned().or(around);
+        let others = other_hooks::find(draft, places, agent, repository.as_deref())?;
+        notes.extend(others.iter().map(|other| other_hook(other, agent)));
+    }
     Ok(Planned { record, kept, mended, notes })
+}
+
+/// What has to be known of a hook of somebody else.
+pub fn other_hook(other: &other_hooks::Other, agent: Agent) -> (String, String) {
+    let text = format!(
+        "the hook `{}` in {} is asked about shell commands too",
+        other.command,
+        other.file.display()
+    );
+    let advice = format!(
+        "if it changes them, {} runs its text or ours; a command that ran without the sandbox ends all further \
+         ones",
+        agent.name()
+    );
+    (text, advice)
 }
 
 /// Whether this is the top of a worktree that belongs to a repository elsewhere.
@@ -193,8 +250,44 @@ fn entry(
         hooks: record.made.hooks || made.hooks,
         event: record.made.event || made.event,
         env: record.made.env,
+        after: record.made.after,
     };
     Ok((text, position))
+}
+
+/// The settings with what is asked after a call, or without it, and where it stands.
+fn after_entry(
+    text: String,
+    record: &mut Record,
+    kept: &Kept,
+    scope: &Scope,
+) -> Result<(String, Option<(Shape, Position)>), Failure> {
+    let Some(shape) = Shape::after(record.agent) else { return Ok((text, None)) };
+    let source = Source::new(record.settings.display().to_string(), text);
+    let id = scope.id(record.agent);
+    if !record.changes_commands() {
+        let made = Made { hooks: false, ..record.made.for_after() };
+        record.made.after = false;
+        return Ok((shape.take(&source, &id, made)?, None));
+    }
+    let (text, position, made) = shape.put(&source, &id, &record.command(kept)?)?;
+    record.made.after |= made.event;
+    Ok((text, Some((shape, position))))
+}
+
+/// The running program.
+fn own_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::general(format!("this program cannot be found: {error}")))
+}
+
+/// Refuses a path that a shell would take apart.
+fn require_plain(path: &str, place: &str) -> Result<(), Failure> {
+    if path.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{path} cannot be named {place}: it has blanks or quotes"))
+        .help("keep Bailiwick's state elsewhere (BAILIWICK_STATE), or install with --no-sandbox"))
 }
 
 /// Whether no shell reads more than itself in a character.
@@ -229,12 +322,7 @@ fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String
 fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Failure> {
     let text = match record.commands {
         Commands::Free => None,
-        Commands::Sandboxed => {
-            let own = std::env::current_exe().map_err(|error| {
-                Failure::general(format!("this program cannot be found: {error}"))
-            })?;
-            Some(sandboxed_shell::text(&own, kept, record.agent)?)
-        }
+        Commands::Sandboxed => Some(sandboxed_shell::text(&own_program()?, kept, record.agent)?),
     };
     draft.set(&kept.shell(), text, Readers::OwnerRuns)
 }
@@ -249,12 +337,17 @@ fn plugin_text(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<String
     plugin::text(record, kept)
 }
 
-/// Making Codex trust the hook.
+/// Making Codex trust our hooks.
 struct TrustStep<'a> {
     config: &'a PathBuf,
+    when: WhenDisarmed,
+}
+
+/// A hook that is to be trusted.
+struct Hook {
     shape: Shape,
     position: Position,
-    earlier_trust: Option<Trust>,
+    earlier: Option<Trust>,
 }
 
 impl TrustStep<'_> {
@@ -263,18 +356,18 @@ impl TrustStep<'_> {
         draft: &mut Draft,
         record: &mut Record,
         kept: &Kept,
-        when: WhenDisarmed,
-    ) -> Result<Option<String>, Failure> {
+        hook: Hook,
+    ) -> Result<(Trust, Option<String>), Failure> {
         let command = record.command(kept)?;
         let trust = codex_trust::trust(
             self.config.clone(),
             &record.settings,
-            self.shape,
-            self.position,
+            hook.shape,
+            hook.position,
             &command,
         );
         let moved = |earlier: &&Trust| (&earlier.config, &earlier.key) != (self.config, &trust.key);
-        if let Some(earlier) = self.earlier_trust.as_ref().filter(moved) {
+        if let Some(earlier) = hook.earlier.as_ref().filter(moved) {
             remove::distrust(draft, earlier)?;
         }
         let found = draft.source(self.config)?;
@@ -284,7 +377,7 @@ impl TrustStep<'_> {
         let mut mended = None;
         if codex_trust::is_switched_off(&config, &trust.key) {
             let what = format!("hooks.state.\"{}\".enabled is false", trust.key);
-            match when {
+            match self.when {
                 WhenDisarmed::Mend => codex_trust::switch_on(&mut config, &trust.key),
                 WhenDisarmed::Refuse => {
                     return Err(
@@ -295,9 +388,28 @@ impl TrustStep<'_> {
             mended = Some(what);
         }
         codex_trust::put(&mut config, &source, &trust)?;
-        record.trust = Some(trust);
         draft.set(self.config, Some(config.to_string()), Readers::Usual)?;
-        Ok(mended)
+        Ok((trust, mended))
+    }
+
+    /// Has Codex's own sandbox let commands write to our directories, or no longer.
+    fn draft_roots(
+        &self,
+        draft: &mut Draft,
+        record: &mut Record,
+        kept: &Kept,
+        earlier: &[PathBuf],
+    ) -> Result<(), Failure> {
+        let found = draft.source(self.config)?;
+        let source = found.unwrap_or_else(|| Source::new(self.config.display().to_string(), ""));
+        let mut config = codex_trust::parse(&source)?;
+        if record.changes_commands() {
+            record.roots = codex_roots::wanted(kept);
+            codex_roots::put(&mut config, &source, &record.roots)?;
+        } else {
+            codex_roots::take(&mut config, earlier);
+        }
+        draft.set(self.config, Some(config.to_string()), Readers::Usual)
     }
 }
 

@@ -43,8 +43,39 @@ pub fn limits(agent: Agent, scope: &Scope, commands: Commands) -> Vec<Limit> {
         Scope::User => Vec::new(),
     });
     limits.extend(always(agent));
+    if commands == Commands::Sandboxed {
+        limits.extend(in_sandbox(agent));
+    }
     limits
 }
+
+/// What does not hold, or works differently, where commands run in the sandbox.
+fn in_sandbox(agent: Agent) -> Vec<Limit> {
+    match agent {
+        Agent::Claude | Agent::OpenCode => Vec::new(),
+        Agent::Codex => vec![
+            CHANGED_COMMANDS,
+            limit(
+                "under -s read-only, and for root under -s workspace-write, Codex's own sandbox keeps ours \
+                 from being made, so no command runs",
+                "start it with -s workspace-write as an ordinary user, or bind it to the role read-only",
+            ),
+        ],
+        Agent::Gemini => vec![
+            CHANGED_COMMANDS,
+            limit(
+                "where you allow every shell command, it no longer asks about dangerous ones and redirections",
+                "the sandbox holds those; allow fewer commands if you want to be asked",
+            ),
+        ],
+    }
+}
+
+const CHANGED_COMMANDS: Limit = limit(
+    "your own rules that allow commands match no more, because the program sees ours in their place; those that \
+     forbid or ask are applied by the hook, and deny",
+    "allow at the program's question; a question shows the original command",
+);
 
 /// How shell commands run, in a line.
 pub fn commands(commands: Commands) -> &'static str {

@@ -11,15 +11,20 @@
 //! not ours keeps its bytes.
 
 pub mod agent;
+pub mod codex_roots;
 pub mod codex_trust;
 pub mod disarmed;
 pub mod draft;
 pub mod folder_trust;
 pub mod gate_command;
+pub mod hooked_call;
 pub mod install;
 pub mod json_edit;
 pub mod json_text;
 pub mod limits;
+pub mod other_hooks;
+pub mod own_rules;
+pub mod pending_command;
 pub mod places;
 pub mod plugin;
 pub mod record;

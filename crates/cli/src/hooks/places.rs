@@ -75,6 +75,17 @@ impl Places {
         system.into_iter().chain(inside.into_iter().flatten()).chain(user).collect()
     }
 
+    /// The directory of this user's settings.
+    pub fn home(&self, agent: Agent) -> PathBuf {
+        let home = match agent {
+            Agent::Claude => &self.claude,
+            Agent::Codex => &self.codex,
+            Agent::Gemini => &self.gemini,
+            Agent::OpenCode => &self.opencode,
+        };
+        home.clone()
+    }
+
     /// Codex's configuration, where it keeps what it trusts.
     pub fn codex_config(&self) -> PathBuf {
         self.codex.join("config.toml")
@@ -132,6 +143,16 @@ impl Kept {
     /// New files that shell commands made and may not make, each in a directory of its own.
     pub fn removed(&self) -> PathBuf {
         self.directory.join("removed")
+    }
+
+    /// Shell commands on their way into the sandbox.
+    pub fn commands(&self) -> PathBuf {
+        self.directory.join("commands")
+    }
+
+    /// Where it is kept that a command ran without the sandbox.
+    pub fn bypassed(&self) -> PathBuf {
+        super::pending_command::Commands::of(self.commands()).bypassed()
     }
 
     /// What shell commands are started through.

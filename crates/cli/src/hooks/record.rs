@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use bailiwick_model::RoleName;
 use serde::{Deserialize, Serialize};
 
-use super::agent::{Agent, Scope};
+use super::agent::{Agent, Scope, Wrapping};
 use super::codex_trust::Trust;
 use super::draft::Draft;
-use super::gate_command::{arguments, hook_command};
+use super::gate_command::{arguments, hook_command, text};
+use super::hooked_call::SEPARATOR;
 use super::places::Kept;
 use super::settings_entry::Made;
 use crate::failure::Failure;
@@ -45,6 +46,18 @@ pub struct Record {
     /// Whether allowed shell commands run in a sandbox.
     #[serde(default)]
     pub commands: Commands,
+    /// The program that runs them there.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
+    /// The directory of the person's own settings.
+    #[serde(default)]
+    pub home: Option<PathBuf>,
+    /// What Codex trusts of the hook after a call.
+    #[serde(default)]
+    pub after_trust: Option<Trust>,
+    /// The directories that Codex's own sandbox was told to let commands write to.
+    #[serde(default)]
+    pub roots: Vec<PathBuf>,
 }
 
 /// How allowed shell commands run.
@@ -134,12 +147,31 @@ impl Record {
 
     /// The gate with its arguments.
     pub fn arguments(&self, kept: &Kept) -> Result<Vec<String>, Failure> {
-        arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)
+        let mut words = arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)?;
+        let sandboxed = self.commands == Commands::Sandboxed;
+        if sandboxed && self.agent.wrapping() == Wrapping::Setting {
+            words.extend(["--sandbox-record".to_owned(), text(&kept.commands())?]);
+        }
+        Ok(words)
     }
 
-    /// The command of its hook.
+    /// Whether its hook changes shell commands, and looks after each whether it was that which ran.
+    pub fn changes_commands(&self) -> bool {
+        let sandboxed = self.commands == Commands::Sandboxed;
+        sandboxed && self.agent.wrapping() == Wrapping::ChangedInput
+    }
+
+    /// The command of its hooks.
     pub fn command(&self, kept: &Kept) -> Result<String, Failure> {
-        Ok(hook_command(self.agent, &self.arguments(kept)?))
+        let gate = self.arguments(kept)?;
+        if !self.changes_commands() {
+            return Ok(hook_command(self.agent, &gate));
+        }
+        let none = || Failure::general("the record does not name the program: install again");
+        let program = text(self.program.as_ref().ok_or_else(none)?)?;
+        let ours = [program, "hooked-call".to_owned(), text(&kept.directory)?];
+        let words = ours.into_iter().chain([SEPARATOR.to_owned()]).chain(gate);
+        Ok(hook_command(self.agent, &words.collect::<Vec<_>>()))
     }
 
     /// The file's text.

@@ -12,7 +12,7 @@ use super::json_text::{self, Node};
 use super::places::Places;
 use super::record::Record;
 use super::settings_entry::{Made, Shape};
-use super::{gate_command, plugin, scratch_space, shell_prefix};
+use super::{codex_roots, gate_command, plugin, scratch_space, shell_prefix};
 use crate::failure::Failure;
 
 /// What is left to do once the files are gone.
@@ -22,6 +22,8 @@ pub struct Left {
     directories: Vec<PathBuf>,
     /// Scratch space of shell commands.
     scratch: PathBuf,
+    /// Commands that were never run.
+    commands: PathBuf,
     /// The log of decisions, which is kept.
     pub log: Option<PathBuf>,
 }
@@ -31,6 +33,7 @@ impl Left {
     pub fn tidy(&self) {
         // What cannot be removed is found by whoever looks there, and does no harm.
         let _ = scratch_space::remove(&self.scratch);
+        let _ = std::fs::remove_dir_all(&self.commands);
         for directory in self.directories.iter().rev() {
             // One that still holds something stays.
             let _ = std::fs::remove_dir(directory);
@@ -60,8 +63,9 @@ pub fn plan(
                 agent,
                 scope,
                 settings: &places.settings(agent, scope),
-                made: Made { file: false, hooks: true, event: true, env: true },
-                trust: None,
+                made: Made { file: false, hooks: true, event: true, env: true, after: true },
+                trust: [None, None],
+                roots: &codex_roots::wanted(&kept),
             },
         )?,
     }
@@ -71,7 +75,8 @@ pub fn plan(
     let log = kept.log();
     left.log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(log);
     left.scratch = kept.scratch();
-    left.directories.push(kept.directory);
+    left.commands = kept.commands();
+    left.directories.extend([kept.directory.clone(), kept.removed()]);
     Ok(left)
 }
 
@@ -82,7 +87,8 @@ pub fn settings(draft: &mut Draft, places: &Places, record: &Record) -> Result<(
         scope: &record.scope(),
         settings: &record.settings,
         made: record.made,
-        trust: record.trust.as_ref(),
+        trust: [record.trust.as_ref(), record.after_trust.as_ref()],
+        roots: &record.roots,
     };
     entry(draft, places, &ours)
 }
@@ -92,12 +98,18 @@ struct Ours<'a> {
     scope: &'a Scope,
     settings: &'a Path,
     made: Made,
-    trust: Option<&'a Trust>,
+    trust: [Option<&'a Trust>; 2],
+    roots: &'a [PathBuf],
 }
 
 fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Failure> {
-    if let Some(trust) = ours.trust {
+    for trust in ours.trust.into_iter().flatten() {
         distrust(draft, trust)?;
+    }
+    if ours.agent == Agent::Codex {
+        let trusted = ours.trust.iter().flatten().next().map(|trust| trust.config.clone());
+        let config = trusted.unwrap_or_else(|| places.codex_config());
+        change_config(draft, &config, |config| codex_roots::take(config, ours.roots))?;
     }
     let Some(source) = draft.source(ours.settings)? else { return Ok(()) };
     let Some(shape) = Shape::of(ours.agent) else {
@@ -106,11 +118,22 @@ fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Fail
         }
         return Ok(());
     };
+    let after = Shape::after(ours.agent);
     if ours.agent == Agent::Codex {
         let root = json_text::parse(&source, shape.comments())?;
-        forget_positions(draft, &places.codex_config(), ours, shape, &root)?;
+        for shape in [Some(shape), after].into_iter().flatten() {
+            forget_positions(draft, &places.codex_config(), ours, shape, &root)?;
+        }
     }
-    let mut text = shape.take(&source, &ours.scope.id(ours.agent), ours.made)?;
+    let id = ours.scope.id(ours.agent);
+    let mut text = source.text.to_string();
+    // The object around both goes with the last of them.
+    if let Some(after) = after {
+        let made = Made { hooks: false, ..ours.made.for_after() };
+        text = after.take(&source, &id, made)?;
+    }
+    let without_after = Source::new(source.file.to_string(), text);
+    text = shape.take(&without_after, &id, ours.made)?;
     if ours.agent == Agent::Claude {
         let shell = gate_command::text(&places.kept(ours.agent, ours.scope).shell())?;
         let without = Source::new(source.file.to_string(), text);
@@ -138,9 +161,9 @@ fn forget_positions(
         let mut groups = shape.groups(root);
         // From behind, so that each gap is closed before the next one is made.
         for position in shape.find(root, &ours.scope.id(ours.agent)).into_iter().rev() {
-            codex_trust::forget(config, ours.settings, position);
+            codex_trust::forget(config, ours.settings, shape, position);
             if shape.stands_alone(root, position) {
-                codex_trust::close_gap(config, ours.settings, position.group, groups);
+                codex_trust::close_gap(config, ours.settings, shape, position.group, groups);
                 groups -= 1;
             }
         }

@@ -1,8 +1,9 @@
 //! A shell command of an agent that a person has started, in the sandbox that its policy asks for.
 //!
 //! The agent's program starts a file of our directory in the place of its shell: Claude Code with the whole
-//! command as one argument, OpenCode with the arguments of a shell. Whatever keeps the command from being
-//! held keeps it from being run.
+//! command as one argument, OpenCode with the arguments of a shell. Codex and Gemini CLI start one in the place
+//! of each command, which names the file that has it. Whatever keeps the command from being held keeps it from
+//! being run.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
@@ -23,6 +24,7 @@ use bailiwick_runner::toolchain::GIT_ACROSS_MOUNTS;
 use bailiwick_source_control::Repository;
 
 use super::agent::Agent;
+use super::pending_command::Commands;
 use super::places::Kept;
 use super::record::Record;
 use super::scratch_space::{self, InUse};
@@ -36,6 +38,9 @@ pub const FILE: &str = "bash";
 
 /// A command that was not run, as shells say it.
 const NOT_RUN: u8 = 126;
+
+/// A command that ran, and whose new files could not be examined.
+const NOT_EXAMINED: u8 = 125;
 
 /// Caches of package managers and compilers in a home. Not whole directories such as `.cache`, which have
 /// programs that the person runs.
@@ -119,12 +124,23 @@ pub fn text(program: &Path, kept: &Kept, agent: Agent) -> Result<String, Failure
         Agent::OpenCode => AS_SHELL,
         Agent::Claude | Agent::Codex | Agent::Gemini => AS_PREFIX,
     };
+    script("hooks install", program, kept, &format!("{form} \"$@\""))
+}
+
+/// The text of the file that the agent's program starts for one command.
+pub fn by_id(kept: &Kept, record: &Record, id: &str) -> Result<String, Failure> {
+    let none = || Failure::general("the record does not name the program: install again");
+    let program = record.program.as_ref().ok_or_else(none)?;
+    script("hooked-call", program, kept, &format!("{BY_ID} {id}"))
+}
+
+fn script(by: &str, program: &Path, kept: &Kept, words: &str) -> Result<String, Failure> {
     let quoted = |path: &Path| {
         super::gate_command::text(path).map(|path| super::gate_command::quoted(&path))
     };
     Ok(format!(
-        "#!/bin/sh\n# Written by `bailiwick hooks install`: runs a shell command in a sandbox.\nexec {} \
-         sandboxed-shell {} {form} \"$@\"\n",
+        "#!/bin/sh\n# Written by `bailiwick {by}`: runs a shell command in a sandbox.\nexec {} sandboxed-shell \
+         {} {words}\n",
         quoted(program)?,
         quoted(&kept.directory)?
     ))
@@ -134,9 +150,15 @@ pub fn text(program: &Path, kept: &Kept, agent: Agent) -> Result<String, Failure
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let held = match arguments.as_slice() {
-        [directory, form, words @ ..] => {
-            argv(form, words).and_then(|argv| Command::prepare(Path::new(directory))?.run(&argv))
-        }
+        [directory, form, id] if form == BY_ID => handed_over(Path::new(directory), id),
+        [directory, form, words @ ..] => argv(form, words).and_then(|argv| {
+            let kept = Kept { directory: PathBuf::from(directory) };
+            let started = || {
+                // Without the record the gate trusts in the text alone, which denies more.
+                let _ = Commands::of(kept.commands()).started_by_agent();
+            };
+            Command::prepare(&kept.directory)?.run(&argv, &started)
+        }),
         _ => Err(Failure::usage("it takes our directory, a form and the command")),
     };
     match held {
@@ -156,6 +178,27 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// How the command is given: as one argument, or as the arguments of a shell.
 const AS_PREFIX: &str = "prefix";
 const AS_SHELL: &str = "shell";
+
+/// Or by the id of the file that has it.
+const BY_ID: &str = "id";
+
+/// Runs a command that the hook has handed over, and records that it was started in the sandbox.
+fn handed_over(directory: &Path, id: &OsString) -> Result<u8, Failure> {
+    let kept = Kept { directory: directory.to_owned() };
+    let commands = Commands::of(kept.commands());
+    let id = id.to_str().ok_or_else(|| Failure::usage("the id is not UTF-8"))?;
+    let pending = commands.take(id).map_err(|error| {
+        Failure::general(format!("it cannot be taken from {}: {error}", kept.commands().display()))
+    })?;
+    let argv = vec![shell(), "-c".to_owned(), pending.command];
+    let started = || {
+        // Without the record the hook says that the command did not start, which is on the safe side.
+        let _ = commands.started(id, pending.session.as_deref());
+    };
+    let code = Command::prepare(directory).and_then(|command| command.run(&argv, &started));
+    commands.ended(id);
+    code
+}
 
 /// The shell with its arguments.
 fn argv(form: &OsString, words: &[OsString]) -> Result<Vec<String>, Failure> {
@@ -197,7 +240,7 @@ impl Command {
             scratch = Some(scratch_space::open(&place, repository.root()).map_err(|error| {
                 Failure::general(format!("{} cannot be used: {error}", place.display()))
             })?);
-            let (held, files) = in_repository(&repository, &policy, &kept)?;
+            let (held, files) = in_repository(&repository, &policy, &kept, record.agent)?;
             places.protected.extend(SETTINGS.map(|name| held.worktree.join(name)));
             if held.git_access == GitAccess::Read
                 && let Some(home) = home()
@@ -210,7 +253,8 @@ impl Command {
         Ok(Self { sandbox: sandbox::shell_command(places), new_files, _scratch: scratch })
     }
 
-    fn run(self, argv: &[String]) -> Result<u8, Failure> {
+    /// Runs it; `started` is called once the sandbox is made.
+    fn run(self, argv: &[String], started: &dyn Fn()) -> Result<u8, Failure> {
         let failed = |error: sandbox::SandboxError| Failure::general(error.to_string());
         let unread = |error: io::Error| Failure::general(format!("its input: {error}"));
         let input = io::stdin();
@@ -226,17 +270,17 @@ impl Command {
                 Next::Report(Report::Signal(signal)) => break 128 + signal,
                 Next::Report(Report::Refused(error)) => return Err(failed(error)),
                 Next::Report(Report::MemorySpent(_)) => break 137,
-                Next::Report(Report::Door(_) | Report::Held(_)) | Next::TimedOut => {}
+                Next::Report(Report::Held(_)) => started(),
+                Next::Report(Report::Door(_)) | Next::TimedOut => {}
                 Next::Over => {
                     return Err(Failure::general("the sandbox ended without a word"));
                 }
             }
         };
         drop(running);
-        if let Some(files) = &self.new_files {
-            tell(files);
-        }
-        Ok(u8::try_from(code).unwrap_or(u8::MAX))
+        let code = u8::try_from(code).unwrap_or(u8::MAX);
+        let examined = self.new_files.as_ref().is_none_or(tell);
+        Ok(if code == 0 && !examined { NOT_EXAMINED } else { code })
     }
 }
 
@@ -339,6 +383,7 @@ fn in_repository(
     repository: &Repository,
     policy: &Policy,
     kept: &Kept,
+    agent: Agent,
 ) -> Result<(CommandRepository, Option<NewFiles>), Failure> {
     let worktree = std::fs::canonicalize(repository.root())
         .map_err(|error| Failure::general(format!("the repository cannot be found: {error}")))?;
@@ -350,7 +395,8 @@ fn in_repository(
     // What is not there cannot be protected, and would be obeyed as soon as somebody has made it.
     let mut wanted = Vec::new();
     if access != WorktreeAccess::ReadOnly {
-        wanted.push(worktree.join(".claude"));
+        let own = own_settings(agent).into_iter();
+        wanted.extend(own.chain([".claude"]).map(|name| worktree.join(name)));
     }
     if git_access == GitAccess::Write {
         wanted.extend(git.first().map(|common| common.join("hooks")));
@@ -381,6 +427,16 @@ fn in_repository(
     Ok((held, Some(files)))
 }
 
+/// The directory of a repository's settings that an agent would obey when it is started next, besides that of
+/// Claude Code. One of OpenCode has it fetch packages.
+fn own_settings(agent: Agent) -> Option<&'static str> {
+    match agent {
+        Agent::Codex => Some(".codex"),
+        Agent::Gemini => Some(".gemini"),
+        Agent::Claude | Agent::OpenCode => None,
+    }
+}
+
 /// The directory that worktrees share, and the one of this worktree if it has its own.
 fn git_directories(repository: &Repository) -> Result<Vec<PathBuf>, Failure> {
     let arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir"];
@@ -396,8 +452,16 @@ fn git_directories(repository: &Repository) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Tells the agent, in what its command prints, which new files are not part of its work.
-fn tell(files: &NewFiles) {
+/// Tells the agent, in what its command prints, which new files are not part of its work. Whether all could be
+/// examined.
+fn tell(files: &NewFiles) -> bool {
+    let mut examined = true;
+    let mut failed = |error: &dyn std::fmt::Display| {
+        examined = false;
+        output::aside(format_args!(
+            "bailiwick: the new files of this command could not be examined, so it counts as failed: {error}"
+        ));
+    };
     let named = |files: &[ForbiddenFile]| {
         files.iter().map(|file| format!("{} ({})", file.path, file.capability)).collect::<Vec<_>>()
     };
@@ -407,7 +471,7 @@ fn tell(files: &NewFiles) {
             "bailiwick: removed, because you may not make them: {}",
             named(&removed).join(", ")
         )),
-        Err(error) => output::aside(format_args!("bailiwick: {error}")),
+        Err(error) => failed(&error),
     }
     match files.left_out() {
         Ok(left_out) if left_out.is_empty() => {}
@@ -415,8 +479,9 @@ fn tell(files: &NewFiles) {
             "bailiwick: outside of your scope, so only your own commands see them: {}",
             named(&left_out).join(", ")
         )),
-        Err(error) => output::aside(format_args!("bailiwick: {error}")),
+        Err(error) => failed(&error),
     }
+    examined
 }
 
 /// The shell that the agent's program would have used.

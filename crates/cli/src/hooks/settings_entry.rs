@@ -21,6 +21,8 @@ pub const SECONDS: u64 = 86_400;
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     event: &'static str,
+    /// What Codex calls the event where it keeps what it trusts.
+    trusted_as: &'static str,
     matcher: &'static str,
     timeout: u64,
     name: Option<&'static str>,
@@ -77,6 +79,17 @@ pub struct Made {
     /// The object `env`.
     #[serde(default)]
     pub env: bool,
+    /// The list of the event after a call.
+    #[serde(default)]
+    pub after: bool,
+}
+
+impl Made {
+    /// The same for the entry after a call.
+    #[must_use]
+    pub fn for_after(self) -> Self {
+        Self { event: self.after, ..self }
+    }
 }
 
 impl Shape {
@@ -84,6 +97,7 @@ impl Shape {
     pub fn of(agent: Agent) -> Option<Self> {
         let shape = |event, matcher| Self {
             event,
+            trusted_as: "pre_tool_use",
             matcher,
             timeout: SECONDS,
             name: None,
@@ -103,14 +117,35 @@ impl Shape {
         }
     }
 
-    /// The same for an agent whose shell commands run so: a hook that is a line of a shell would be started
-    /// in their sandbox.
+    /// The shape of what is asked after a call, of a program whose commands are changed before.
+    pub fn after(agent: Agent) -> Option<Self> {
+        let event = match agent {
+            Agent::Codex => "PostToolUse",
+            Agent::Gemini => "AfterTool",
+            Agent::Claude | Agent::OpenCode => return None,
+        };
+        Some(Self { event, trusted_as: "post_tool_use", ..Self::of(agent)? })
+    }
+
+    /// The same for an agent whose shell commands run so: a hook of Claude Code that is a line of a shell would
+    /// be started in their sandbox.
     #[must_use]
-    pub fn beside(self, commands: Commands) -> Self {
-        match commands {
-            Commands::Sandboxed => Self { form: Form::Arguments, ..self },
-            Commands::Free => self,
+    pub fn beside(self, agent: Agent, commands: Commands) -> Self {
+        match (agent, commands) {
+            (Agent::Claude, Commands::Sandboxed) => Self { form: Form::Arguments, ..self },
+            (Agent::Codex | Agent::Gemini | Agent::OpenCode, Commands::Sandboxed)
+            | (_, Commands::Free) => self,
         }
+    }
+
+    /// What Codex calls the event where it keeps what it trusts.
+    pub fn trusted_as(&self) -> &'static str {
+        self.trusted_as
+    }
+
+    /// The event, as settings name it.
+    pub fn event(&self) -> &'static str {
+        self.event
     }
 
     /// Whether its files may hold comments.

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use bailiwick_model::Sha256Hex;
 use serde::Serialize;
 
-use super::agent::{Agent, Scope};
+use super::agent::{Agent, Scope, Wrapping};
 use super::draft::Draft;
 use super::gate_command::{can_run, head};
 use super::json_text::Node;
+use super::pending_command::Commands;
 use super::places::{Kept, Places};
-use super::record::{Bound, Commands, Record};
+use super::record::{self, Bound, Record};
 use super::settings_entry::Shape;
 use super::{
-    codex_trust, disarmed, folder_trust, gate_command, json_text, plugin, sandboxed_shell,
-    shell_prefix,
+    codex_roots, codex_trust, disarmed, folder_trust, gate_command, install, json_text,
+    other_hooks, plugin, sandboxed_shell, shell_prefix,
 };
 use crate::context::Context;
 use crate::failure::Failure;
@@ -63,7 +64,7 @@ pub struct Report {
     /// The policy's digest.
     pub digest: Option<String>,
     /// How allowed shell commands run.
-    pub commands: Option<Commands>,
+    pub commands: Option<record::Commands>,
     /// The file that the gate is put into.
     pub settings: PathBuf,
     /// What the gate decided.
@@ -218,13 +219,16 @@ impl Look<'_> {
             }
             return Ok(());
         };
-        let shape = shape.beside(record.commands);
+        let shape = shape.beside(self.agent, record.commands);
         let root = json_text::parse(&source, shape.comments())?;
         let command = record.command(self.kept)?;
         match shape.find(&root, &self.scope.id(self.agent)).as_slice() {
             [] => self.drift("no-entry", format!("our entry is not in {file}")),
             [position] if shape.is_exact(&root, *position, &command) => {
-                self.commands(&root, record)?;
+                match self.agent.wrapping() {
+                    Wrapping::Setting => self.commands(&root, record)?,
+                    Wrapping::ChangedInput => self.changed_commands(draft, &root, record)?,
+                }
                 if self.agent == Agent::Codex {
                     let trust = codex_trust::trust(
                         self.places.codex_config(),
@@ -242,9 +246,67 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// Whether shell commands are still changed, and looked at when they have run.
+    fn changed_commands(
+        &mut self,
+        draft: &mut Draft,
+        root: &Node,
+        record: &Record,
+    ) -> Result<(), Failure> {
+        let (true, Some(shape)) = (record.changes_commands(), Shape::after(self.agent)) else {
+            return Ok(());
+        };
+        let (file, command) = (record.settings.display(), record.command(self.kept)?);
+        match shape.find(root, &self.scope.id(self.agent)).as_slice() {
+            [position] if shape.is_exact(root, *position, &command) => {
+                if self.agent == Agent::Codex {
+                    let config = self.places.codex_config();
+                    let trust =
+                        codex_trust::trust(config, &record.settings, shape, *position, &command);
+                    self.trust(draft, &trust)?;
+                }
+            }
+            _ => {
+                let text = format!("our entry for {} in {file} is gone or changed", shape.event());
+                self.drift("changed-entry", text);
+            }
+        }
+        let program = record.program.clone().unwrap_or_default();
+        if !can_run(&program) {
+            let text = format!("{} is not there, so every call is denied", program.display());
+            self.drift("no-gate", text);
+        }
+        if self.agent == Agent::Codex {
+            let file = self.places.codex_config();
+            let source = draft.source(&file)?;
+            let config = source.as_ref().map(codex_trust::parse).transpose()?.unwrap_or_default();
+            for root in record.roots.iter().filter(|root| !codex_roots::has(&config, root)) {
+                let text = format!(
+                    "{} does not let commands write to {}, so Codex's own sandbox keeps them from running",
+                    file.display(),
+                    root.display()
+                );
+                self.drift("no-sandbox", text);
+            }
+        }
+        if let Some(command) = Commands::of(self.kept.commands()).bypassing() {
+            let text =
+                format!("this command ran without the sandbox, so no more are allowed: {command}");
+            let advice = "look for another hook that changes commands, then install again";
+            self.find(Standing::Drifted, "bypassed", text, advice.to_owned());
+        }
+        let around = self.context.repository().map(|repository| repository.root().to_owned());
+        let repository = self.scope.root().cloned().or(around);
+        for other in other_hooks::find(draft, self.places, self.agent, repository.as_deref())? {
+            let (text, advice) = install::other_hook(&other, self.agent);
+            self.find(Standing::Intact, "other-hook", text, advice);
+        }
+        Ok(())
+    }
+
     /// Whether shell commands still run in their sandbox.
     fn commands(&mut self, root: &Node, record: &Record) -> Result<(), Failure> {
-        if record.commands == Commands::Free {
+        if record.commands == record::Commands::Free {
             return Ok(());
         }
         let shell = gate_command::text(&self.kept.shell())?;
@@ -320,7 +382,11 @@ impl Look<'_> {
         }
     }
 
-    fn surroundings(&mut self, draft: &mut Draft, commands: Commands) -> Result<(), Failure> {
+    fn surroundings(
+        &mut self,
+        draft: &mut Draft,
+        commands: record::Commands,
+    ) -> Result<(), Failure> {
         let around = self.context.repository().map(|repository| repository.root().to_owned());
         let repository = self.scope.root().cloned().or(around);
         for found in

@@ -1,5 +1,6 @@
 //! `bailiwick hooks`: what it writes, keeps, notices and takes out again.
 
+mod changed_commands;
 mod command;
 mod drift;
 mod plugin;

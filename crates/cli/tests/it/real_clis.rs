@@ -1,6 +1,9 @@
 //! What `bailiwick hooks install` wires holds in the real agent CLIs: they are run against a scripted
 //! model that tries what it may not, and what they did is looked up on disk and in the remote.
 
+mod changed_commands;
+mod sample;
+
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -279,6 +282,26 @@ fn a_script_of_opencode_is_held_in_a_repository() {
 #[test]
 fn a_script_of_opencode_is_held_for_a_user() {
     script_is_held(Cli::OpenCode, Scope::User);
+}
+
+#[test]
+fn a_script_of_codex_is_held_in_a_repository() {
+    script_is_held(Cli::Codex, Scope::Repository);
+}
+
+#[test]
+fn a_script_of_codex_is_held_for_a_user() {
+    script_is_held(Cli::Codex, Scope::User);
+}
+
+#[test]
+fn a_script_of_gemini_is_held_in_a_repository() {
+    script_is_held(Cli::Gemini, Scope::Repository);
+}
+
+#[test]
+fn a_script_of_gemini_is_held_for_a_user() {
+    script_is_held(Cli::Gemini, Scope::User);
 }
 
 #[test]

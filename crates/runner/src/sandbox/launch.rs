@@ -143,11 +143,7 @@ impl Running {
 
     /// The next report; nothing when there is no further one, or none within `patience`.
     pub fn next_report(&mut self, patience: Duration) -> Next {
-        let patience = patience.max(Duration::from_millis(1));
-        if self.line.socket().set_read_timeout(Some(patience)).is_err() {
-            return Next::Over;
-        }
-        match self.line.receive() {
+        match self.line.receive_within(patience) {
             Ok(Some(Report::Door(port))) => {
                 self.door = self.line.file().map(TcpListener::from);
                 Next::Report(Report::Door(port))

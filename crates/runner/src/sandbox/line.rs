@@ -1,11 +1,16 @@
 //! A line between two of our processes: one JSON text a line over a socket, and open files beside it.
+//!
+//! Only `sendmsg` and `recvmsg` are used: an agent's own sandbox, in which this may run, can forbid the other
+//! calls on sockets together with the network.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut, Write as _};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -45,29 +50,67 @@ impl Line {
     ) -> io::Result<()> {
         let mut text = serde_json::to_vec(what)?;
         text.push(b'\n');
-        let sent = match file {
-            Some(file) => self.send_beside(&text, file)?,
-            None => 0,
-        };
-        (&self.socket).write_all(text.get(sent..).unwrap_or_default())
+        let (mut rest, mut file) = (text.as_slice(), file);
+        while !rest.is_empty() {
+            let sent = self.send_some(rest, file.take())?;
+            rest = rest.get(sent..).unwrap_or_default();
+        }
+        Ok(())
     }
 
     /// Sends what fits at once; the file goes with the first of it.
-    fn send_beside(&self, text: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
-        let files = [file];
+    fn send_some(&self, text: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<usize> {
+        let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !beside.push(SendAncillaryMessage::ScmRights(&files)) {
+        if !files.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(&files)) {
             return Err(io::Error::other("an open file does not fit into a message"));
         }
-        Ok(sendmsg(&self.socket, &[IoSlice::new(text)], &mut beside, SendFlags::NOSIGNAL)?)
+        loop {
+            let piece = [IoSlice::new(text)];
+            match sendmsg(&self.socket, &piece, &mut beside, SendFlags::NOSIGNAL) {
+                Err(rustix::io::Errno::INTR) => {}
+                sent => return Ok(sent?),
+            }
+        }
+    }
+
+    /// Receives one text within a time; [`io::ErrorKind::WouldBlock`] when it is over.
+    pub(super) fn receive_within<T: DeserializeOwned>(
+        &mut self,
+        timeout: Duration,
+    ) -> io::Result<Option<T>> {
+        let end = Instant::now() + timeout;
+        loop {
+            if let Some(text) = self.next_text() {
+                return Ok(Some(serde_json::from_slice(&text)?));
+            }
+            // Rounded up, so that what is left is never polled without a pause.
+            let left = end.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut watched = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut watched, left) {
+                Ok(0) if Instant::now() >= end => return Err(io::ErrorKind::WouldBlock.into()),
+                Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if self.hear()? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next whole text that was heard.
+    fn next_text(&mut self) -> Option<Vec<u8>> {
+        let end = self.heard.iter().position(|byte| *byte == b'\n')?;
+        Some(self.heard.drain(..=end).collect())
     }
 
     /// Receives one text; nothing at the end. What has come of one is kept when the time is over.
     pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         loop {
-            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
-                let text: Vec<u8> = self.heard.drain(..=end).collect();
+            if let Some(text) = self.next_text() {
                 return Ok(Some(serde_json::from_slice(&text)?));
             }
             if self.hear()? == 0 {
@@ -104,8 +147,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-    use std::time::Duration;
+    use std::io::{Read as _, Write as _};
 
     use super::*;
 
@@ -134,10 +176,9 @@ mod tests {
     #[test]
     fn half_a_text_is_kept_until_the_rest_comes() {
         let (mut one, other) = UnixStream::pair().unwrap();
-        other.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         let mut far = Line::new(other);
         one.write_all(b"\"ha").unwrap();
-        let late = far.receive::<String>().unwrap_err();
+        let late = far.receive_within::<String>(Duration::from_millis(10)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
         one.write_all(b"lf\"\n").unwrap();
         assert_eq!(far.receive::<String>().unwrap().as_deref(), Some("half"));

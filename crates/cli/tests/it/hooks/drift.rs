@@ -149,10 +149,16 @@ fn a_trust_that_is_missing_or_stale_is_seen_and_mended() {
     let bench = installed();
     let config = bench.read_home(".codex/config.toml");
     bench.write_home(".codex/config.toml", &config.replace("sha256:", "sha256:0"));
-    assert_eq!(bench.status("codex"), drifted(&["no-trust"]));
+    assert_eq!(
+        bench.status("codex"),
+        drifted(&["no-trust", "no-trust"]),
+        "before and after a call"
+    );
     let (before, _) = config.split_once("\n[hooks.state").unwrap();
     bench.write_home(".codex/config.toml", before);
-    assert_eq!(bench.status("codex"), drifted(&["no-trust"]));
+    let (standing, codes) = bench.status("codex");
+    assert_eq!(standing, "drifted");
+    assert_eq!(codes.iter().filter(|code| *code == "no-trust").count(), 2, "{codes:?}");
     bench.install("codex", &[]).expect_code(0);
     assert_eq!(bench.status("codex"), intact());
 
@@ -262,7 +268,10 @@ fn settings_nearer_to_the_work_decide() {
 fn a_hook_that_codex_was_told_to_leave_out_is_seen() {
     let bench = installed();
     let config = bench.read_home(".codex/config.toml");
-    bench.write_home(".codex/config.toml", &(config.clone() + "enabled = false\n"));
+    bench.write_home(
+        ".codex/config.toml",
+        &config.replacen("trusted_hash", "enabled = false\ntrusted_hash", 1),
+    );
     assert_eq!(bench.status("codex"), drifted(&["disarmed"]));
     bench.install("codex", &[]).expect_code(2);
     bench.install("codex", &["--fix"]).expect_code(0);

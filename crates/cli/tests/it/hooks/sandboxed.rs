@@ -190,3 +190,44 @@ fn a_repository_cannot_pass_another_program_off_as_ours() {
     let shown = bench.run(&["status", "claude"]).expect_code(1);
     assert!(shown.out.contains("CLAUDE_CODE_SHELL_PREFIX is set"), "{}", shown.out);
 }
+
+#[test]
+fn a_command_whose_new_files_cannot_be_examined_has_failed() {
+    let bench = bench();
+    install(&bench, &[]).expect_code(0);
+    let command = "echo '{}' > src/package.json";
+    shell(&bench, command).expect_code(0);
+    let removed = bench.kept("claude").join("removed");
+    std::fs::remove_dir_all(&removed).unwrap();
+    std::fs::write(&removed, "in the way").unwrap();
+    let ran = shell(&bench, command).expect_code(125);
+    assert!(ran.err.contains("could not be examined"), "{}", ran.err);
+    assert_eq!(shell(&bench, &format!("{command}; exit 7")).code, 7, "its own code stays");
+}
+
+#[test]
+fn the_gate_leaves_paths_to_the_sandbox_once_that_has_run_a_command_of_this_agent() {
+    let bench = bench();
+    std::fs::remove_file(bench.bin().join("bailiwick-gate")).unwrap();
+    install(&bench, &[]).expect_code(0);
+    let hook = super::last_command(&bench.scratch.read(SETTINGS));
+    let ask = |command: &str| {
+        let input = serde_json::json!({
+            "session_id": "s", "cwd": bench.scratch.root(), "hook_event_name": "PreToolUse",
+            "tool_name": "Bash", "tool_input": {"command": command},
+        });
+        let mut shell = bench.scratch.command("sh");
+        shell.args(["-c", &hook]).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut pipe, input.to_string().as_bytes()).unwrap();
+        drop(pipe);
+        Ran::from(child.wait_with_output().unwrap())
+    };
+    let computed = "f=$(cat src/a.txt); echo x > \"$f\"";
+    assert_eq!(ask(computed).code, 2, "nothing shows yet that a sandbox holds it");
+    shell(&bench, "true").expect_code(0);
+    let ran = ask(computed);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ask("echo x > docs/guide.md").code, 2, "what the text says is still denied");
+}

@@ -1,0 +1,94 @@
+//! Directories of ours that Codex's own sandbox lets commands write to: ours is made inside of it.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_model::{Problem, Source};
+use toml_edit::{Array, DocumentMut, Item, Table, Value};
+
+use super::places::Kept;
+
+const TABLE: &str = "sandbox_workspace_write";
+const KEY: &str = "writable_roots";
+
+/// The directories that commands of one gate need.
+pub fn wanted(kept: &Kept) -> Vec<PathBuf> {
+    vec![kept.commands(), kept.removed(), kept.scratch()]
+}
+
+/// Whether a configuration names a directory.
+pub fn has(config: &DocumentMut, root: &Path) -> bool {
+    let listed = config.get(TABLE).and_then(Item::as_table_like).and_then(|table| table.get(KEY));
+    let listed = listed.and_then(Item::as_array).into_iter().flatten();
+    listed.filter_map(Value::as_str).any(|one| Path::new(one) == root)
+}
+
+/// Adds directories that are not there yet.
+pub fn put(config: &mut DocumentMut, source: &Source, roots: &[PathBuf]) -> Result<(), Problem> {
+    let wrong = |what: &str| {
+        Problem::error("bad-settings", source.whole(), format!("`{what}` is not what it should be"))
+            .help("mend the file by hand; nothing was changed")
+    };
+    let missing: Vec<_> = roots.iter().filter(|root| !has(config, root)).cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let table = config.entry(TABLE).or_insert_with(|| Item::Table(Table::new()));
+    let table = table.as_table_like_mut().ok_or_else(|| wrong(TABLE))?;
+    let list = table.entry(KEY).or_insert_with(|| Item::Value(Value::Array(Array::new())));
+    let list = list.as_array_mut().ok_or_else(|| wrong(KEY))?;
+    for root in missing {
+        list.push(root.to_str().ok_or_else(|| wrong("the path of our directory"))?);
+    }
+    Ok(())
+}
+
+/// Takes directories out, and what was made for them.
+pub fn take(config: &mut DocumentMut, roots: &[PathBuf]) {
+    let Some(table) = config.get_mut(TABLE).and_then(Item::as_table_like_mut) else { return };
+    let Some(list) = table.get_mut(KEY).and_then(Item::as_array_mut) else { return };
+    let before = list.len();
+    list.retain(|one| {
+        !one.as_str().is_some_and(|one| roots.iter().any(|root| root == Path::new(one)))
+    });
+    if list.len() == before || !list.is_empty() {
+        return;
+    }
+    table.remove(KEY);
+    if table.is_empty() {
+        config.remove(TABLE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_is_taken_out_again_and_nothing_else() {
+        let roots = [PathBuf::from("/state/a"), PathBuf::from("/state/b")];
+        for before in [
+            "",
+            "model = \"m\" # mine\n",
+            "[sandbox_workspace_write]\nwritable_roots = [\"/mine\"] # why\nnetwork_access = true\n",
+            "[sandbox_workspace_write]\nnetwork_access = true\n",
+        ] {
+            let source = Source::new("config.toml", before);
+            let mut config: DocumentMut = before.parse().unwrap();
+            put(&mut config, &source, &roots).unwrap();
+            assert!(roots.iter().all(|root| has(&config, root)), "{config}");
+            let with = config.to_string();
+            put(&mut config, &source, &roots).unwrap();
+            assert_eq!(config.to_string(), with, "once is enough");
+            take(&mut config, &roots);
+            assert_eq!(config.to_string(), before);
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_refused() {
+        let text = "sandbox_workspace_write = 1\n";
+        let mut config: DocumentMut = text.parse().unwrap();
+        let source = Source::new("config.toml", text);
+        assert!(put(&mut config, &source, &[PathBuf::from("/a")]).is_err());
+    }
+}
