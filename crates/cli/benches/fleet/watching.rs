@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_control::ports::fleet::{FleetStore, TokenScope, Write};
 use bailiwick_model::fleet::{AnyObject, ConfigMap, Metadata, Moment, Object};
-use bailiwick_server::{Server, Settings, NoControlPlane, mint};
+use bailiwick_server::{NoControlPlane, Server, Settings, mint};
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::stopwatch::median;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -123,7 +123,8 @@ pub(crate) async fn measure(place: &Place) {
     }
     let address = "127.0.0.1:0".parse().expect("an address");
     let settings = Settings { address, ..Settings::default() };
-    let server = Server::bind(settings, store.clone(), Arc::new(NoControlPlane)).await.expect("a server");
+    let server =
+        Server::bind(settings, store.clone(), Arc::new(NoControlPlane)).await.expect("a server");
     let mut watching = {
         let address = server.address();
         tokio::spawn(server.run(std::future::pending()));

@@ -97,8 +97,9 @@ impl<'a> Claimant<'a> {
             Some(parent) => Some(agent_names::resolve(context, parent)?),
             None => None,
         };
-        let line =
-            wire::with_store(context, async |store| Ok(store.ancestor_ids(parent.as_ref()).await?))?;
+        let line = wire::with_store(context, async |store| {
+            Ok(store.ancestor_ids(parent.as_ref()).await?)
+        })?;
         // Who may work for longer has it for longer.
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));

@@ -149,7 +149,9 @@ pub(super) fn remove_files(context: &Context, run: &Run) -> Result<Removed, Fail
     let now = wire::now_ms();
     wire::with_store(context, async |store| {
         if removed == Removed::Files {
-            store.append_run_note(&run.id, FILES_REMOVED, "worktree, task and private files").await?;
+            store
+                .append_run_note(&run.id, FILES_REMOVED, "worktree, task and private files")
+                .await?;
         }
         Ok(store.release_run(&run.id, Outcome::Revoked, now).await?)
     })?;

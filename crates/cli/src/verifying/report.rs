@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_model::event::Ending;
 use bailiwick_model::{AgentId, well_known};
-use bailiwick_verify::facts::{ReportError, Report};
+use bailiwick_verify::facts::{Report, ReportError};
 
 use super::Subject;
 use crate::context::{Context, variable};

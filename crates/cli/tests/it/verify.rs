@@ -218,7 +218,10 @@ fn work_that_empties_a_test_lands_only_if_the_task_allows_it() {
         assert_eq!(verified.failure(kept, WORKTREE).is_some(), code == 2);
         let ran = place.bailiwick(&["land", "one"]).expect_code(code);
         let said = ran.out + &ran.err;
-        assert!(said.contains("`test_a.py`: the test `test_a` no longer checks anything"), "{said}");
+        assert!(
+            said.contains("`test_a.py`: the test `test_a` no longer checks anything"),
+            "{said}"
+        );
         let landed = if code == 0 { hollow } else { test };
         assert_eq!(place.scratch.git(&["show", "main:test_a.py"]), landed);
     }

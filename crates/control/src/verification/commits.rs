@@ -6,7 +6,10 @@ use bailiwick_verify::facts::{CommitDifferences, Difference};
 
 use crate::ports::{Snapshot, Work, WorkError};
 
-pub(super) fn look_up<W: Work>(work: &W, snapshot: &Snapshot) -> Result<Vec<CommitDifferences>, WorkError> {
+pub(super) fn look_up<W: Work>(
+    work: &W,
+    snapshot: &Snapshot,
+) -> Result<Vec<CommitDifferences>, WorkError> {
     let commits = work.commits(snapshot)?.into_iter().map(|commit| {
         let parents = match commit.parents.as_slice() {
             // A root has nothing before it: it counts against where the work left the base.

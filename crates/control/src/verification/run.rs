@@ -242,8 +242,9 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             changes: changes.as_slice(),
             intermediate_paths: passing.as_slice(),
         };
-        let is_report =
-            |planned: &Planned| planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat);
+        let is_report = |planned: &Planned| {
+            planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat)
+        };
         checks.sort_by_key(|planned| {
             let runs = !needs(&planned.check, &subject).jobs.is_empty();
             (is_report(planned), runs)

@@ -17,8 +17,8 @@ use bailiwick_model::capability::RunMode;
 use bailiwick_model::{CapabilityName, Source, Task};
 use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::checks::CheckMethod;
-use bailiwick_verify::facts::{ReportError, Report, RepositoryFacts, Texts};
-use bailiwick_verify::job::{Termination, CommandResult};
+use bailiwick_verify::facts::{Report, ReportError, RepositoryFacts, Texts};
+use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
 
 use crate::kit_in_memory::id;

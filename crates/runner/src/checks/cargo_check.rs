@@ -1,7 +1,7 @@
 //! `cargo check` of every target of workspaces.
 
 use bailiwick_verify::Outcome;
-use bailiwick_verify::job::{Crates, Termination, CommandResult, Warnings};
+use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;

@@ -5,7 +5,7 @@
 //! in a sandbox of its own over what was built.
 
 use bailiwick_verify::Outcome;
-use bailiwick_verify::job::{CrateTests, Crates, CommandResult, TestProgram};
+use bailiwick_verify::job::{CommandResult, CrateTests, Crates, TestProgram};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;

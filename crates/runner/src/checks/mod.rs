@@ -33,7 +33,7 @@ mod workspaces;
 use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::{Preparation, SetUp, Workshop, WorkshopError};
-use bailiwick_verify::job::{Termination, CommandResult};
+use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::environment::{self, BaseTrust, Prepared, ProjectEnvironment};
@@ -351,7 +351,11 @@ fn unread(error: std::io::Error) -> WorkshopError {
     unusable("the tree cannot be read", error.to_string())
 }
 
-fn succeed(step: &str, line: &str, ran: Result<CommandResult, JobError>) -> Result<(), WorkshopError> {
+fn succeed(
+    step: &str,
+    line: &str,
+    ran: Result<CommandResult, JobError>,
+) -> Result<(), WorkshopError> {
     let what = format!("the {step} command `{line}` failed");
     match ran {
         Ok(ran) if ran.succeeded() => Ok(()),

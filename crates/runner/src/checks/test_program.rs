@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bailiwick_verify::job::{Termination, Harness, CommandResult, TestResult};
+use bailiwick_verify::job::{CommandResult, Harness, Termination, TestResult};
 
 use super::bench::{Bench, Environment, Program};
 use super::challenge;
@@ -158,7 +158,10 @@ impl Alone<'_> {
                 tests.get(number).map(|test| (number, *test))
             } {
                 let went = self.run_test(test)?;
-                let over = matches!(went.ran.ended, Termination::TimedOut(_) | Termination::TooMuchOutput(_));
+                let over = matches!(
+                    went.ran.ended,
+                    Termination::TimedOut(_) | Termination::TooMuchOutput(_)
+                );
                 done.push((number, went));
                 if over {
                     next.store(tests.len(), Ordering::Relaxed);

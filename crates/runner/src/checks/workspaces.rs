@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bailiwick_verify::job::{Crates, CommandResult};
+use bailiwick_verify::job::{CommandResult, Crates};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;
@@ -150,7 +150,11 @@ pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
 }
 
 /// The root of the workspace that cargo finds from a directory of the tree.
-fn root_of(bench: &Bench, job: &Work, place: &Path) -> Result<Result<PathBuf, CommandResult>, JobError> {
+fn root_of(
+    bench: &Bench,
+    job: &Work,
+    place: &Path,
+) -> Result<Result<PathBuf, CommandResult>, JobError> {
     let directory = bench.places.tree.join(place);
     let argv = ["cargo", "locate-project", "--workspace", "--message-format", "plain"];
     let (ran, output) = bench.run(

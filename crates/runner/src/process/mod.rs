@@ -174,7 +174,9 @@ fn watch(
                 }
             }
             Next::Report(Report::Exit(code)) => return Seen::Ended(Termination::Exit(code)),
-            Next::Report(Report::Signal(signal)) => return Seen::Ended(Termination::Signal(signal)),
+            Next::Report(Report::Signal(signal)) => {
+                return Seen::Ended(Termination::Signal(signal));
+            }
             // As the kernel ends what takes too much.
             Next::Report(Report::MemorySpent(_)) => {
                 return Seen::Ended(Termination::Signal(Signal::SIGKILL as i32));

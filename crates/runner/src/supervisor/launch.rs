@@ -193,7 +193,10 @@ fn clear(
     let ran = ran.map_err(|error| failed(error.to_string()))?;
     match ran.ended {
         Termination::Exit(0) => Ok(()),
-        Termination::Exit(_) | Termination::Signal(_) | Termination::TimedOut(_) | Termination::TooMuchOutput(_) => {
+        Termination::Exit(_)
+        | Termination::Signal(_)
+        | Termination::TimedOut(_)
+        | Termination::TooMuchOutput(_) => {
             let said = assignment.hidden.clean(&String::from_utf8_lossy(&ran.tail));
             Err(failed(format!("{} is not cleared of logins: {}", clears.file, said.trim())))
         }

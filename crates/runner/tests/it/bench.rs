@@ -9,7 +9,7 @@ use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
-use bailiwick_verify::job::{CrateTests, Crates, CommandResult, Warnings};
+use bailiwick_verify::job::{CommandResult, CrateTests, Crates, Warnings};
 use bailiwick_verify::{Job, Outcome};
 use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use bailiwick_verify::job::{Crates, Termination, CommandResult, Warnings};
+use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;

@@ -35,7 +35,9 @@ fn code_before_main_that_writes_results_is_found_out() {
     for condition in ["true", "[\"must_fail\", \"must_fail_too\"].contains(&test.as_str())"] {
         match harness(&before_main(condition)) {
             Harness::Forged { test } => assert!(test.starts_with("must_fail"), "{test}"),
-            other @ (Harness::Standard { .. } | Harness::Custom) => panic!("{condition}: {other:?}"),
+            other @ (Harness::Standard { .. } | Harness::Custom) => {
+                panic!("{condition}: {other:?}")
+            }
         }
     }
     // The same library without it: the tests fail by themselves.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use bailiwick_control::ports::Preparation;
-use bailiwick_verify::job::{Crates, Termination, Harness, CommandResult, TestResult, Warnings};
+use bailiwick_verify::job::{CommandResult, Crates, Harness, Termination, TestResult, Warnings};
 
 use crate::bench::Bench;
 

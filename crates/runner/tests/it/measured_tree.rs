@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use bailiwick_runner::checks::Setup;
 use bailiwick_runner::sandbox::Level;
-use bailiwick_verify::job::{Termination, CommandResult};
+use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;

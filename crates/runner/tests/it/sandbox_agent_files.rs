@@ -83,7 +83,12 @@ fn frozen_files_are_neither_written_nor_moved_away() {
     ];
     for line in lines {
         let ran = desk.shell(line);
-        assert_ne!(ran.ended, Termination::Exit(0), "{line}: {}", String::from_utf8_lossy(&ran.tail));
+        assert_ne!(
+            ran.ended,
+            Termination::Exit(0),
+            "{line}: {}",
+            String::from_utf8_lossy(&ran.tail)
+        );
     }
     assert_eq!(fs::read_to_string(worktree.join("rules/deep/rule")).unwrap(), "a rule\n");
     assert_eq!(fs::read_to_string(worktree.join("file")).unwrap(), "first\n");

@@ -57,7 +57,10 @@ fn a_setup_runs_once_for_each_set_of_dependencies_and_later_trees_see_its_result
         let seen = bench.shell("cat node_modules/x a.js ~/.kept node_modules/at");
         assert_eq!(seen.tail, format!("package{source}home\n/bailiwick/tree\n"));
         // What a check writes there is gone after it.
-        assert_eq!(bench.shell("echo y > node_modules/x && rm ~/.kept").ended, Termination::Exit(0));
+        assert_eq!(
+            bench.shell("echo y > node_modules/x && rm ~/.kept").ended,
+            Termination::Exit(0)
+        );
         assert_eq!(bench.set_up(&how).unwrap(), SetUp::Shared);
     }
     assert_eq!(bench.told.iter().filter(|line| **line == lines[0]).count(), 1);

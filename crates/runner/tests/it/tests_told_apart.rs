@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_verify::job::{Crates, Termination, Harness, TestProgram, TestResult};
+use bailiwick_verify::job::{Crates, Harness, Termination, TestProgram, TestResult};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::Bench;

@@ -11,7 +11,7 @@ use bailiwick_control::ports::{Preparation, Workshop as _};
 use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
-use bailiwick_verify::job::{Termination, Harness};
+use bailiwick_verify::job::{Harness, Termination};
 use bailiwick_verify::{Job, Outcome};
 
 use crate::bench::{Bench, place, setup};
@@ -277,6 +277,8 @@ fn all_programs_together_have_a_time() {
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     for _ in 0..2 {
         let ran = bench.shell("sleep 600");
-        assert!(matches!(ran.ended, Termination::TimedOut(after) if after <= Duration::from_secs(2)));
+        assert!(
+            matches!(ran.ended, Termination::TimedOut(after) if after <= Duration::from_secs(2))
+        );
     }
 }

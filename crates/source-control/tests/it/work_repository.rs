@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use bailiwick_control::ports::{Preparation, Work as _, Workspaces as _};
 use bailiwick_testkit::Scratch;
-use bailiwick_verify::facts::{RepositoryFacts, Baseline};
+use bailiwick_verify::facts::{Baseline, RepositoryFacts};
 
 use crate::agent::{Agent, repository};
 use crate::workspaces::{id, over};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bailiwick_control::ports::{Base, Snapshot};
-use bailiwick_verify::facts::{ValueChange, RepositoryFacts, Baseline};
+use bailiwick_verify::facts::{Baseline, RepositoryFacts, ValueChange};
 
 use super::movements::{self, Subject};
 use super::places::Places;
