@@ -196,7 +196,7 @@ const ACTIONS: &[Row] = {
             Call::Lifecycle,
             OPERATOR,
             RULE,
-            "Enable, pause or retire a rule",
+            "Activate, pause, disable or archive a rule",
         ),
         (
             Post,
