@@ -261,8 +261,9 @@ pub fn contents(
     asked: &[(String, &str)],
 ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
     let question: String = asked.iter().map(|(object, _)| format!("{object}\n")).collect();
-    let answer =
-        repository.git().run_with(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
+    let answer = repository
+        .git()
+        .run_with_input(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
     let mut rest = answer.as_slice();
     let mut found = Vec::new();
     for (_, file) in asked {

@@ -491,7 +491,7 @@ fn finished(
 fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
     let range = format!("{begun}..{commit}");
     let heads = ["log", "--no-show-signature", "--no-notes", "--no-patch", "--format=raw", &range];
-    let Some(mut told) = git.run_up_to(&heads, LONGEST_HISTORY)? else { return Ok(None) };
+    let Some(mut told) = git.run_limited(&heads, LONGEST_HISTORY)? else { return Ok(None) };
     // A file that calls itself binary is looked through all the same.
     let patches = [
         "log",
@@ -507,7 +507,7 @@ fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Fail
         "--no-textconv",
         &range,
     ];
-    let Some(patches) = git.run_up_to(&patches, LONGEST_HISTORY)? else { return Ok(None) };
+    let Some(patches) = git.run_limited(&patches, LONGEST_HISTORY)? else { return Ok(None) };
     // What was there before may be taken away.
     for line in patches.split_inclusive(|byte| *byte == b'\n') {
         if !line.starts_with(b"-") {
@@ -677,8 +677,8 @@ mod tests {
         }
         assert!(!told.contains("old-value") && !told.contains("before"), "{told}");
         let heads = ["log", "--format=raw"];
-        assert_eq!(git.run_up_to(&heads, 40).unwrap(), None);
-        assert!(git.run_up_to(&["log", "nothing..such"], 40).is_err());
+        assert_eq!(git.run_limited(&heads, 40).unwrap(), None);
+        assert!(git.run_limited(&["log", "nothing..such"], 40).is_err());
     }
 
     /// Whoever held it was killed: what it was granted goes, and nobody is kept from holding it again.

@@ -150,13 +150,13 @@ impl World for LocalWorld {
     }
 
     async fn fetched(&self, repository: &Repository) -> Result<Vec<Held>, String> {
-        self.apart(repository, |_, checkout| Ok(git::fetched(&checkout.git())?)).await
+        self.apart(repository, |_, checkout| Ok(git::retained_commits(&checkout.git())?)).await
     }
 
     async fn let_go(&self, repository: &Repository, fetched: &[Held]) -> Result<(), String> {
         let fetched = fetched.to_vec();
         self.apart(repository, move |_, checkout| {
-            fetched.iter().try_for_each(|held| Ok(git::let_go(&checkout.git(), held)?))
+            fetched.iter().try_for_each(|held| Ok(git::release_commit(&checkout.git(), held)?))
         })
         .await
     }
@@ -414,7 +414,7 @@ impl LocalWorld {
 fn held_here(checkout: &Checkout, wanted: &str) -> Result<Option<String>, Failure> {
     let found = checkout.commit(wanted)?;
     if let Some(commit) = &found {
-        git::hold(&checkout.git(), commit)?;
+        git::retain_commit(&checkout.git(), commit)?;
     }
     Ok(found)
 }
@@ -584,7 +584,7 @@ mod tests {
     use bailiwick_runner::agents::Manifest;
     use bailiwick_runner::agents::adapter::Adapter;
     use bailiwick_source_control::Repository as Checkout;
-    use bailiwick_source_control::git::{fetched, let_go};
+    use bailiwick_source_control::git::{release_commit, retained_commits};
     use bailiwick_testkit::Scratch;
 
     use super::{held_here, seen};
@@ -626,11 +626,11 @@ kind = "none"
         let checkout = Checkout::discover(&scratch.root()).unwrap();
         for _ in 0..2 {
             assert_eq!(held_here(&checkout, &commit).unwrap(), Some(commit.clone()));
-            let held = fetched(&checkout.git()).unwrap();
+            let held = retained_commits(&checkout.git()).unwrap();
             assert_eq!((held.len(), &held[0].name), (1, &commit));
-            let_go(&checkout.git(), &held[0]).unwrap();
+            release_commit(&checkout.git(), &held[0]).unwrap();
         }
         assert_eq!(held_here(&checkout, &"e".repeat(40)).unwrap(), None);
-        assert!(fetched(&checkout.git()).unwrap().is_empty());
+        assert!(retained_commits(&checkout.git()).unwrap().is_empty());
     }
 }

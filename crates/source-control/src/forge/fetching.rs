@@ -7,7 +7,7 @@ use bailiwick_model::fleet::{ForgeKind, Repository};
 
 use super::open::clone_url;
 use super::token::Token;
-use crate::git::{Destination, NotPushed, fetch as fetch_commit};
+use crate::git::{Remote, RemoteError, fetch as fetch_commit};
 
 /// The commit that a ref of the forge is at, or this very commit, brought here; nothing if it is not there.
 /// `state` is where we keep what only we write.
@@ -31,14 +31,14 @@ pub async fn fetch(
     let (checkout, state) = (PathBuf::from(&repository.checkout), state.to_owned());
     let wanted = wanted.to_owned();
     let fetched = tokio::task::spawn_blocking(move || {
-        let source = Destination { url: &url, token: token.as_ref().map(Token::secret) };
+        let source = Remote { url: &url, token: token.as_ref().map(Token::secret) };
         fetch_commit(&checkout, &state, &source, &wanted)
     })
     .await
     .map_err(|error| ForgeError::Unavailable(error.to_string()))?;
     fetched.map_err(|error| match error {
-        NotPushed::Moved => ForgeError::Unavailable("it moved".to_owned()),
-        NotPushed::Refused(why) => ForgeError::Refused(why),
-        NotPushed::Unknown(why) => ForgeError::Unavailable(why),
+        RemoteError::Moved => ForgeError::Unavailable("it moved".to_owned()),
+        RemoteError::Refused(why) => ForgeError::Refused(why),
+        RemoteError::Unavailable(why) => ForgeError::Unavailable(why),
     })
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_control::ports::fleet::{ForgeError, Written};
 
 use super::token::Token;
-use crate::git::{Destination, NotPushed, push, where_is};
+use crate::git::{Remote, RemoteError, push, remote_branch};
 
 /// Where pushes come from and where they go.
 #[derive(Debug, Clone)]
@@ -52,11 +52,11 @@ impl Pushing {
         match pushed {
             Ok(()) => Ok(written(false)),
             // Whatever its words, a refusal may be because somebody else was quicker.
-            Err(NotPushed::Moved) => self.after_refusal(branch, commit, None, moved).await,
-            Err(NotPushed::Refused(why)) => {
+            Err(RemoteError::Moved) => self.after_refusal(branch, commit, None, moved).await,
+            Err(RemoteError::Refused(why)) => {
                 self.after_refusal(branch, commit, Some((why, from)), moved).await
             }
-            Err(NotPushed::Unknown(why)) => Err(ForgeError::Unavailable(why)),
+            Err(RemoteError::Unavailable(why)) => Err(ForgeError::Unavailable(why)),
         }
     }
 
@@ -82,16 +82,16 @@ impl Pushing {
     pub(super) async fn branch(&self, branch: &str) -> Result<Option<String>, ForgeError> {
         let (ours, wanted) = (self.clone(), branch.to_owned());
         let found =
-            blocking(move || where_is(&ours.checkout, &ours.state, &ours.destination(), &wanted))
+            blocking(move || remote_branch(&ours.checkout, &ours.state, &ours.destination(), &wanted))
                 .await?;
         found.map_err(|error| match error {
-            NotPushed::Moved | NotPushed::Unknown(_) => ForgeError::Unavailable(error.to_string()),
-            NotPushed::Refused(why) => ForgeError::Refused(why),
+            RemoteError::Moved | RemoteError::Unavailable(_) => ForgeError::Unavailable(error.to_string()),
+            RemoteError::Refused(why) => ForgeError::Refused(why),
         })
     }
 
-    fn destination(&self) -> Destination<'_> {
-        Destination { url: &self.url, token: self.token.as_ref().map(Token::secret) }
+    fn destination(&self) -> Remote<'_> {
+        Remote { url: &self.url, token: self.token.as_ref().map(Token::secret) }
     }
 }
 

@@ -1,71 +1,75 @@
-//! Running git: no prompts, no hooks, no network, no translation, no configuration of the user's or
-//! the system's.
+//! Running git: no prompts, no hooks, no network, no translation, no user or system configuration.
 //!
-//! The repository's own configuration is read, though an agent may have written to it: whatever it
-//! could have git run is switched off here. Commits are taken for what they are: no replacements,
-//! no grafts, no cache of their parents and trees.
+//! The repository's own configuration is read, although an agent may have written to it. Every setting
+//! that could make git run a program is switched off here. Commits are read as they are stored: no
+//! replacements, no grafts, no commit graph.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
 use thiserror::Error;
 
-use super::patience::Patience;
+use super::timeout::{Timeout, Waited};
 
-/// Why git did not do what it was asked.
+/// Why a git command failed.
 #[derive(Debug, Error)]
 pub enum GitError {
-    /// There is no git.
+    /// Git is not installed or cannot be executed.
     #[error("git cannot be started: {why}; install git {} or newer", super::version::MINIMUM)]
     Missing {
-        /// What the system said.
+        /// The error of the operating system.
         why: String,
     },
     /// The installed git is too old.
     #[error(transparent)]
     Unsupported(#[from] super::version::UnsupportedGit),
-    /// Git said no.
-    #[error("git {command} failed: {why}")]
+    /// Git exited with an error.
+    #[error("git {command} failed: {}", failure(*exit_code, stderr))]
     Failed {
-        /// The command, as it was called.
+        /// The arguments, separated by spaces.
         command: String,
-        /// What git said.
-        why: String,
+        /// The exit code; nothing if a signal ended git.
+        exit_code: Option<i32>,
+        /// What git wrote to standard error.
+        stderr: String,
     },
-    /// Git waited for something that will not come.
-    #[error("git {command} was ended: {why}")]
-    Stuck {
-        /// The command, as it was called.
+    /// Git did not finish in time, and was stopped.
+    #[error("git {command} was stopped: {reason}")]
+    TimedOut {
+        /// The arguments, separated by spaces.
         command: String,
-        /// For what, or how long.
-        why: String,
+        /// The time limit, or the file that blocks git.
+        reason: String,
     },
-    /// Git said something that is not understood.
-    #[error("git {command} answered in an unknown way: {what}")]
-    Unexpected {
-        /// The command, as it was called.
+    /// Git's output cannot be parsed.
+    #[error("git {command} printed unexpected output: {output}")]
+    UnexpectedOutput {
+        /// The arguments, separated by spaces.
         command: String,
-        /// What could not be read.
-        what: String,
+        /// The part that cannot be parsed.
+        output: String,
+    },
+    /// A file or a process that git needs cannot be used.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was tried, for example `cannot read the index of /repo`.
+        action: String,
+        /// The error of the operating system.
+        source: io::Error,
     },
 }
 
-/// How often worktrees are asked for again that could not be listed, and after how long.
-const LISTED_AGAIN: u32 = 10;
-const BETWEEN_LISTS: Duration = Duration::from_millis(50);
-
-/// What git reads.
+/// What git reads from standard input.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
     /// Nothing.
     Nothing,
     /// These bytes.
     Bytes(&'a [u8]),
-    /// A file; a lock on it is held for as long as git lives, even if we do not.
+    /// A file. A lock on it stays for as long as git lives, even if this process is killed.
     File(&'a File),
 }
 
@@ -75,23 +79,23 @@ pub struct Git {
     directory: PathBuf,
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
-    patience: Option<Patience>,
+    timeout: Option<Timeout>,
     protocols: &'static str,
 }
 
-/// How git ended, whether it did what it was asked or not.
+/// The result of a git command, successful or not.
 #[derive(Debug, Clone)]
-pub struct Ended {
-    /// Its exit code; nothing if a signal ended it.
-    pub code: Option<i32>,
-    /// What it printed.
-    pub printed: Vec<u8>,
-    /// What it complained of.
-    pub complaint: String,
+pub struct GitOutput {
+    /// The exit code; nothing if a signal ended git.
+    pub exit_code: Option<i32>,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error, without white space around it.
+    pub stderr: String,
     command: String,
 }
 
-/// Settings that would run a program of somebody's choice.
+/// Overrides of settings by which a repository could make git run a program.
 const NO_PROGRAMS: [&str; 16] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -107,152 +111,140 @@ const NO_PROGRAMS: [&str; 16] = [
     "gpg.program=false",
     "credential.helper=",
     "gc.auto=0",
-    // Files beside the objects that would speak for them.
+    // Files that would override what the objects say.
     "core.commitGraph=false",
     "advice.graftFileDeprecated=false",
 ];
 
-/// For an object that is not there, git would call whatever transport the configuration names; a
-/// replacement or a graft would give it another commit than the one it was asked for.
-const AS_IT_IS: [(&str, &str); 3] =
+/// Git would fetch a missing object by the transport that the configuration names, and a replacement or
+/// a graft would give it another commit than the one that was asked for.
+const STORED_OBJECTS_ONLY: [(&str, &str); 3] =
     [("GIT_NO_LAZY_FETCH", "1"), ("GIT_NO_REPLACE_OBJECTS", "1"), ("GIT_GRAFT_FILE", "/dev/null")];
 
 impl Git {
-    /// Git as if called in `directory`.
+    /// Git that runs in `directory`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
             environment: Vec::new(),
             settings: Vec::new(),
-            patience: None,
+            timeout: None,
             protocols: "none",
         }
     }
 
-    /// The same with a variable more in its environment.
+    /// Adds an environment variable.
     #[must_use]
-    pub fn with_variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    pub fn with_env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// The same as if called in another directory.
+    /// Runs in another directory.
     #[must_use]
-    pub(super) fn moved_to(mut self, directory: impl Into<PathBuf>) -> Self {
+    pub(super) fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = directory.into();
         self
     }
 
-    /// The same with settings that go before those of every file. Names may have any letters.
+    /// Adds settings that override every configuration file. Their names may contain any character.
     #[must_use]
     pub fn with_settings(mut self, settings: &[(String, String)]) -> Self {
         self.settings.extend_from_slice(settings);
         self
     }
 
-    /// The same that may speak to others by these protocols, and by no other.
+    /// Allows these transport protocols and no others.
     #[must_use]
-    pub(super) fn speaking(mut self, protocols: &'static str) -> Self {
+    pub(super) fn with_protocols(mut self, protocols: &'static str) -> Self {
         self.protocols = protocols;
         self
     }
 
-    /// The same that is not waited for without end.
+    /// Stops commands that take too long.
     #[must_use]
-    pub(super) fn with_patience(mut self, patience: Patience) -> Self {
-        self.patience = Some(patience);
+    pub(super) fn with_timeout(mut self, timeout: Timeout) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
-    /// The directory it is called in.
+    /// The directory in which git runs.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Runs git and gives what it printed; a failure is an error.
+    /// Runs git and returns its standard output; an exit code other than 0 is an error.
     pub fn run<I, S>(&self, arguments: I) -> Result<Vec<u8>, GitError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        self.run_with(arguments, Input::Nothing)
+        self.run_with_input(arguments, Input::Nothing)
     }
 
-    /// Runs git, feeds it `input`, and gives what it printed.
-    pub fn run_with<I, S>(&self, arguments: I, input: Input<'_>) -> Result<Vec<u8>, GitError>
+    /// The same, with input.
+    pub fn run_with_input<I, S>(&self, arguments: I, input: Input<'_>) -> Result<Vec<u8>, GitError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let ended = self.end_with(arguments, input)?;
-        if ended.code == Some(0) { Ok(ended.printed) } else { Err(ended.into_error()) }
+        let output = self.output(arguments, input)?;
+        if output.exit_code == Some(0) { Ok(output.stdout) } else { Err(output.into_error()) }
     }
 
-    /// The worktrees of the repository, as `git worktree list` tells them. Whoever adds one writes its files one
-    /// after the other, and git lists none while one of them is empty: then it is asked again.
-    pub fn worktrees(&self, input: Input<'_>) -> Result<Vec<u8>, GitError> {
-        let mut tries = 0;
-        loop {
-            match self.run_with(["worktree", "list", "--porcelain", "-z"], input) {
-                Err(GitError::Failed { .. }) if tries < LISTED_AGAIN => {
-                    tries += 1;
-                    std::thread::sleep(BETWEEN_LISTS);
-                }
-                ended => return ended,
-            }
-        }
-    }
-
-    /// Runs git, feeds it `input`, and tells how it ended.
-    pub fn end_with<I, S>(&self, arguments: I, input: Input<'_>) -> Result<Ended, GitError>
+    /// Runs git with input and returns its output, whatever the exit code.
+    pub fn output<I, S>(&self, arguments: I, input: Input<'_>) -> Result<GitOutput, GitError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
         let arguments: Vec<OsString> =
             arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
-        let mut output = self.output(&[], &arguments, input)?;
+        let mut output = self.run_process(&[], &arguments, input)?;
         if !output.status.success() && is_ownership_refusal(&output) {
-            output = self.output(&self.directories_held_safe(), &arguments, input)?;
+            output = self.run_process(&safe_directories(), &arguments, input)?;
         }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let failed = !output.status.success() && said.is_empty();
-        Ok(Ended {
-            code: output.status.code(),
-            printed: output.stdout,
-            complaint: if failed { output.status.to_string() } else { said },
-            command: shown(&arguments),
+        Ok(GitOutput {
+            exit_code: output.status.code(),
+            stdout: output.stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            command: join(&arguments),
         })
     }
 
-    /// Runs git and gives what it printed; nothing if that is longer than `most`, and then git is ended.
-    pub fn run_up_to(&self, arguments: &[&str], most: usize) -> Result<Option<Vec<u8>>, GitError> {
+    /// Runs git and returns its standard output; nothing if it is longer than `max_bytes`.
+    pub fn run_limited(
+        &self,
+        arguments: &[&str],
+        max_bytes: usize,
+    ) -> Result<Option<Vec<u8>>, GitError> {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        let mut command = self.command(&self.directories_held_safe(), &arguments);
+        let mut command = self.command(&safe_directories(), &arguments);
         let mut child =
             command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().map_err(missing)?;
-        let mut printed = Vec::new();
-        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let mut stdout = Vec::new();
+        let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
         let read = match child.stdout.take() {
-            Some(pipe) => pipe.take(limit).read_to_end(&mut printed),
+            Some(pipe) => pipe.take(limit).read_to_end(&mut stdout),
             None => Ok(0),
         };
-        if read.is_err() || printed.len() > most {
-            // One that has ended by itself meanwhile is as good.
+        if read.is_err() || stdout.len() > max_bytes {
+            // Git may have exited by itself; then there is nothing to stop.
             let _ = child.kill();
         }
-        let status = child.wait().map_err(missing)?;
-        read.map_err(missing)?;
-        if printed.len() > most {
+        let status = child.wait().map_err(unreadable)?;
+        read.map_err(unreadable)?;
+        if stdout.len() > max_bytes {
             return Ok(None);
         }
-        match status.success() {
-            true => Ok(Some(printed)),
-            false => Err(GitError::Failed { command: shown(&arguments), why: status.to_string() }),
+        if status.success() {
+            return Ok(Some(stdout));
         }
+        let (command, exit_code) = (join(&arguments), status.code());
+        Err(GitError::Failed { command, exit_code, stderr: String::new() })
     }
 
-    /// Runs git and gives its one line.
+    /// Runs git and returns its standard output as text, without the line break at its end.
     pub fn line<I, S>(&self, arguments: I) -> Result<String, GitError>
     where
         I: IntoIterator<Item = S>,
@@ -262,7 +254,7 @@ impl Git {
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
-    /// Whether git exits with 0.
+    /// Whether git exits with code 0.
     pub fn succeeds<I, S>(&self, arguments: I) -> Result<bool, GitError>
     where
         I: IntoIterator<Item = S>,
@@ -275,8 +267,8 @@ impl Git {
         }
     }
 
-    /// Starts git and does not wait for it; what it prints is kept for the caller.
-    pub(super) fn start<'a>(
+    /// Starts git without waiting for it; the caller reads its output.
+    pub(super) fn spawn<'a>(
         &self,
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Result<Child, GitError> {
@@ -290,8 +282,8 @@ impl Git {
         for setting in NO_PROGRAMS.iter().copied().chain(settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }
-        forget_repository(&mut command);
-        // Git splits `-c name=value` at the first `=`, which a name may have.
+        remove_git_variables(&mut command);
+        // Git splits `-c name=value` at the first `=`, which a name may contain.
         command.env("GIT_CONFIG_COUNT", self.settings.len().to_string());
         for (number, (name, value)) in self.settings.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), name);
@@ -301,7 +293,7 @@ impl Git {
             .args(arguments)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("LC_ALL", "C")
-            .envs(AS_IT_IS)
+            .envs(STORED_OBJECTS_ONLY)
             .env("GIT_ALLOW_PROTOCOL", self.protocols)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -311,7 +303,7 @@ impl Git {
         command
     }
 
-    fn output(
+    fn run_process(
         &self,
         settings: &[String],
         arguments: &[OsString],
@@ -321,46 +313,51 @@ impl Git {
         command.stdin(match input {
             Input::Nothing => Stdio::null(),
             Input::Bytes(_) => Stdio::piped(),
-            Input::File(file) => Stdio::from(file.try_clone().map_err(missing)?),
+            Input::File(file) => Stdio::from(file.try_clone().map_err(unreadable)?),
         });
         let mut child = command.spawn().map_err(missing)?;
         let pipe = child.stdin.take();
         std::thread::scope(|scope| {
             if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
-                // Git closes its end early when it fails; its exit code tells of that.
+                // Git closes its end early when it fails; then the exit code is the error.
                 scope.spawn(move || pipe.write_all(input));
             }
-            let Some(patience) = &self.patience else {
-                return child.wait_with_output().map_err(missing);
+            let Some(timeout) = &self.timeout else {
+                return child.wait_with_output().map_err(unreadable);
             };
-            let ended = patience.wait(child, &self.directory).map_err(missing)?;
-            ended.map_err(|why| GitError::Stuck { command: shown(arguments), why })
+            match timeout.wait(child, &self.directory).map_err(unreadable)? {
+                Waited::Finished(output) => Ok(output),
+                Waited::Stopped { reason } => {
+                    Err(GitError::TimedOut { command: join(arguments), reason })
+                }
+            }
         })
     }
-
-    /// The directories that the person has told git to trust though another user owns them.
-    fn directories_held_safe(&self) -> Vec<String> {
-        let output = Command::new("git")
-            .args(["config", "--null", "--get-all", "safe.directory"])
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-        let text = text.unwrap_or_default();
-        text.split_terminator('\0').map(|path| format!("safe.directory={path}")).collect()
-    }
 }
 
-impl Ended {
-    /// It did not do what it was asked.
+impl GitOutput {
+    /// Standard output as text, without white space around it.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim().to_owned()
+    }
+
+    /// The error that says that this command failed.
     pub fn into_error(self) -> GitError {
-        GitError::Failed { command: self.command, why: self.complaint }
+        let Self { exit_code, stderr, command, .. } = self;
+        GitError::Failed { command, exit_code, stderr }
     }
 }
 
-/// Takes every `GIT_*` variable away: in a hook, an alias or `git rebase --exec` they name the
-/// caller's repository, and git would work on that one wherever it is called.
-pub fn forget_repository(command: &mut Command) {
+impl GitError {
+    /// An error of the operating system while trying `action`.
+    pub(super) fn io(action: impl Into<String>, source: io::Error) -> Self {
+        Self::Io { action: action.into(), source }
+    }
+}
+
+/// Removes every `GIT_*` variable: in a hook, an alias or `git rebase --exec` they name the caller's
+/// repository, and git would use that one wherever it runs.
+pub fn remove_git_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("GIT_") {
             command.env_remove(name);
@@ -368,15 +365,40 @@ pub fn forget_repository(command: &mut Command) {
     }
 }
 
-fn missing(error: std::io::Error) -> GitError {
-    GitError::Missing { why: error.to_string() }
+/// The `safe.directory` settings of the user: directories to trust although another user owns them.
+fn safe_directories() -> Vec<String> {
+    let output = Command::new("git")
+        .args(["config", "--null", "--get-all", "safe.directory"])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let text = text.unwrap_or_default();
+    text.split_terminator('\0').map(|path| format!("safe.directory={path}")).collect()
 }
 
+/// Git reports this only by its message: its exit code is that of every fatal error.
 fn is_ownership_refusal(output: &Output) -> bool {
     String::from_utf8_lossy(&output.stderr).contains("dubious ownership")
 }
 
-fn shown(arguments: &[OsString]) -> String {
+fn failure(exit_code: Option<i32>, stderr: &str) -> String {
+    match exit_code {
+        _ if !stderr.is_empty() => stderr.to_owned(),
+        Some(code) => format!("exit code {code}"),
+        None => "ended by a signal".to_owned(),
+    }
+}
+
+fn missing(error: io::Error) -> GitError {
+    GitError::Missing { why: error.to_string() }
+}
+
+fn unreadable(error: io::Error) -> GitError {
+    GitError::io("cannot exchange data with git", error)
+}
+
+fn join(arguments: &[OsString]) -> String {
     let words: Vec<_> = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
     words.join(" ")
 }

@@ -45,7 +45,7 @@ impl CommitTree {
             .filter(|entry| entry.is_file())
             .map(|entry| format!("{}\n", entry.object))
             .collect();
-        let contents = git.run_with(["cat-file", "--batch"], Input::Bytes(blobs.as_bytes()))?;
+        let contents = git.run_with_input(["cat-file", "--batch"], Input::Bytes(blobs.as_bytes()))?;
         let mut contents = Batch(&contents);
         let mut files = BTreeMap::new();
         for entry in entries {
@@ -134,7 +134,7 @@ impl Entry {
 }
 
 fn unexpected(command: &str, what: &str) -> GitError {
-    GitError::Unexpected { command: command.to_owned(), what: what.to_owned() }
+    GitError::UnexpectedOutput { command: command.to_owned(), output: what.to_owned() }
 }
 
 fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {

@@ -22,30 +22,29 @@ impl Listing {
     /// Asks for the files of the checked-out commit below `prefix`.
     pub(super) fn start(git: &Git, prefix: &str) -> Result<Self, GitError> {
         let tree = format!("HEAD:{prefix}");
-        Ok(Self { child: git.start(["ls-tree", "-r", "-z", "--end-of-options", &tree])? })
+        Ok(Self { child: git.spawn(["ls-tree", "-r", "-z", "--end-of-options", &tree])? })
     }
 
     /// The answer; nothing if there is no commit, or if it has no such directory.
     pub fn finish(self) -> Result<Option<Committed>, GitError> {
-        let missing = |error: std::io::Error| GitError::Missing { why: error.to_string() };
-        let output = self.child.wait_with_output().map_err(missing)?;
+        let unreadable = |error| GitError::io("cannot read the output of git ls-tree", error);
+        let output = self.child.wait_with_output().map_err(unreadable)?;
         if !output.status.success() {
             return Ok(None);
         }
-        let text = std::str::from_utf8(&output.stdout).map_err(|_| GitError::Unexpected {
+        let unexpected = |output: &str| GitError::UnexpectedOutput {
             command: "ls-tree".to_owned(),
-            what: "a name that is not UTF-8".to_owned(),
-        })?;
+            output: output.to_owned(),
+        };
+        let text = std::str::from_utf8(&output.stdout)
+            .map_err(|_| unexpected("a name that is not UTF-8"))?;
         let entry = |line: &str| {
             let (head, path) = line.split_once('\t')?;
             Some((path.to_owned(), head.rsplit(' ').next()?.to_owned()))
         };
-        let files = text.split_terminator('\0').map(|line| {
-            entry(line).ok_or_else(|| GitError::Unexpected {
-                command: "ls-tree".to_owned(),
-                what: line.to_owned(),
-            })
-        });
+        let files = text
+            .split_terminator('\0')
+            .map(|line| entry(line).ok_or_else(|| unexpected(line)));
         Ok(Some(Committed { files: files.collect::<Result<_, _>>()? }))
     }
 }

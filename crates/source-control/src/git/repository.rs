@@ -71,11 +71,11 @@ impl Repository {
     pub fn commit(&self, revision: &str) -> Result<Option<String>, GitError> {
         let wanted = format!("{revision}^{{commit}}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
-        let ended = self.git().end_with(arguments, Input::Nothing)?;
-        match ended.code {
-            Some(0) => Ok(Some(String::from_utf8_lossy(&ended.printed).trim_end().to_owned())),
+        let output = self.git().output(arguments, Input::Nothing)?;
+        match output.exit_code {
+            Some(0) => Ok(Some(output.text())),
             Some(1) => Ok(None),
-            Some(_) | None => Err(ended.into_error()),
+            Some(_) | None => Err(output.into_error()),
         }
     }
 

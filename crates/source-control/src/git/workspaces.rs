@@ -18,9 +18,11 @@ use bailiwick_control::ports::{
 };
 use bailiwick_model::AgentId;
 
-use super::command::{Input, forget_repository};
+use super::command::{Input, remove_git_variables};
+use super::refs::{full_branch_name, ref_exists};
 use super::repository::Repository;
 use super::work::record_spawn;
+use super::worktree_list::list_worktrees;
 
 /// Runs the commands of a setup in a worktree. What it starts holds the lock by its standard input.
 pub type SetupRunner =
@@ -129,26 +131,19 @@ impl WorktreeWorkspaces {
     fn listed(&self, id: &AgentId) -> Result<Listed, WorkspaceError> {
         let held = self.lock_held();
         let input = held.as_deref().map_or(Input::Nothing, Input::File);
-        let listing = self.repository.git().worktrees(input).map_err(|error| WorkspaceError {
-            what: "worktrees cannot be listed".to_owned(),
-            why: error.to_string(),
-        })?;
-        let listing = String::from_utf8_lossy(&listing).into_owned();
+        let worktrees =
+            list_worktrees(&self.repository.git(), input).map_err(|error| WorkspaceError {
+                what: "worktrees cannot be listed".to_owned(),
+                why: error.to_string(),
+            })?;
         let path = self.worktree_path(id);
         // Git tells where it really is; the worktree itself may be gone.
         let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
         let path = parent.map_or(path, |parent| parent.join(id.as_str()));
-        let ours = listing.split("\0\0").find(|entry| {
-            entry
-                .split('\0')
-                .any(|line| line.strip_prefix("worktree ").map(Path::new) == Some(&path))
-        });
-        Ok(match ours {
+        Ok(match worktrees.iter().find(|worktree| worktree.path == path) {
             None => Listed::Unknown,
             // Git locks a worktree while it fills it: one that is still locked was cut short.
-            Some(entry) if entry.split('\0').any(|line| line.starts_with("locked")) => {
-                Listed::CutShort
-            }
+            Some(worktree) if worktree.lock_reason.is_some() => Listed::CutShort,
             Some(_) if path.join(".git").is_file() => Listed::Complete,
             Some(_) => Listed::CutShort,
         })
@@ -161,7 +156,7 @@ impl WorktreeWorkspaces {
     ) -> Result<Vec<u8>, WorkspaceError> {
         let held = self.lock_held();
         let input = held.as_deref().map_or(Input::Nothing, Input::File);
-        let run = self.repository.git().run_with(arguments, input);
+        let run = self.repository.git().run_with_input(arguments, input);
         run.map_err(|error| WorkspaceError { what: what.to_owned(), why: error.to_string() })
     }
 
@@ -172,8 +167,7 @@ impl WorktreeWorkspaces {
     }
 
     fn has_branch(&self, branch: &str) -> Result<bool, WorkspaceError> {
-        let full = format!("refs/heads/{branch}");
-        let found = self.repository.git().succeeds(["show-ref", "--verify", "--quiet", &full]);
+        let found = ref_exists(&self.repository.git(), &full_branch_name(branch));
         found.map_err(|error| WorkspaceError {
             what: format!("the branch {branch} cannot be looked up"),
             why: error.to_string(),
@@ -326,7 +320,7 @@ fn run_as_person(
         None => Ok(Stdio::null()),
     };
     let mut shell = Command::new("/bin/sh");
-    forget_repository(&mut shell);
+    remove_git_variables(&mut shell);
     let status = shell
         .args(["-c", command])
         .current_dir(worktree)

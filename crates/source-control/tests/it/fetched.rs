@@ -1,11 +1,11 @@
 //! What was fetched for runs is held by refs, and let go one by one.
 
 use bailiwick_source_control::Repository;
-use bailiwick_source_control::git::{Git, fetched, hold, let_go};
+use bailiwick_source_control::git::{Git, release_commit, retain_commit, retained_commits};
 use bailiwick_testkit::Scratch;
 
 fn names(git: &Git) -> Vec<String> {
-    fetched(git).unwrap().into_iter().map(|held| held.name).collect()
+    retained_commits(git).unwrap().into_iter().map(|held| held.name).collect()
 }
 
 #[test]
@@ -29,15 +29,15 @@ fn what_is_let_go_is_that_ref_and_no_other() {
     // Packed or loose, it goes.
     scratch.git(&["pack-refs", "--all"]);
     let before = scratch.git(&["rev-parse", "HEAD"]);
-    let held = fetched(git).unwrap();
+    let held = retained_commits(git).unwrap();
     let named = |name: &str| held.iter().find(|held| held.name == name).unwrap();
-    let_go(git, named(&one)).unwrap();
-    let_go(git, named("by-17-0")).unwrap();
+    release_commit(git, named(&one)).unwrap();
+    release_commit(git, named("by-17-0")).unwrap();
     assert_eq!(names(git), [two]);
     assert_eq!(scratch.git(&["rev-parse", "HEAD"]), before);
     assert_eq!(scratch.git(&["rev-parse", "refs/bailiwick/other/x"]).trim(), one);
     // A second time does no harm.
-    let_go(git, named(&one)).unwrap();
+    release_commit(git, named(&one)).unwrap();
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn a_commit_that_is_here_can_be_held_again_and_outlives_its_branch() {
     let two = scratch.commit("two").trim().to_owned();
     let repository = Repository::discover(&scratch.root()).unwrap();
     let git = &repository.git();
-    hold(git, &two).unwrap();
-    hold(git, &two).unwrap();
+    retain_commit(git, &two).unwrap();
+    retain_commit(git, &two).unwrap();
     assert_eq!(names(git), std::slice::from_ref(&two));
     scratch.git(&["reset", "--hard", "HEAD~1"]);
     scratch.git(&["reflog", "expire", "--expire=now", "--all"]);
@@ -58,7 +58,7 @@ fn a_commit_that_is_here_can_be_held_again_and_outlives_its_branch() {
     scratch.git(&["gc", "--prune=now", "--quiet"]);
     assert_eq!(repository.commit(&two).unwrap(), Some(two.clone()));
     // The control: once nothing holds it, it goes.
-    fetched(git).unwrap().iter().for_each(|held| let_go(git, held).unwrap());
+    retained_commits(git).unwrap().iter().for_each(|held| release_commit(git, held).unwrap());
     scratch.git(&["gc", "--prune=now", "--quiet"]);
     assert_eq!(repository.commit(&two).unwrap(), None);
 }
@@ -71,17 +71,17 @@ fn what_was_held_again_is_not_let_go() {
     let one = scratch.commit("one").trim().to_owned();
     let repository = Repository::discover(&scratch.root()).unwrap();
     let git = &repository.git();
-    hold(git, &one).unwrap();
-    let first = fetched(git).unwrap().remove(0);
-    hold(git, &one).unwrap();
-    let second = fetched(git).unwrap().remove(0);
+    retain_commit(git, &one).unwrap();
+    let first = retained_commits(git).unwrap().remove(0);
+    retain_commit(git, &one).unwrap();
+    let second = retained_commits(git).unwrap().remove(0);
     assert_eq!(first.name, second.name);
     assert!(first.at.is_some() && first.at <= second.at, "{first:?} {second:?}");
-    let_go(git, &first).unwrap();
+    release_commit(git, &first).unwrap();
     assert_eq!(names(git), std::slice::from_ref(&one));
-    let_go(git, &second).unwrap();
+    release_commit(git, &second).unwrap();
     assert_eq!(names(git), [""; 0]);
     // One that was held before times were kept has none.
     scratch.git(&["update-ref", &format!("refs/bailiwick/fetched/{one}"), &one]);
-    assert_eq!(fetched(git).unwrap().remove(0).at, None);
+    assert_eq!(retained_commits(git).unwrap().remove(0).at, None);
 }

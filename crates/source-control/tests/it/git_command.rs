@@ -12,9 +12,10 @@ fn a_failure_carries_the_command_and_the_words_of_git() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
     match git.run(["rev-parse", "--verify", "no such thing"]) {
-        Err(GitError::Failed { command, why }) => {
+        Err(GitError::Failed { command, exit_code, stderr }) => {
             assert_eq!(command, "rev-parse --verify no such thing");
-            assert_eq!(why, "fatal: Needed a single revision");
+            assert_eq!(exit_code, Some(128));
+            assert_eq!(stderr, "fatal: Needed a single revision");
         }
         other => panic!("{other:?}"),
     }
@@ -23,8 +24,8 @@ fn a_failure_carries_the_command_and_the_words_of_git() {
     assert!(text.contains("'no-such-command' is not a git command"), "{text}");
     let silent = git.run(["config", "--get", "no.such"]).unwrap_err().to_string();
     assert!(
-        silent.contains("exit status: 1"),
-        "git said nothing, so we say how it ended: {silent}"
+        silent.ends_with("failed: exit code 1"),
+        "without a message of git's, the error has the exit code: {silent}"
     );
 }
 
@@ -53,13 +54,13 @@ fn input_is_fed_whole_and_without_any_there_is_none() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
     let much = vec![b'x'; 3_000_000];
-    let written = git.run_with(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
+    let written = git.run_with_input(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
     let object = String::from_utf8(written).unwrap().trim().to_owned();
     assert_eq!(git.run(["cat-file", "blob", &object]).unwrap(), much);
     let empty = git.line(["hash-object", "--stdin"]).unwrap();
     assert_eq!(empty, scratch.git(&["hash-object", "-t", "blob", "/dev/null"]).trim());
     // Git that does not read its input to the end is no failure of ours.
-    assert!(git.run_with(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
+    assert!(git.run_with_input(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
 }
 
 #[test]
@@ -164,26 +165,4 @@ fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
     assert!(held("/another/place").contains("dubious ownership"));
     assert_eq!(held(scratch.root().to_str().unwrap()), format!("Some({commit:?})"));
     assert_eq!(held("*"), format!("Some({commit:?})"));
-}
-
-/// Git itself lists nothing while one that is being added is half written.
-#[test]
-fn worktrees_are_listed_though_another_is_just_being_added() {
-    let scratch = Scratch::repository();
-    scratch.commit("start");
-    let other = scratch.place().join("other");
-    scratch.git(&["worktree", "add", "--quiet", "-b", "other", other.to_str().unwrap()]);
-    let git = Git::at(scratch.root());
-    let file = scratch.root().join(".git/worktrees/other/commondir");
-    let text = std::fs::read(&file).unwrap();
-    std::fs::write(&file, "").unwrap();
-    let why = git.run(["worktree", "list", "--porcelain", "-z"]).unwrap_err().to_string();
-    assert!(why.contains("commondir"), "{why}");
-    let written = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(120));
-        std::fs::write(&file, text).unwrap();
-    });
-    let listed = String::from_utf8(git.worktrees(Input::Nothing).unwrap()).unwrap();
-    assert!(listed.contains(other.to_str().unwrap()), "{listed:?}");
-    written.join().unwrap();
 }

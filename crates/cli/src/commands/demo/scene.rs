@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::forget_repository;
+use bailiwick_source_control::git::remove_git_variables;
 use bailiwick_store::Location;
 
 use crate::context::Context;
@@ -199,7 +199,7 @@ fn put(file: &Path, text: &str) -> std::io::Result<()> {
 /// Git as the person of the demo would call it.
 fn git(directory: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let mut command = Command::new("git");
-    forget_repository(&mut command);
+    remove_git_variables(&mut command);
     let said = command
         .args(arguments)
         .current_dir(directory)

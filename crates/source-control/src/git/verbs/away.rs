@@ -5,6 +5,8 @@ use std::path::Path;
 
 use super::places::{Held, private};
 use super::{CameBack, Git, Ignored, Input, PutAway, VerbError, file, rebase, refused, rescue};
+use crate::git::refs::{full_branch_name, symbolic_ref};
+use crate::git::worktree_list::list_worktrees;
 
 /// What happens with changes that are not committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,40 +49,31 @@ fn add(held: &Held<'_>, options: &[&str], what: &str) -> Result<(), VerbError> {
     let mut arguments = vec!["worktree", "add", "--quiet", "--force"];
     arguments.extend(options);
     arguments.extend([path, what]);
-    held.common().run_with(arguments, held.input())?;
+    held.common().run_with_input(arguments, held.input())?;
     Ok(())
 }
 
 /// A branch that is checked out in two places would be moved under the feet of whoever is in the other.
 fn require_free(held: &Held<'_>) -> Result<(), VerbError> {
-    let listing = held.common().worktrees(Input::Nothing)?;
-    let listing = String::from_utf8_lossy(&listing).into_owned();
-    let branch = format!("branch refs/heads/{}", held.place.branch);
-    let path = |entry: &str| {
-        entry.split('\0').find_map(|line| line.strip_prefix("worktree ")).map(str::to_owned)
-    };
-    let taken = listing.split("\0\0").find(|entry| {
-        let has = |wanted: &str| entry.split('\0').any(|line| line == wanted);
-        let gone = entry.split('\0').any(|line| line.starts_with("prunable"));
-        let here = path(entry).is_some_and(|path| Path::new(&path) == held.place.path);
-        has(&branch) && !gone && !here
+    let branch = format!("refs/heads/{}", held.place.branch);
+    let worktrees = list_worktrees(&held.common(), Input::Nothing)?;
+    let other = worktrees.iter().find(|worktree| {
+        worktree.branch.as_deref() == Some(branch.as_bytes())
+            && !worktree.prunable
+            && worktree.path != held.place.path
     });
-    let Some(taken) = taken.and_then(path) else { return Ok(()) };
-    let reason = format!("the branch {} is checked out in {taken}", held.place.branch);
+    let Some(other) = other else { return Ok(()) };
+    let reason =
+        format!("the branch {} is checked out in {}", held.place.branch, other.path.display());
     Err(refused(reason, "choose another branch, or link that worktree"))
 }
 
 /// Git locks a worktree while it fills it: one that is still locked so was cut short, and nobody has
 /// worked in it.
 fn sweep_half_made(held: &Held<'_>) -> Result<(), VerbError> {
-    let listing = held.common().worktrees(Input::Nothing)?;
-    let listing = String::from_utf8_lossy(&listing).into_owned();
     let path = &held.place.path;
-    let half = listing.split("\0\0").any(|entry| {
-        let is = |line: &str| line.strip_prefix("worktree ").map(Path::new) == Some(path);
-        entry.split('\0').any(is) && entry.split('\0').any(|line| line == "locked initializing")
-    });
-    if half {
+    let worktrees = list_worktrees(&held.common(), Input::Nothing)?;
+    if worktrees.iter().any(|worktree| worktree.path == *path && worktree.is_initializing()) {
         if path.exists() {
             fs::remove_dir_all(path).map_err(file(path))?;
         }
@@ -92,12 +85,13 @@ fn sweep_half_made(held: &Held<'_>) -> Result<(), VerbError> {
 /// Has git forget a worktree whose files are gone.
 fn forget(held: &Held<'_>) -> Result<(), VerbError> {
     let path = shown(&held.place.path)?;
-    let arguments = ["worktree", "remove", "--force", "--force", path];
-    let ended = held.common().end_with(arguments, held.input())?;
-    if ended.code == Some(0) || ended.complaint.contains("is not a working tree") {
+    let worktrees = list_worktrees(&held.common(), Input::Nothing)?;
+    if !worktrees.iter().any(|worktree| worktree.path == held.place.path) {
         return Ok(());
     }
-    Err(ended.into_error().into())
+    let arguments = ["worktree", "remove", "--force", "--force", path];
+    held.common().run_with_input(arguments, held.input())?;
+    Ok(())
 }
 
 pub(super) fn put_away(
@@ -152,8 +146,8 @@ fn keep(held: &Held<'_>, ignored: Ignored, dirty: Dirty) -> Result<(), VerbError
     let files = place.removing();
     // Git is told where the files are now; it would look where they were.
     let git = Git::at(&files)
-        .with_variable("GIT_DIR", private(&files)?)
-        .with_variable("GIT_WORK_TREE", &files);
+        .with_env("GIT_DIR", private(&files)?)
+        .with_env("GIT_WORK_TREE", &files);
     let Some(rescued) = rescue::take(&git, &files, ignored, true, held.input())? else {
         return Ok(());
     };
@@ -163,9 +157,9 @@ fn keep(held: &Held<'_>, ignored: Ignored, dirty: Dirty) -> Result<(), VerbError
     let name = place.rescue();
     if let Some(before) = held.commit(&name)? {
         let older = format!("refs/bailiwick/rescued-before/{}/{before}", place.name);
-        held.common().run_with(["update-ref", &older, &before], held.input())?;
+        held.common().run_with_input(["update-ref", &older, &before], held.input())?;
     }
-    held.common().run_with(["update-ref", &name, &rescued.commit], held.input())?;
+    held.common().run_with_input(["update-ref", &name, &rescued.commit], held.input())?;
     Ok(())
 }
 
@@ -178,9 +172,8 @@ fn discard(directory: &Path) -> Result<(), VerbError> {
 
 /// A commit that no branch has would be lost with the worktree.
 fn require_branch(held: &Held<'_>, path: &Path) -> Result<(), VerbError> {
-    let git = Git::at(path);
-    let head = git.line(["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
-    if head == format!("refs/heads/{}", held.place.branch) {
+    let head = symbolic_ref(&Git::at(path), "HEAD")?;
+    if head.as_deref() == Some(&full_branch_name(held.place.branch)) {
         return Ok(());
     }
     let reason = format!("it is not on its branch {}", held.place.branch);
@@ -234,7 +227,7 @@ pub(super) fn recover(held: &Held<'_>) -> Result<CameBack, VerbError> {
 fn with_rescued(held: &Held<'_>, rescued: &str) -> Result<CameBack, VerbError> {
     let place = &held.place;
     rescue::put_back(&held.git(), &place.path, rescued)?;
-    held.common().run_with(["update-ref", "-d", &place.rescue(), rescued], held.input())?;
+    held.common().run_with_input(["update-ref", "-d", &place.rescue(), rescued], held.input())?;
     Ok(CameBack::WithRescued)
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bailiwick_model::Sha256Hex;
 
 use super::{Git, Input, Repository, VerbError, Workspace, file, refused};
+use crate::git::worktree_list::list_worktrees;
 
 /// A workspace that is ours to take away.
 #[derive(Debug, Clone)]
@@ -164,14 +165,10 @@ pub(super) fn branch_of(repository: &Repository, path: &Path) -> Result<String, 
         refused(reason, "make one with provision, or name another")
     };
     let real = fs::canonicalize(path).map_err(|_| stranger())?;
-    let listing = repository.git().worktrees(Input::Nothing)?;
-    let listing = String::from_utf8_lossy(&listing).into_owned();
-    let is_it = |entry: &&str| {
-        entry.split('\0').any(|line| line.strip_prefix("worktree ").map(Path::new) == Some(&real))
-    };
-    let entry = listing.split("\0\0").find(is_it).ok_or_else(stranger)?;
-    let branch = entry.split('\0').find_map(|line| line.strip_prefix("branch refs/heads/"));
-    branch.map(str::to_owned).ok_or_else(|| {
+    let worktrees = list_worktrees(&repository.git(), Input::Nothing)?;
+    let worktree = worktrees.iter().find(|one| one.path == real).ok_or_else(stranger)?;
+    let branch = worktree.branch.as_deref().and_then(|name| name.strip_prefix(b"refs/heads/"));
+    branch.map(|name| String::from_utf8_lossy(name).into_owned()).ok_or_else(|| {
         refused(format!("{} is on no branch", path.display()), "check a branch out there first")
     })
 }

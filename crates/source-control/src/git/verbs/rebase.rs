@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::places::{Held, private};
 use super::{Git, Ignored, VerbError, Workspace, file, refused, rescue};
+use crate::git::refs::{full_branch_name, symbolic_ref};
 
 /// How a rebase stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +59,8 @@ fn git(held: &Held<'_>) -> Git {
         SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     rescue::signing(held.git())
         // What the commits say of their authors stays; nobody is asked for words.
-        .with_variable("GIT_EDITOR", "true")
-        .with_variable("GIT_SEQUENCE_EDITOR", "true")
+        .with_env("GIT_EDITOR", "true")
+        .with_env("GIT_SEQUENCE_EDITOR", "true")
         .with_settings(&settings)
 }
 
@@ -69,8 +70,8 @@ pub(super) fn start(held: &Held<'_>) -> Result<Rebase, VerbError> {
         return Err(refused("a rebase is under way", "mark it resolved or abort it first"));
     }
     let git = git(held);
-    let branch = format!("refs/heads/{}", held.place.branch);
-    if git.line(["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default() != branch {
+    let branch = full_branch_name(held.place.branch);
+    if symbolic_ref(&git, "HEAD")?.as_deref() != Some(&branch) {
         let reason = format!("it is not on its branch {}", held.place.branch);
         return Err(refused(reason, "check the branch out there first"));
     }
@@ -83,19 +84,19 @@ pub(super) fn start(held: &Held<'_>) -> Result<Rebase, VerbError> {
         return Err(refused(format!("there is no branch {}", held.place.target), "name another"));
     };
     let head = git.line(["rev-parse", "--verify", "HEAD"])?;
-    held.common().run_with(["update-ref", &before(held), &head], held.input())?;
-    let ended = git.end_with(["rebase", "--quiet", "--merge", &onto], held.input())?;
-    if ended.code == Some(0) || is_under_way_in(&held.place.path)? {
+    held.common().run_with_input(["update-ref", &before(held), &head], held.input())?;
+    let output = git.output(["rebase", "--quiet", "--merge", &onto], held.input())?;
+    if output.exit_code == Some(0) || is_under_way_in(&held.place.path)? {
         return outcome(held);
     }
-    Err(ended.into_error().into())
+    Err(output.into_error().into())
 }
 
 /// How the rebase stands now. One that stopped for another reason than conflicts is told apart.
 fn outcome(held: &Held<'_>) -> Result<Rebase, VerbError> {
     if !is_under_way_in(&held.place.path)? {
         let head = held.git().line(["rev-parse", "--verify", "HEAD"])?;
-        held.common().run_with(["update-ref", "-d", &before(held)], held.input())?;
+        held.common().run_with_input(["update-ref", "-d", &before(held)], held.input())?;
         return Ok(Rebase::Done { head });
     }
     let files = unmerged(held)?;
@@ -114,7 +115,7 @@ fn unmerged(held: &Held<'_>) -> Result<Vec<String>, VerbError> {
 pub(super) fn auto_resolve(held: &Held<'_>) -> Result<Rebase, VerbError> {
     require_under_way(held)?;
     let git = git(held);
-    git.run_with(["rerere"], held.input())?;
+    git.run_with_input(["rerere"], held.input())?;
     let output = git.run(["rerere", "remaining"])?;
     let remaining = String::from_utf8_lossy(&output).into_owned();
     let remaining: Vec<&str> = remaining.lines().collect();
@@ -122,7 +123,7 @@ pub(super) fn auto_resolve(held: &Held<'_>) -> Result<Rebase, VerbError> {
     for path in &files {
         // Only what git has settled from its own record, and nothing that still shows a conflict.
         if !remaining.contains(&path.as_str()) && !has_marks(&held.place.path.join(path))? {
-            git.run_with(["add", "--", path], held.input())?;
+            git.run_with_input(["add", "--", path], held.input())?;
         }
     }
     if unmerged(held)?.is_empty() { go_on(held) } else { outcome(held) }
@@ -145,17 +146,17 @@ pub(super) fn mark_resolved(held: &Held<'_>) -> Result<Rebase, VerbError> {
         } else {
             vec!["add", "--", path]
         };
-        git(held).run_with(arguments, held.input())?;
+        git(held).run_with_input(arguments, held.input())?;
     }
     go_on(held)
 }
 
 fn go_on(held: &Held<'_>) -> Result<Rebase, VerbError> {
-    let ended = git(held).end_with(["rebase", "--continue"], held.input())?;
-    if ended.code == Some(0) || !unmerged(held)?.is_empty() {
+    let output = git(held).output(["rebase", "--continue"], held.input())?;
+    if output.exit_code == Some(0) || !unmerged(held)?.is_empty() {
         return outcome(held);
     }
-    Err(ended.into_error().into())
+    Err(output.into_error().into())
 }
 
 pub(super) fn abort(held: &Held<'_>) -> Result<Option<String>, VerbError> {
@@ -169,13 +170,13 @@ pub(super) fn abort(held: &Held<'_>) -> Result<Option<String>, VerbError> {
     let kept = match taken {
         Some(rescued) => {
             let name = format!("refs/bailiwick/aborted/{}", held.place.name);
-            held.common().run_with(["update-ref", &name, &rescued.commit], held.input())?;
+            held.common().run_with_input(["update-ref", &name, &rescued.commit], held.input())?;
             Some(name)
         }
         None => None,
     };
-    let ended = git(held).end_with(["rebase", "--abort"], held.input())?;
-    if ended.code != Some(0) {
+    let output = git(held).output(["rebase", "--abort"], held.input())?;
+    if output.exit_code != Some(0) {
         put_back(held, &former)?;
     }
     let head = held.git().line(["rev-parse", "--verify", "HEAD"])?;
@@ -183,7 +184,7 @@ pub(super) fn abort(held: &Held<'_>) -> Result<Option<String>, VerbError> {
         let reason = format!("git went back to {head}, not to {former}");
         return Err(refused(reason, "look at the workspace"));
     }
-    held.common().run_with(["update-ref", "-d", &before(held)], held.input())?;
+    held.common().run_with_input(["update-ref", "-d", &before(held)], held.input())?;
     Ok(kept)
 }
 
@@ -192,9 +193,9 @@ fn put_back(held: &Held<'_>, former: &str) -> Result<(), VerbError> {
     let private = held.private()?;
     let git = git(held);
     let branch = format!("refs/heads/{}", held.place.branch);
-    git.run_with(["update-ref", &branch, former], held.input())?;
-    git.run_with(["symbolic-ref", "HEAD", &branch], held.input())?;
-    git.run_with(["reset", "--quiet", "--hard", former], held.input())?;
+    git.run_with_input(["update-ref", &branch, former], held.input())?;
+    git.run_with_input(["symbolic-ref", "HEAD", &branch], held.input())?;
+    git.run_with_input(["reset", "--quiet", "--hard", former], held.input())?;
     for name in ["rebase-merge", "rebase-apply"] {
         let place = private.join(name);
         if place.exists() {

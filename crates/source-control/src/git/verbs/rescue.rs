@@ -36,7 +36,7 @@ pub(super) struct Rescued {
 
 /// Git that signs what it makes.
 pub(super) fn signing(git: Git) -> Git {
-    WHO.iter().fold(git, |git, (name, value)| git.with_variable(name, value))
+    WHO.iter().fold(git, |git, (name, value)| git.with_env(name, value))
 }
 
 /// Makes a commit of all that differs from the one that is checked out; nothing if nothing does.
@@ -150,17 +150,17 @@ fn tree_of(
     }
     let scratch = tempfile::Builder::new().prefix("bailiwick-index-").tempdir();
     let scratch = scratch.map_err(file(Path::new("a temporary directory")))?;
-    let git = git.clone().with_variable("GIT_INDEX_FILE", scratch.path().join("index"));
-    git.run_with(["read-tree", "HEAD"], input)?;
+    let git = git.clone().with_env("GIT_INDEX_FILE", scratch.path().join("index"));
+    git.run_with_input(["read-tree", "HEAD"], input)?;
     // What goes makes room for what comes.
     gone.extend(there);
-    git.run_with(["update-index", "-z", "--index-info"], Input::Bytes(&gone))?;
+    git.run_with_input(["update-index", "-z", "--index-info"], Input::Bytes(&gone))?;
     Ok(git.line(["write-tree"])?)
 }
 
 fn hash(git: &Git, bytes: &[u8]) -> Result<String, VerbError> {
     let output =
-        git.run_with(["hash-object", "-w", "--no-filters", "--stdin"], Input::Bytes(bytes))?;
+        git.run_with_input(["hash-object", "-w", "--no-filters", "--stdin"], Input::Bytes(bytes))?;
     Ok(String::from_utf8_lossy(&output).trim().to_owned())
 }
 

@@ -109,7 +109,7 @@ fn known(git: &Git, revision: &str) -> Result<Option<Known>, GitError> {
     };
     let parts: Option<[&str; 3]> = text.split(' ').collect::<Vec<_>>().try_into().ok();
     let [commit, tree, date] = parts
-        .ok_or_else(|| GitError::Unexpected { command: "log".to_owned(), what: text.clone() })?;
+        .ok_or_else(|| GitError::UnexpectedOutput { command: "log".to_owned(), output: text.clone() })?;
     Ok(Some(Known { commit: commit.to_owned(), tree: tree.to_owned(), date: date.to_owned() }))
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_is_waited_for() {
-        let ended = Arc::new(AtomicBool::new(false));
+        let output = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&ended);
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let looking = Looking::start("it", move || {

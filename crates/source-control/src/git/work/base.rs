@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::places::Places;
 use super::trouble;
 use crate::git::command::{Git, GitError};
+use crate::git::refs::{full_branch_name, ref_exists, symbolic_ref};
 
 const WHAT: &str = "the branch that the work is to land on cannot be found";
 const ADVICE: &str = "give its name: --base NAME";
@@ -64,11 +65,11 @@ fn find(places: &Places, wanted: &Wanted<'_>) -> Result<BaseBranch, WorkError> {
     let own = own_branches(places, &wanted.own).map_err(trouble(WHAT))?;
     let refuse = |why: String| WorkError { what: WHAT.to_owned(), why, of_tree: false };
     if let Some(given) = wanted.given {
-        let branch = full_name(given);
+        let branch = full_branch_name(given);
         if own.contains(&branch) {
             return Err(refuse(format!("{given} is the agent's own branch; name another one")));
         }
-        if !exists(&git, &branch).map_err(trouble(WHAT))? {
+        if !ref_exists(&git, &branch).map_err(trouble(WHAT))? {
             return Err(refuse(format!("there is no branch {given} in this repository")));
         }
         return Ok(BaseBranch { branch, found: "given by --base".to_owned() });
@@ -89,11 +90,11 @@ fn find(places: &Places, wanted: &Wanted<'_>) -> Result<BaseBranch, WorkError> {
 /// `own` are branches that cannot be it.
 pub(super) fn guess(git: &Git, own: &[String]) -> Result<Option<BaseBranch>, GitError> {
     let fits = |branch: &String| -> Result<bool, GitError> {
-        Ok(!own.contains(branch) && exists(git, branch)?)
+        Ok(!own.contains(branch) && ref_exists(git, branch)?)
     };
     let found =
         |branch: String, found: &str| Ok(Some(BaseBranch { branch, found: found.to_owned() }));
-    if let Some(branch) = symbolic(git, "HEAD")?
+    if let Some(branch) = symbolic_ref(git, "HEAD")?
         && fits(&branch)?
     {
         let bare = !git.directory().ends_with(".git");
@@ -101,23 +102,23 @@ pub(super) fn guess(git: &Git, own: &[String]) -> Result<Option<BaseBranch>, Git
             if bare { "HEAD of the repository" } else { "checked out in the main checkout" };
         return found(branch, place);
     }
-    if let Some(remote) = symbolic(git, "refs/remotes/origin/HEAD")?
+    if let Some(remote) = symbolic_ref(git, "refs/remotes/origin/HEAD")?
         && let Some(name) = remote.strip_prefix("refs/remotes/origin/")
     {
-        let branch = full_name(name);
+        let branch = full_branch_name(name);
         if fits(&branch)? {
             return found(branch, "the default branch of origin");
         }
     }
     let configured = match git.line(["config", "--get", "init.defaultBranch"]) {
         Ok(name) => Some(name),
-        Err(GitError::Failed { .. }) => None,
+        Err(GitError::Failed { exit_code: Some(1), .. }) => None,
         Err(error) => return Err(error),
     };
     let usual = ["main", "master", "trunk"].into_iter().map(str::to_owned);
     let mut there = Vec::new();
     for name in configured.into_iter().chain(usual) {
-        let branch = full_name(&name);
+        let branch = full_branch_name(&name);
         if !there.contains(&branch) && fits(&branch)? {
             there.push(branch);
         }
@@ -131,10 +132,10 @@ pub(super) fn guess(git: &Git, own: &[String]) -> Result<Option<BaseBranch>, Git
 /// The local branch that a person means by a revision; nothing if it names no branch.
 pub(super) fn meant_by(git: &Git, revision: &str) -> Result<Option<BaseBranch>, GitError> {
     let remotes = format!("refs/remotes/{revision}");
-    let remote = exists(git, &remotes)?.then(|| revision.split_once('/')).flatten();
+    let remote = ref_exists(git, &remotes)?.then(|| revision.split_once('/')).flatten();
     for name in [Some(revision), remote.map(|(_, name)| name)].into_iter().flatten() {
-        let branch = full_name(name);
-        if exists(git, &branch)? {
+        let branch = full_branch_name(name);
+        if ref_exists(git, &branch)? {
             return Ok(Some(BaseBranch { branch, found: format!("spawned on {revision}") }));
         }
     }
@@ -146,14 +147,14 @@ pub(super) fn where_called(
     git: &Git,
     references: &BTreeMap<String, String>,
 ) -> Result<Option<BaseBranch>, GitError> {
-    let Some(branch) = symbolic(git, "HEAD")? else { return Ok(None) };
+    let Some(branch) = symbolic_ref(git, "HEAD")? else { return Ok(None) };
     let found = "checked out where the agent was spawned".to_owned();
     Ok(references.contains_key(&branch).then_some(BaseBranch { branch, found }))
 }
 
 /// Branches that cannot be the base: the agent's, and the one that its worktree is on.
 pub(super) fn own_branches(places: &Places, own: &str) -> Result<Vec<String>, GitError> {
-    let mut branches = vec![full_name(own)];
+    let mut branches = vec![full_branch_name(own)];
     branches.extend(checked_out(&places.private, &places.agent_git())?);
     Ok(branches)
 }
@@ -163,27 +164,7 @@ pub(super) fn checked_out(private: &Path, git: &Git) -> Result<Option<String>, G
     let text = fs::read_to_string(private.join("HEAD")).unwrap_or_default();
     match text.trim_end().strip_prefix("ref: ") {
         // References may be kept in another way than as files; git leaves this note then.
-        None | Some("refs/heads/.invalid") => symbolic(git, "HEAD"),
+        None | Some("refs/heads/.invalid") => symbolic_ref(git, "HEAD"),
         Some(branch) => Ok(Some(branch.to_owned())),
-    }
-}
-
-fn symbolic(git: &Git, name: &str) -> Result<Option<String>, GitError> {
-    match git.line(["symbolic-ref", "--quiet", name]) {
-        Ok(branch) => Ok(Some(branch)),
-        Err(GitError::Failed { why, .. }) if why.contains("exit status: 1") => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn exists(git: &Git, reference: &str) -> Result<bool, GitError> {
-    git.succeeds(["show-ref", "--verify", "--quiet", reference])
-}
-
-pub(super) fn full_name(branch: &str) -> String {
-    if branch.starts_with("refs/heads/") {
-        branch.to_owned()
-    } else {
-        format!("refs/heads/{branch}")
     }
 }

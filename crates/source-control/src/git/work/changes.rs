@@ -98,7 +98,7 @@ pub(super) fn texts(
     let sides = changes.iter().flat_map(|change| [&change.before, &change.after]);
     let objects: BTreeSet<&str> = sides.filter_map(|side| text_of(side.as_ref())).collect();
     let input: String = objects.iter().map(|object| format!("{object}\n")).collect();
-    let printed = git.run_with(["cat-file", "--batch"], Input::Bytes(input.as_bytes()))?;
+    let printed = git.run_with_input(["cat-file", "--batch"], Input::Bytes(input.as_bytes()))?;
     let mut batch = Batch::new(&printed);
     let mut contents = BTreeMap::new();
     for object in objects {
@@ -118,5 +118,5 @@ fn text_of(side: Option<&Entry>) -> Option<&str> {
 }
 
 fn unexpected(what: &str) -> GitError {
-    GitError::Unexpected { command: "diff-tree".to_owned(), what: what.to_owned() }
+    GitError::UnexpectedOutput { command: "diff-tree".to_owned(), output: what.to_owned() }
 }

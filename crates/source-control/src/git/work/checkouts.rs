@@ -13,6 +13,7 @@ use super::index_lock::IndexLock;
 use super::places::Places;
 use super::{filtered, paths, programs, trouble};
 use crate::git::command::{Git, GitError, Input};
+use crate::git::worktree_list::list_worktrees;
 
 /// How many changes are told of a checkout that is not clean.
 const TOLD: usize = 10;
@@ -28,21 +29,13 @@ pub(super) fn private_directories(common: &Path) -> Vec<PathBuf> {
 /// The checkouts that have `branch`. Those that are gone are left out.
 pub(super) fn having(common: &Path, branch: &str) -> Result<Vec<Places>, WorkError> {
     let what = || format!("the checkouts of {branch} cannot be found");
-    let listing = Git::at(common).worktrees(Input::Nothing).map_err(trouble(what()))?;
-    let wanted = [b"branch ", branch.as_bytes()].concat();
-    let mut path: Option<&[u8]> = None;
-    let mut found = Vec::new();
-    for line in listing.split(|byte| *byte == 0) {
-        if let Some(place) = line.strip_prefix(b"worktree ") {
-            path = Some(place);
-        } else if line == wanted
-            && let Some(place) = path.map(|place| Path::new(OsStr::from_bytes(place)))
-            && place.exists()
-        {
-            found.push(Places::observe(common, place)?);
-        }
-    }
-    Ok(found)
+    let worktrees = list_worktrees(&Git::at(common), Input::Nothing).map_err(trouble(what()))?;
+    worktrees
+        .iter()
+        .filter(|worktree| worktree.branch.as_deref() == Some(branch.as_bytes()))
+        .filter(|worktree| worktree.path.exists())
+        .map(|worktree| Places::observe(common, &worktree.path))
+        .collect()
 }
 
 /// An error if something is going on that will move the branch, or take it for where it was.
@@ -140,9 +133,8 @@ pub(super) fn without_filtered(
     checkout: &Places,
     changed: BTreeSet<Vec<u8>>,
 ) -> Result<BTreeSet<Vec<u8>>, GitError> {
-    let unread = |error: std::io::Error| GitError::Failed {
-        command: "diff-files".to_owned(),
-        why: format!("the index of {} cannot be read: {error}", checkout.worktree.display()),
+    let unread = |error| {
+        GitError::io(format!("cannot read the index of {}", checkout.worktree.display()), error)
     };
     if changed.is_empty() {
         return Ok(changed);
@@ -233,11 +225,11 @@ pub(super) fn bring(
 ) -> Result<(), WorkError> {
     let what = || format!("{} cannot be brought along", checkout.worktree.display());
     let fresh = index.fresh_copy().map_err(trouble(what()))?;
-    let git = git(checkout).map_err(trouble(what()))?.with_variable("GIT_INDEX_FILE", &fresh);
+    let git = git(checkout).map_err(trouble(what()))?.with_env("GIT_INDEX_FILE", &fresh);
     // A file that was only touched, or whose owner changed, is no change. What is one, stops what follows.
-    let _looked = git.run_with(["update-index", "-q", "--refresh"], Input::File(held));
+    let _looked = git.run_with_input(["update-index", "-q", "--refresh"], Input::File(held));
     let arguments = ["read-tree", "--no-recurse-submodules"].iter().chain(how);
-    git.run_with(arguments, Input::File(held)).map_err(trouble(what()))?;
+    git.run_with_input(arguments, Input::File(held)).map_err(trouble(what()))?;
     index.install().map_err(trouble(what()))
 }
 
@@ -268,8 +260,8 @@ pub(super) fn put_back(
             input.push(0);
         }
     }
-    let git = git.with_variable("GIT_INDEX_FILE", &fresh);
-    git.run_with(["checkout-index", "-f", "-u", "-z", "--stdin"], Input::Bytes(&input))
+    let git = git.with_env("GIT_INDEX_FILE", &fresh);
+    git.run_with_input(["checkout-index", "-f", "-u", "-z", "--stdin"], Input::Bytes(&input))
         .map_err(trouble(what()))?;
     index.install().map_err(trouble(what()))
 }

@@ -8,7 +8,7 @@ use super::merge::{self, Sides};
 use super::places::Places;
 use super::plain::{self, OURSELVES};
 use super::trouble;
-use crate::git::command::{Git, GitError, Input, forget_repository};
+use crate::git::command::{Git, GitError, Input, remove_git_variables};
 
 /// Who lands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Person {
     /// Who the person is by their own configuration; ourselves if that does not say.
     pub(super) fn observe(places: &Places) -> Self {
         let mut command = std::process::Command::new("git");
-        forget_repository(&mut command);
+        remove_git_variables(&mut command);
         let pattern = r"^(user|committer)\.(name|email)$";
         let output = command
             .arg("-C")
@@ -93,7 +93,7 @@ fn committed_work(git: &Git, landing: &Landing) -> Result<String, GitError> {
 fn write(git: &Git, tree: &str, parents: &[&str], message: &[u8]) -> Result<String, GitError> {
     let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
     let arguments = ["commit-tree", "-F", "-", tree].into_iter().chain(parents);
-    let printed = git.run_with(arguments, Input::Bytes(message))?;
+    let printed = git.run_with_input(arguments, Input::Bytes(message))?;
     Ok(String::from_utf8_lossy(&printed).trim().to_owned())
 }
 
@@ -143,9 +143,9 @@ fn replay(git: &Git, state: &Path, landing: &Landing) -> Result<String, LandErro
             let [name, email, date] = &original.author;
             let git = git
                 .clone()
-                .with_variable("GIT_AUTHOR_NAME", name)
-                .with_variable("GIT_AUTHOR_EMAIL", email)
-                .with_variable("GIT_AUTHOR_DATE", date);
+                .with_env("GIT_AUTHOR_NAME", name)
+                .with_env("GIT_AUTHOR_EMAIL", email)
+                .with_env("GIT_AUTHOR_DATE", date);
             write(&git, &tree, &[&tip], &original.message)
         };
         tip = commit.map_err(trouble(what()))?;
@@ -170,7 +170,7 @@ fn originals(git: &Git, landing: &Landing) -> Result<Vec<Result<Original, String
     while let Some(commit) = fields.next().map(text).filter(|commit| !commit.is_empty()) {
         let next: Vec<&[u8]> = fields.by_ref().take(5).collect();
         let [parents, name, email, date, message] = next.as_slice() else {
-            return Err(GitError::Unexpected { command: "log".to_owned(), what: commit });
+            return Err(GitError::UnexpectedOutput { command: "log".to_owned(), output: commit });
         };
         let parent = text(parents);
         originals.push(if parent.contains(' ') {

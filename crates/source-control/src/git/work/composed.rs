@@ -21,7 +21,7 @@ pub(super) fn compose(
     let what = || format!("{tree} cannot be changed");
     let directory = PrivateDirectory::make(state).map_err(trouble(what()))?;
     let git = plain::git(state, places, tree)?
-        .with_variable("GIT_INDEX_FILE", directory.path().join("index"));
+        .with_env("GIT_INDEX_FILE", directory.path().join("index"));
     git.run(["read-tree", tree]).map_err(trouble(what()))?;
     let nothing = "0".repeat(tree.len());
     let mut list = String::new();
@@ -36,7 +36,7 @@ pub(super) fn compose(
         }
     }
     let arguments = ["update-index", "-z", "--index-info"];
-    git.run_with(arguments, Input::Bytes(list.as_bytes())).map_err(trouble(what()))?;
+    git.run_with_input(arguments, Input::Bytes(list.as_bytes())).map_err(trouble(what()))?;
     git.line(["write-tree"]).map_err(trouble(what()))
 }
 

@@ -13,13 +13,13 @@ use super::private::PrivateDirectory;
 use super::refreshed::{self, Copy};
 use super::{filtered, index, peculiar, plain_file, programs, trouble};
 use crate::git::command::{Git, GitError, Input};
-use crate::git::patience::Patience;
+use crate::git::timeout::Timeout;
 
 /// A worktree of any size is recorded within this time.
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Timeout = Timeout {
     grace: Duration::from_secs(2),
     limit: Duration::from_secs(1_800),
-    obstacle: plain_file::obstacle,
+    find_obstacle: plain_file::obstacle,
 };
 
 /// What has been recorded of the files.
@@ -67,8 +67,8 @@ fn stage(
     let copy = copy_index(&places.private.join("index"), &place).map_err(trouble(what()))?;
     let git = places
         .agent_git()
-        .with_patience(PATIENCE)
-        .with_variable("GIT_INDEX_FILE", &place)
+        .with_timeout(TIMEOUT)
+        .with_env("GIT_INDEX_FILE", &place)
         .with_settings(&settings())
         .with_settings(&programs::without_filters(places).map_err(trouble(what()))?);
     let lock = directory.lock();
@@ -80,16 +80,20 @@ fn stage(
             peculiar::settle(&git, places)?;
         }
     }
-    let added = git.end_with(["add", "--all", "--sparse"], Input::File(lock));
-    let ended = added.map_err(trouble(what()))?;
-    if ended.code != Some(0) {
-        return Err(trouble(what())(ended.into_error()));
+    let added = git.output(["add", "--all", "--sparse"], Input::File(lock));
+    let output = added.map_err(trouble(what()))?;
+    if output.exit_code != Some(0) {
+        return Err(trouble(what())(output.into_error()));
     }
-    refuse_nested(&ended.complaint).map_err(|why| WorkError {
-        what: what(),
-        why,
-        of_tree: true,
-    })?;
+    let nested = embedded_repositories(&output.stderr);
+    if !nested.is_empty() {
+        let why = format!(
+            "{} has a git repository of its own, so that its files would be left out; remove its \
+             .git, or have it ignored",
+            nested.join(", ")
+        );
+        return Err(WorkError { what: what(), why, of_tree: true });
+    }
     if let Some(copy) = copy.as_ref().filter(|copy| filtered::may_be_any(places, &copy.bytes)) {
         filtered::put_back(&git, &places.worktree, &copy.bytes).map_err(trouble(what()))?;
     }
@@ -109,7 +113,7 @@ impl Staged {
     }
 
     fn write(&self, places: &Places) -> Result<String, WorkError> {
-        let printed = self.git.run_with(["write-tree"], Input::File(self.directory.lock()));
+        let printed = self.git.run_with_input(["write-tree"], Input::File(self.directory.lock()));
         printed
             .map(|printed| String::from_utf8_lossy(&printed).trim().to_owned())
             .map_err(trouble(what(places)))
@@ -129,18 +133,11 @@ fn leave_report_out(git: &Git, agent: &str, base: &Base) -> Result<(), GitError>
     git.run(["update-index", "--force-remove", "--", &path]).map(drop)
 }
 
-/// Git takes a repository inside of the worktree for a submodule, and its files for nothing.
-fn refuse_nested(complaint: &str) -> Result<(), String> {
-    let mark = "warning: adding embedded git repository: ";
-    let nested: Vec<&str> = complaint.lines().filter_map(|line| line.strip_prefix(mark)).collect();
-    if nested.is_empty() {
-        return Ok(());
-    }
-    Err(format!(
-        "{} has a git repository of its own, so that its files would be left out; remove its .git, \
-         or have it ignored",
-        nested.join(", ")
-    ))
+/// Directories that `git add` recorded as submodules because they are repositories; their files are left
+/// out. Git reports this only by a warning.
+fn embedded_repositories(stderr: &str) -> Vec<&str> {
+    let warning = "warning: adding embedded git repository: ";
+    stderr.lines().filter_map(|line| line.strip_prefix(warning)).collect()
 }
 
 /// Settings of the repository that would hide changes, write elsewhere, or refuse.

@@ -59,7 +59,7 @@ fn filters(
         Attributes::OfIndex => Some("--cached"),
     };
     let arguments = ["check-attr", "-z", "--stdin"].into_iter().chain(cached);
-    let printed = git.run_with(arguments.chain(["filter"]), Input::Bytes(&input))?;
+    let printed = git.run_with_input(arguments.chain(["filter"]), Input::Bytes(&input))?;
     let mut fields = printed.split(|byte| *byte == 0);
     let mut found = BTreeMap::new();
     while let (Some(path), Some(_), Some(value)) = (fields.next(), fields.next(), fields.next()) {
@@ -114,7 +114,7 @@ pub(super) fn put_back(staged: &Git, worktree: &Path, index: &[u8]) -> Result<()
     if input.is_empty() {
         return Ok(());
     }
-    staged.run_with(["update-index", "-z", "--index-info"], Input::Bytes(&input)).map(drop)
+    staged.run_with_input(["update-index", "-z", "--index-info"], Input::Bytes(&input)).map(drop)
 }
 
 /// An error if the work would bring raw content of a filtered file into the history. `objects` is a view on the
@@ -160,8 +160,8 @@ fn raw(
     let wanted = brought.iter().map(|(path, _)| path.clone()).collect();
     // By the attributes of the tree itself: the worktree may have others by now.
     let index = directory.path().join("index");
-    let git = places.agent_git().with_variable("GIT_INDEX_FILE", index);
-    git.run_with(["read-tree", &work.tree], Input::File(directory.lock()))?;
+    let git = places.agent_git().with_env("GIT_INDEX_FILE", index);
+    git.run_with_input(["read-tree", &work.tree], Input::File(directory.lock()))?;
     let filters = filters(&git, Attributes::OfIndex, &wanted)?;
     brought.retain(|(path, _)| filters.contains_key(path));
     if brought.is_empty() {

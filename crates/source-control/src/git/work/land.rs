@@ -20,6 +20,7 @@ use super::places::Places;
 use super::private::PrivateDirectory;
 use super::{checkouts, plain, recover, trouble};
 use crate::git::command::{Git, GitError, Input};
+use crate::git::refs::resolve_ref;
 
 /// What a branch is at when it is not there.
 const NOWHERE: &str = "no commit: it is not there";
@@ -62,7 +63,7 @@ pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<L
     let followed = follow(&landings, &refs, landing, &new, &following, &locks, &view);
     // What could be neither done nor undone is left to be completed.
     let undecided = matches!(followed, Err(LandError::Work(_)))
-        && tip(&places.git(), &landing.branch).ok().flatten().as_deref() == Some(new.as_str());
+        && resolve_ref(&places.git(), &landing.branch).ok().flatten().as_deref() == Some(new.as_str());
     if !undecided {
         landings.end(&journal).map_err(trouble(what()))?;
     }
@@ -87,7 +88,9 @@ pub(super) fn check(places: &Places, state: &Path, landing: &Landing) -> Result<
 fn require_sound(git: &Git, view: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
     let refuse = |why: &str| WorkError { what: what(), why: why.to_owned(), of_tree: false };
-    require_name(git, landing).map_err(trouble(what()))?.map_err(|why| refuse(&why))?;
+    if let Some(problem) = name_problem(git, landing).map_err(trouble(what()))? {
+        return Err(refuse(&problem).into());
+    }
     require_there(git, landing)?;
     if commits::tree_of(view, &landing.onto)? == landing.tree {
         let (branch, tree) = (landing.branch.clone(), landing.tree.clone());
@@ -102,10 +105,11 @@ fn require_sound(git: &Git, view: &Git, landing: &Landing) -> Result<(), LandErr
     Ok(())
 }
 
-/// An error inside if git would refuse the name, or take it for something else where it is used.
-fn require_name(git: &Git, landing: &Landing) -> Result<Result<(), String>, GitError> {
+/// Why a branch cannot be created or advanced under this name: git refuses it, or takes it for something
+/// else.
+fn name_problem(git: &Git, landing: &Landing) -> Result<Option<String>, GitError> {
     let Some(name) = landing.branch.strip_prefix("refs/heads/") else {
-        return Ok(Err("that is no full name of a branch".to_owned()));
+        return Ok(Some("the branch name must begin with refs/heads/".to_owned()));
     };
     let is_object =
         matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -114,23 +118,23 @@ fn require_name(git: &Git, landing: &Landing) -> Result<Result<(), String>, GitE
         || !git.succeeds(["check-ref-format", &landing.branch])?
         || !git.succeeds(["check-ref-format", "--branch", name])?
     {
-        return Ok(Err(format!("{name:?} is no name for a branch; choose another one")));
+        return Ok(Some(format!("{name:?} is not a valid branch name; choose another one")));
     }
     if landing.expected.is_some() {
-        return Ok(Ok(()));
+        return Ok(None);
     }
     for other in [format!("refs/tags/{name}"), format!("refs/remotes/{name}")] {
-        if tip(git, &other)?.is_some() {
-            return Ok(Err(format!("there is {other} already; choose another name")));
+        if resolve_ref(git, &other)?.is_some() {
+            return Ok(Some(format!("{other} already exists; choose another name")));
         }
     }
-    Ok(Ok(()))
+    Ok(None)
 }
 
 /// An error if the branch is not where it must be.
 fn require_there(git: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be read", landing.branch);
-    let now = tip(git, &landing.branch).map_err(trouble(what()))?;
+    let now = resolve_ref(git, &landing.branch).map_err(trouble(what()))?;
     if now == landing.expected {
         return Ok(());
     }
@@ -141,16 +145,6 @@ fn require_there(git: &Git, landing: &Landing) -> Result<(), LandError> {
     }
     let now = now.unwrap_or_else(|| NOWHERE.to_owned());
     Err(LandError::Moved { branch: landing.branch.clone(), now })
-}
-
-/// The commit of a branch; nothing if it is not there.
-pub(super) fn tip(git: &Git, branch: &str) -> Result<Option<String>, GitError> {
-    let ended = git.end_with(["show-ref", "--verify", "--hash", branch], Input::Nothing)?;
-    match ended.code {
-        Some(0) => Ok(Some(String::from_utf8_lossy(&ended.printed).trim().to_owned())),
-        _ if ended.complaint.contains("not a valid ref") => Ok(None),
-        _ => Err(ended.into_error()),
-    }
 }
 
 /// Locks the checkouts that have the branch; an error if one is not clean or is in use.
@@ -206,7 +200,7 @@ pub(super) fn references(places: &Places, directory: &PrivateDirectory) -> io::R
     fs::write(directory.path().join("HEAD"), "ref: refs/heads/none\n")?;
     let common = [places.common.as_os_str().as_bytes(), b"\n"].concat();
     fs::write(directory.path().join("commondir"), common)?;
-    Ok(Git::at(directory.path()).with_variable("GIT_DIR", directory.path()))
+    Ok(Git::at(directory.path()).with_env("GIT_DIR", directory.path()))
 }
 
 /// Moves a branch if it is where it must be.
@@ -220,7 +214,7 @@ fn swap(
     let nothing = "0".repeat(new.len());
     let old = old.unwrap_or(&nothing);
     let arguments = ["update-ref", "--create-reflog", "-m", "bailiwick: land", branch, new, old];
-    git.run_with(arguments, Input::File(landings.held())).map(drop)
+    git.run_with_input(arguments, Input::File(landings.held())).map(drop)
 }
 
 /// Brings the checkouts along. If one does not follow, all of it is undone, the branch last: were

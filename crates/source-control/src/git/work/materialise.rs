@@ -34,8 +34,8 @@ pub(super) fn materialise(
     let tags = tags.map_err(trouble(what()))?;
     make(places, directory, &commit, &tags).map_err(trouble(what()))?;
     let fill = Git::at(directory)
-        .with_variable("GIT_DIR", directory.join(".git"))
-        .with_variable("GIT_WORK_TREE", directory)
+        .with_env("GIT_DIR", directory.join(".git"))
+        .with_env("GIT_WORK_TREE", directory)
         .run(["read-tree", "--reset", "-u", "HEAD"]);
     fill.map(drop).map_err(trouble(what()))
 }

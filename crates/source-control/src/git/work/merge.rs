@@ -52,15 +52,15 @@ fn merge_by(
 
 /// Runs the merge and reads its answer.
 fn answer(git: &Git, arguments: impl Iterator<Item = String>) -> Result<Merge, GitError> {
-    let ended = git.end_with(arguments, Input::Nothing)?;
-    if !matches!(ended.code, Some(0 | 1)) {
-        return Err(ended.into_error());
+    let output = git.output(arguments, Input::Nothing)?;
+    if !matches!(output.exit_code, Some(0 | 1)) {
+        return Err(output.into_error());
     }
-    let answer = parse(&ended.printed).ok_or_else(|| GitError::Unexpected {
+    let answer = parse(&output.stdout).ok_or_else(|| GitError::UnexpectedOutput {
         command: "merge-tree".to_owned(),
-        what: String::from_utf8_lossy(&ended.printed).into_owned(),
+        output: String::from_utf8_lossy(&output.stdout).into_owned(),
     })?;
-    Ok(match ended.code {
+    Ok(match output.exit_code {
         Some(0) => Merge::Clean { tree: answer.tree },
         _ => Merge::Conflicts(answer.conflicts()),
     })
@@ -159,7 +159,7 @@ mod tests {
         scratch.git(&["checkout", "--quiet", "--detach", &ours]);
         let changed = commit(&[("plain.txt", "ours\n")]);
         let place = tempfile::tempdir().unwrap();
-        let git = Git::at(scratch.root()).with_variable("GIT_DIR", scratch.root().join(".git"));
+        let git = Git::at(scratch.root()).with_env("GIT_DIR", scratch.root().join(".git"));
         let by = |version, base: Option<&str>, ours: &str, theirs: &str| {
             let sides = Sides { base, ours, theirs, attributes: ours };
             merge_by(version, &git, place.path(), &sides).unwrap()

@@ -28,7 +28,7 @@ pub(super) fn in_attributes_of(
         }
         fs::write(&file, git.run(["cat-file", "blob", &object])?).map_err(unwritten)?;
     }
-    Ok(git.clone().moved_to(&root).with_variable("GIT_WORK_TREE", &root))
+    Ok(git.clone().in_directory(&root).with_env("GIT_WORK_TREE", &root))
 }
 
 /// The attribute files of a tree, each with the object that it is. Links are left out, as git does.
@@ -70,7 +70,7 @@ pub(super) fn with_base(
 }
 
 fn unwritten(error: io::Error) -> GitError {
-    GitError::Failed { command: "merge-tree".to_owned(), why: format!("attributes: {error}") }
+    GitError::io("cannot write the attributes for a merge", error)
 }
 
 /// A directory for one merge.

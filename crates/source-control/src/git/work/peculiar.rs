@@ -31,7 +31,12 @@ pub(super) fn settle(git: &Git, places: &Places) -> Result<(), WorkError> {
         listing.split(|byte| *byte == 0).filter(|line| !line.is_empty()).map(entry).collect();
     let entries =
         entries.ok_or_else(|| trouble(what())("git ls-files answered in an unknown way"))?;
-    refuse_conflicts(&entries).map_err(|why| WorkError { what: what(), why, of_tree: true })?;
+    let unmerged = unmerged(&entries);
+    if !unmerged.is_empty() {
+        let paths = unmerged.join(", ");
+        let why = format!("a merge has conflicts; finish it or abort it first: {paths}");
+        return Err(WorkError { what: what(), why, of_tree: true });
+    }
     let there = |entry: &Entry<'_>| places.worktree.join(OsStr::from_bytes(entry.path));
     // In a sparse checkout a file that is not there is not deleted.
     let sparse = is_sparse(&places.agent_git()).map_err(trouble(what()))?;
@@ -54,7 +59,7 @@ pub(super) fn settle(git: &Git, places: &Places) -> Result<(), WorkError> {
             return Ok(());
         }
         let input: Vec<u8> = paths.iter().flat_map(|path| [*path, &[0]].concat()).collect();
-        let marked = git.run_with(["update-index", how, "-z", "--stdin"], Input::Bytes(&input));
+        let marked = git.run_with_input(["update-index", how, "-z", "--stdin"], Input::Bytes(&input));
         marked.map(drop).map_err(trouble(what()))
     };
     mark("--no-assume-unchanged", &assumed)?;
@@ -77,7 +82,7 @@ pub(super) fn settle(git: &Git, places: &Places) -> Result<(), WorkError> {
     }
     if !moved.is_empty() {
         let arguments = ["update-index", "-z", "--index-info"];
-        git.run_with(arguments, Input::Bytes(&moved)).map_err(trouble(what()))?;
+        git.run_with_input(arguments, Input::Bytes(&moved)).map_err(trouble(what()))?;
     }
     let links: Vec<&[u8]> = links.iter().map(|link| link.path).collect();
     mark("--skip-worktree", &links)
@@ -92,17 +97,12 @@ fn entry(line: &[u8]) -> Option<Entry<'_>> {
     Some(Entry { tag, mode, object, stage, path: path.get(1..)? })
 }
 
-fn refuse_conflicts(entries: &[Entry<'_>]) -> Result<(), String> {
+/// The paths that have conflicts.
+fn unmerged(entries: &[Entry<'_>]) -> Vec<String> {
     let unmerged = entries.iter().filter(|entry| entry.stage != "0");
-    let mut unmerged: Vec<String> = unmerged.map(|entry| paths::shown(entry.path)).collect();
-    unmerged.dedup();
-    if unmerged.is_empty() {
-        return Ok(());
-    }
-    Err(format!(
-        "a merge with conflicts is in progress there; finish or abort it first: {}",
-        unmerged.join(", ")
-    ))
+    let mut paths: Vec<String> = unmerged.map(|entry| paths::shown(entry.path)).collect();
+    paths.dedup();
+    paths
 }
 
 fn is_sparse(git: &Git) -> Result<bool, GitError> {

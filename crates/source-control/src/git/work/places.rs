@@ -69,12 +69,12 @@ impl Places {
     /// Git in the agent's worktree, whatever its `.git` and `commondir` say.
     pub(super) fn agent_git(&self) -> Git {
         let git = Git::at(&self.worktree)
-            .with_variable("GIT_DIR", &self.private)
-            .with_variable("GIT_WORK_TREE", &self.worktree);
+            .with_env("GIT_DIR", &self.private)
+            .with_env("GIT_WORK_TREE", &self.worktree);
         if self.private == self.common {
             return git;
         }
-        git.with_variable("GIT_COMMON_DIR", &self.common)
+        git.with_env("GIT_COMMON_DIR", &self.common)
     }
 
     /// Where the objects are.

@@ -34,10 +34,10 @@ pub(super) fn over(
         of_tree: false,
     })?;
     let git = Git::at(&plain)
-        .with_variable("GIT_DIR", &plain)
-        .with_variable("GIT_OBJECT_DIRECTORY", objects);
+        .with_env("GIT_DIR", &plain)
+        .with_env("GIT_OBJECT_DIRECTORY", objects);
     let shallow = places.common.join("shallow");
-    Ok(if shallow.exists() { git.with_variable("GIT_SHALLOW_FILE", shallow) } else { git })
+    Ok(if shallow.exists() { git.with_env("GIT_SHALLOW_FILE", shallow) } else { git })
 }
 
 /// The same as somebody, at some time.
@@ -45,10 +45,10 @@ pub(super) fn signed(git: Git, (name, email): (&str, &str), date: Option<&str>) 
     let mut git = git;
     for role in ["AUTHOR", "COMMITTER"] {
         git = git
-            .with_variable(&format!("GIT_{role}_NAME"), name)
-            .with_variable(&format!("GIT_{role}_EMAIL"), email);
+            .with_env(&format!("GIT_{role}_NAME"), name)
+            .with_env(&format!("GIT_{role}_EMAIL"), email);
         if let Some(date) = date {
-            git = git.with_variable(&format!("GIT_{role}_DATE"), date);
+            git = git.with_env(&format!("GIT_{role}_DATE"), date);
         }
     }
     git

@@ -19,8 +19,9 @@ use super::checkouts::Moves;
 use super::contents::{self, Content, Way};
 use super::journal::{Journal, Landings};
 use super::places::{self, Places};
-use super::{base, checkouts, index_lock, land, paths, plain, private, trouble};
+use super::{base, checkouts, index_lock, paths, plain, private, trouble};
 use crate::git::command::{Git, GitError, Input};
+use crate::git::refs::resolve_ref;
 
 /// What was done about things that were cut off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(super) fn settle(
             .collect();
         let cleared = clear_branch_lock(&journal.repository, &journal.branch, &ends);
         done.removed.extend(cleared.map_err(trouble(what()))?);
-        let now = land::tip(&Git::at(common), &journal.branch).map_err(trouble(what()))?;
+        let now = resolve_ref(&Git::at(common), &journal.branch).map_err(trouble(what()))?;
         if now.as_deref() != Some(journal.new.as_str()) {
             landings.end(&journal).map_err(trouble(what()))?;
             done.forgotten.push(journal.agent);
@@ -127,11 +128,11 @@ fn catch_up(
 
 fn has_index_of(git: &Git, commit: &str) -> Result<bool, GitError> {
     let arguments = ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", commit, "--"];
-    let ended = git.end_with(arguments, Input::Nothing)?;
-    match ended.code {
+    let output = git.output(arguments, Input::Nothing)?;
+    match output.exit_code {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
-        _ => Err(ended.into_error()),
+        _ => Err(output.into_error()),
     }
 }
 

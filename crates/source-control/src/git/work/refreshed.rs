@@ -52,16 +52,16 @@ pub(super) fn refresh(
     if let Some((made, bytes)) = read(kept, &key) {
         return fs::write(&copy.place, bytes)
             .and_then(|()| date(&copy.place, made))
-            .map_err(|error| broken(&error));
+            .map_err(broken);
     }
-    git.run_with(["update-index", "-q", "--refresh", "--force-write-index"], Input::File(lock))?;
-    let bytes = fs::read(&copy.place).map_err(|error| broken(&error))?;
+    git.run_with_input(["update-index", "-q", "--refresh", "--force-write-index"], Input::File(lock))?;
+    let bytes = fs::read(&copy.place).map_err(broken)?;
     let settled = index::plain(&bytes, name_length).is_some_and(|it| !it.is_touched_since(made));
     if !settled {
-        return date(&copy.place, copy.written).map_err(|error| broken(&error));
+        return date(&copy.place, copy.written).map_err(broken);
     }
     // What changes after the copy was made must look as young as it, whenever git wrote it.
-    date(&copy.place, copy.made).map_err(|error| broken(&error))?;
+    date(&copy.place, copy.made).map_err(broken)?;
     // What is not kept is found again.
     let _unkept = keep(kept, &key, copy.made, &bytes);
     Ok(())
@@ -101,7 +101,6 @@ fn since(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn broken(error: &io::Error) -> GitError {
-    let command = "update-index --refresh".to_owned();
-    GitError::Failed { command, why: format!("its index cannot be written: {error}") }
+fn broken(error: io::Error) -> GitError {
+    GitError::io("cannot write a copy of the index", error)
 }

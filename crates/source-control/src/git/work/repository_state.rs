@@ -15,6 +15,7 @@ use super::places::Places;
 use super::spawn_record::{self, SpawnRecord};
 use super::{base, plain_file};
 use crate::git::command::{Git, GitError, Input};
+use crate::git::refs::full_branch_name;
 
 /// The comparison.
 pub(super) fn observe(
@@ -113,7 +114,7 @@ pub(super) fn listed<'a>(
         input.push_str(&format!("^{known}\n"));
     }
     let arguments = ["rev-list", "--ignore-missing", "--stdin"];
-    let printed = git.run_with(arguments, Input::Bytes(input.as_bytes()))?;
+    let printed = git.run_with_input(arguments, Input::Bytes(input.as_bytes()))?;
     Ok(String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect())
 }
 
@@ -170,7 +171,7 @@ fn filtered<'a>(
     let counts = |name: &str| {
         let Some(rest) = name.strip_prefix("branch.") else { return true };
         let Some((branch, _)) = rest.rsplit_once('.') else { return true };
-        let branch = base::full_name(branch);
+        let branch = full_branch_name(branch);
         then.contains_key(&branch) && now.contains_key(&branch)
     };
     let settings = settings.iter().filter(|(name, _)| counts(name));

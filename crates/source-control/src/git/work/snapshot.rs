@@ -60,16 +60,16 @@ fn history(
     }
     let git = places.agent_git();
     let what = format!("the work cannot be compared with {}", base.branch);
-    let ended = git
-        .end_with(["merge-base", base.tip.as_str(), head.commit.as_str()], Input::Nothing)
+    let output = git
+        .output(["merge-base", base.tip.as_str(), head.commit.as_str()], Input::Nothing)
         .map_err(trouble(what.clone()))?;
-    let merge_base = match ended.code {
-        Some(0) => String::from_utf8_lossy(&ended.printed).trim().to_owned(),
+    let merge_base = match output.exit_code {
+        Some(0) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         Some(1) => {
             let why = format!("{} and {} have no commit in common", base.tip, head.commit);
             return Err(WorkError { what, why, of_tree: false });
         }
-        Some(_) | None => return Err(trouble(what)(ended.into_error())),
+        Some(_) | None => return Err(trouble(what)(output.into_error())),
     };
     let tree = if merge_base == head.commit {
         head.tree.clone()

@@ -97,11 +97,11 @@ fn observe(
     let (references, settings) = std::thread::scope(|scope| {
         let settings = scope.spawn(|| settings(&git));
         let references = references(&shared)?;
-        let lost = |_| GitError::Failed {
-            command: "config".to_owned(),
-            why: "it was not waited for".to_owned(),
+        let panicked = |_| {
+            let error = io::Error::other("the thread that reads it panicked");
+            GitError::io("cannot read the configuration of the repository", error)
         };
-        Ok::<_, GitError>((references, settings.join().map_err(lost)??))
+        Ok::<_, GitError>((references, settings.join().map_err(panicked)??))
     })?;
     let meant = match revision.filter(|revision| *revision != "HEAD") {
         Some(revision) => base::meant_by(&shared, revision)?,

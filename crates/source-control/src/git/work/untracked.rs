@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::plain_file;
 use crate::git::command::{Git, GitError};
-use crate::git::patience::Patience;
+use crate::git::timeout::Timeout;
 
 /// An agent can put a pipe where git reads a file.
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Timeout = Timeout {
     grace: Duration::from_secs(2),
     limit: Duration::from_secs(60),
-    obstacle: plain_file::obstacle,
+    find_obstacle: plain_file::obstacle,
 };
 
 const IGNORE_FILE: &str = ".gitignore";
@@ -70,8 +70,8 @@ pub fn new_files(
     ignored: &Path,
 ) -> Result<Vec<PathBuf>, GitError> {
     let git = Git::at(directory)
-        .with_variable("GIT_DIR", worktree.join(".git"))
-        .with_variable("GIT_WORK_TREE", directory);
+        .with_env("GIT_DIR", worktree.join(".git"))
+        .with_env("GIT_WORK_TREE", directory);
     others(git, ignored, &["--directory", "--no-empty-directory"])
 }
 
@@ -85,7 +85,7 @@ fn others(git: Git, ignored: &Path, options: &[&str]) -> Result<Vec<PathBuf>, Gi
     excluding.push(ignored);
     let arguments = ["ls-files", "--others", "--full-name", "-z"];
     let arguments = arguments.iter().chain(options).map(OsString::from).chain([excluding]);
-    let listed = git.with_patience(PATIENCE).run(arguments)?;
+    let listed = git.with_timeout(TIMEOUT).run(arguments)?;
     let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
 }

@@ -25,6 +25,7 @@ use super::plain::{self, OURSELVES};
 use super::private::PrivateDirectory;
 use super::{GitWork, land, recover, trouble};
 use crate::git::command::Input;
+use crate::git::refs::resolve_ref;
 
 /// What was brought into the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl GitWork {
         if layer::look(&upper).map_err(trouble(what.as_str()))? != layer::Entry::Directory {
             return Err(refuse("that is no layer: it has no directory `upper`"));
         }
-        let old = land::tip(&self.places.git(), &branch).map_err(trouble(what.as_str()))?;
+        let old = resolve_ref(&self.places.git(), &branch).map_err(trouble(what.as_str()))?;
         let old = old.ok_or_else(|| refuse("the repository has no such branch"))?;
         let seen = branch::observe(&upper, &self.places.common, &branch, old.len());
         let tip = match seen.map_err(trouble(what.as_str()))? {
@@ -107,7 +108,7 @@ impl GitWork {
 fn apply(way: &Way<'_>, pack: Option<&Path>, branch: &str) -> Result<(), WorkError> {
     // Whoever holds this knows that no git of ours that was cut off is still at work.
     let landings = Landings::lock(way.state).map_err(trouble(way.what))?;
-    let now = land::tip(&way.places.git(), branch).map_err(trouble(way.what))?;
+    let now = resolve_ref(&way.places.git(), branch).map_err(trouble(way.what))?;
     if now.as_deref() == Some(way.tip) {
         return Ok(());
     }
@@ -120,6 +121,6 @@ fn apply(way: &Way<'_>, pack: Option<&Path>, branch: &str) -> Result<(), WorkErr
     let git = plain::signed(git, OURSELVES, None);
     let arguments =
         ["update-ref", "--no-deref", "-m", "bailiwick: import", branch, way.tip, way.old];
-    let moved = git.run_with(arguments, Input::File(landings.held()));
+    let moved = git.run_with_input(arguments, Input::File(landings.held()));
     moved.map(drop).map_err(trouble(way.what))
 }

@@ -24,13 +24,13 @@ use super::super::{plain, trouble};
 use super::ImportLimits;
 use super::objects::{Gathering, Taken};
 use crate::git::command::{Git, GitError, Input};
-use crate::git::patience::Patience;
+use crate::git::timeout::Timeout;
 
 /// As long as all of a layer may take.
-const PATIENCE: Patience = Patience {
+const TIMEOUT: Timeout = Timeout {
     grace: Duration::from_secs(2),
     limit: Duration::from_secs(1_800),
-    obstacle: |_| None,
+    find_obstacle: |_| None,
 };
 
 /// The way of one branch from `old` to `tip`.
@@ -78,7 +78,7 @@ impl Way<'_> {
         let prefix = place.join("pack");
         let arguments = arguments.into_iter().chain([prefix.as_os_str()]);
         let input = self.directory.lock_with(&listed).map_err(trouble(self.what))?;
-        let printed = raw.run_with(arguments, Input::File(input)).map_err(trouble(self.what))?;
+        let printed = raw.run_with_input(arguments, Input::File(input)).map_err(trouble(self.what))?;
         let name = format!("pack-{}.pack", String::from_utf8_lossy(&printed).trim());
         let pack = place.join(name);
         let length = fs::metadata(&pack).map_err(trouble(self.what))?.len();
@@ -103,7 +103,7 @@ impl Way<'_> {
         let arguments =
             ["rev-list", "--objects", "--no-object-names", "--ignore-missing", "--stdin"];
         let listed =
-            raw.run_with(arguments, Input::Bytes(input.as_bytes())).map_err(trouble(self.what))?;
+            raw.run_with_input(arguments, Input::Bytes(input.as_bytes())).map_err(trouble(self.what))?;
         let count = listed.iter().filter(|byte| **byte == b'\n').count();
         if u64::try_from(count).is_ok_and(|count| count <= self.limits.objects) {
             return Ok(listed);
@@ -144,17 +144,17 @@ impl Way<'_> {
     pub(super) fn bring(&self, pack: &Path) -> Result<(), WorkError> {
         let pack = File::open(pack).map_err(trouble(self.what))?;
         let git = self.git(&self.places.objects())?;
-        let brought = git.run_with(["index-pack", "--stdin"], Input::File(&pack));
+        let brought = git.run_with_input(["index-pack", "--stdin"], Input::File(&pack));
         brought.map(drop).map_err(trouble(self.what))
     }
 
     fn comes_after(&self, git: &Git) -> Result<bool, GitError> {
         let arguments = ["merge-base", "--is-ancestor", self.old, self.tip];
-        let ended = git.end_with(arguments, Input::Nothing)?;
-        match ended.code {
+        let output = git.output(arguments, Input::Nothing)?;
+        match output.exit_code {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
-            _ => Err(ended.into_error()),
+            _ => Err(output.into_error()),
         }
     }
 
@@ -170,15 +170,15 @@ impl Way<'_> {
     fn index(&self, git: &Git, options: &[&str], pack: &Path) -> Result<(), WorkError> {
         let options = ["index-pack"].into_iter().chain(options.iter().copied()).map(OsStr::new);
         let arguments = options.chain([pack.as_os_str()]);
-        let indexed = git.run_with(arguments, Input::File(self.directory.lock()));
+        let indexed = git.run_with_input(arguments, Input::File(self.directory.lock()));
         indexed.map(drop).map_err(trouble(self.what))
     }
 
     fn git(&self, objects: &Path) -> Result<Git, WorkError> {
         let git = plain::over(self.state, self.places, self.tip, objects)?;
         // A small file can say that it is a huge one.
-        let git = git.with_variable("GIT_ALLOC_LIMIT", self.limits.bytes.to_string());
-        Ok(git.with_patience(PATIENCE))
+        let git = git.with_env("GIT_ALLOC_LIMIT", self.limits.bytes.to_string());
+        Ok(git.with_timeout(TIMEOUT))
     }
 
     /// An empty store of ours.
