@@ -108,7 +108,7 @@ macro_rules! general {
 }
 
 general!(
-    bailiwick_source_control::git::NoHead,
+    bailiwick_source_control::git::HeadError,
     bailiwick_control::ports::StoreError,
     bailiwick_control::ports::WorkspaceError,
     bailiwick_source_control::GitError

@@ -75,14 +75,14 @@ impl Watch {
         let committed = self.listing.finish()?;
         let seen = self.seen.borrow();
         let suspect = seen.iter().filter(|(path, text)| match &committed {
-            Some(committed) => !committed.has(path, text.as_deref()),
+            Some(committed) => !committed.matches(path, text.as_deref()),
             None => text.is_some(),
         });
         let paths: Vec<String> =
             suspect.map(|(path, _)| format!("{}{path}", self.prefix)).collect();
         // What is behind a link is no difference to git, and yet it is not in the commit.
         let unknown = |path: &&String| match &committed {
-            Some(committed) => !committed.knows(path.strip_prefix(&self.prefix).unwrap_or(path)),
+            Some(committed) => !committed.contains(path.strip_prefix(&self.prefix).unwrap_or(path)),
             None => true,
         };
         let read = |path: &&String| {
@@ -127,7 +127,7 @@ pub(crate) fn note_differences(
     };
     output::note(format_args!(
         "{} {}{more}; an agent is bound by what is committed",
-        first.path, first.how
+        first.path, first.kind
     ));
     Ok(Kept::Differs)
 }

@@ -1,20 +1,20 @@
-//! A directory as a tree.
+//! Reading the files of a directory as a `Tree`.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use bailiwick_kit::{Tree, TreeError};
 
-/// No file of a kit comes near it; a device has no end.
-const LARGEST: u64 = 1 << 20;
+/// Files of a kit are much smaller.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The files below a directory, as they are now.
+/// The current files below a directory.
 pub struct DirectoryTree {
     root: PathBuf,
 }
 
 impl DirectoryTree {
-    /// The files below `root`, which need not exist.
+    /// The files below `root`, which may be missing.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -22,18 +22,20 @@ impl DirectoryTree {
 
 impl Tree for DirectoryTree {
     fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
-        let place = self.root.join(path);
-        match std::fs::metadata(&place) {
+        let full_path = self.root.join(path);
+        match std::fs::metadata(&full_path) {
             Ok(found) if !found.is_file() => {
                 return Err(unreadable(path, "it is not a plain file"));
             }
-            Ok(found) if found.len() > LARGEST => {
-                return Err(unreadable(path, "it is larger than a file of a kit can be"));
+            Ok(found) if found.len() > MAX_FILE_BYTES => {
+                let why = format!("it is larger than {MAX_FILE_BYTES} bytes");
+                return Err(unreadable(path, &why));
             }
             Ok(_) => {}
-            Err(error) => return self.absent(path, &error).map(|()| None),
+            Err(error) => return self.require_missing(path, &error).map(|()| None),
         }
-        let bytes = std::fs::read(&place).map_err(|error| unreadable(path, &error.to_string()))?;
+        let bytes =
+            std::fs::read(&full_path).map_err(|error| unreadable(path, &error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|_| unreadable(path, "it is not UTF-8"))?;
         Ok(Some(text))
     }
@@ -41,7 +43,7 @@ impl Tree for DirectoryTree {
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
         let entries = match std::fs::read_dir(self.root.join(path)) {
             Ok(entries) => entries,
-            Err(error) => return self.absent(path, &error).map(|()| Vec::new()),
+            Err(error) => return self.require_missing(path, &error).map(|()| Vec::new()),
         };
         let mut names = Vec::new();
         for entry in entries {
@@ -60,18 +62,19 @@ impl Tree for DirectoryTree {
 }
 
 impl DirectoryTree {
-    /// Nothing there is fine. A file where a directory belongs, or a link that leads nowhere, is
-    /// not: it would uncover what lies below.
-    fn absent(&self, path: &str, error: &std::io::Error) -> Result<(), TreeError> {
+    /// Accepts a missing path. A file in the place of a directory and a broken link are errors: they
+    /// would uncover the layer below.
+    fn require_missing(&self, path: &str, error: &std::io::Error) -> Result<(), TreeError> {
         if error.kind() != ErrorKind::NotFound {
             return Err(unreadable(path, &error.to_string()));
         }
-        let place = self.root.join(path);
-        let mut ways = place.ancestors().take_while(|way| way.starts_with(&self.root));
-        let there = ways.find_map(|way| Some((way, std::fs::symlink_metadata(way).ok()?)));
-        match there {
-            Some((way, found)) if found.is_symlink() && !way.exists() => {
-                Err(unreadable(path, "a link leads nowhere"))
+        let full_path = self.root.join(path);
+        let mut parents = full_path.ancestors().take_while(|parent| parent.starts_with(&self.root));
+        let existing =
+            parents.find_map(|parent| Some((parent, std::fs::symlink_metadata(parent).ok()?)));
+        match existing {
+            Some((parent, found)) if found.is_symlink() && !parent.exists() => {
+                Err(unreadable(path, "a symbolic link is broken"))
             }
             Some(_) | None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Git and forges: repositories, trees of commits and directories, workspaces.
+//! Git and forges: repositories, files of commits and directories, workspaces, agents' work.
 
 pub mod directory;
 pub mod forge;

@@ -2,7 +2,7 @@
 
 use bailiwick_control::ports::{RunStore as _, Work as _};
 use bailiwick_model::{AgentId, RunStatus};
-use bailiwick_source_control::git::REJECTED;
+use bailiwick_source_control::git::REJECTED_MARKER;
 use clap::Args;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ impl Reject {
 fn note_rejection(subject: &Subject, agent: &AgentId) -> Result<(), Failure> {
     let run = subject.context.state.join("runs").join(agent.as_str());
     if run.is_dir() {
-        wire::write_whole(&run.join(REJECTED), "")?;
+        wire::write_whole(&run.join(REJECTED_MARKER), "")?;
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ impl Rollback {
             message: self.message(run, record),
         };
         // The checks can take long; what no check can change is refused before them.
-        match work.could_land(&landing) {
+        match work.check_landing_of(&landing) {
             Err(LandError::Moved { .. }) => return Ok(None),
             Err(error @ LandError::Unclean { .. }) => {
                 return Err(Failure::usage(error.to_string()).help("commit or stash what is there"));

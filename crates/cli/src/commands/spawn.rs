@@ -15,7 +15,7 @@ use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::supervisor::RunDirectory;
-use bailiwick_source_control::git::NoHead;
+use bailiwick_source_control::git::HeadError;
 use bailiwick_source_control::{Repository, WorktreeWorkspaces};
 use clap::Args;
 use serde::Serialize;
@@ -302,7 +302,7 @@ fn spawn_checked(
         settings: &settings,
         revision: named,
     })?;
-    let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).spawning_on(named);
+    let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).with_base(named);
     let worktree = workspaces.worktree_path(&id);
     let mut request = Request::new(
         &bound,
@@ -336,7 +336,7 @@ fn spawn_checked(
                 time: worktree_setup::time(&settings),
                 open,
             };
-            workspaces.set_up_by(Arc::new(move |worktree: &Path, _: &Preparation, held| {
+            workspaces.with_setup_runner(Arc::new(move |worktree: &Path, _: &Preparation, held| {
                 setup.run(worktree, held).map_err(unset)
             }))
         }
@@ -425,7 +425,7 @@ fn unset(failure: Failure) -> WorkspaceError {
 fn no_commit(repository: &Repository, base: &str) -> Failure {
     if base == "HEAD" {
         return match repository.head() {
-            Err(NoHead::NoCommit) => {
+            Err(HeadError::NoCommit) => {
                 Failure::general("the repository has no commit yet, so an agent has no base")
                     .help("commit once: git add --all && git commit -m start")
             }

@@ -7,7 +7,7 @@ use bailiwick_control::ports::fleet::{
     WorkspaceDeed, WorkspacePlace, WorkspaceSeen, WorkspaceTrouble,
 };
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::WorkspaceVerbs;
+use bailiwick_source_control::git::WorkspaceOperations;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ pub fn work_on(
     place: &WorkspacePlace,
     deed: &WorkspaceDeed,
 ) -> Result<WorkspaceSeen, WorkspaceTrouble> {
-    let verbs = WorkspaceVerbs::new(&context.directory, &root(context), &context.state);
-    let verbs = verbs.map_err(|error| WorkspaceTrouble::Failed(error.to_string()))?;
-    verbs.carry_out(place, deed)
+    let operations = WorkspaceOperations::new(&context.directory, &root(context), &context.state);
+    let operations = operations.map_err(|error| WorkspaceTrouble::Failed(error.to_string()))?;
+    operations.perform(place, deed)
 }

@@ -99,7 +99,7 @@ pub(super) fn enclosed(
     sandbox: SandboxLevel,
     scope: Scope,
 ) -> Result<Enclosure, Failure> {
-    let closed = reading(found, work.git_common(), work.git_private(), Level::from(sandbox))?;
+    let closed = reading(found, work.common_dir(), work.git_dir(), Level::from(sandbox))?;
     let Scope { access, protected } = scope;
     Ok(Enclosure { access, commits: commits(policy), frozen: protected, ..closed })
 }

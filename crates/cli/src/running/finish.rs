@@ -24,7 +24,7 @@ pub const NOTHING_CHANGED: &str = "nothing-changed";
 pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
     let said = |error: bailiwick_control::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.found()?;
-    work.look_ahead(&running.subject.base).map_err(said)?;
+    work.start_snapshot(&running.subject.base).map_err(said)?;
     let base = work.base().map_err(said)?;
     let snapshot = work.snapshot(&base).map_err(said)?;
     let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;

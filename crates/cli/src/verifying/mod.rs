@@ -279,7 +279,7 @@ impl Subject {
         for agent in &done.completed {
             output::note(format_args!("the landing of `{agent}` was cut off, and is complete now"));
         }
-        for (checkout, why) in &done.left {
+        for (checkout, why) in &done.failed {
             output::note(format_args!("{} could not follow its branch: {why}", checkout.display()));
         }
         bailiwick_runner::checks::sweep(&self.context.state).map_err(|error| {

@@ -156,7 +156,7 @@ impl Subject {
         };
         let opened = open(None).and_then(|work| {
             match places.look {
-                Look::AtOnce => work.look_ahead(&begun)?,
+                Look::AtOnce => work.start_snapshot(&begun)?,
                 Look::WhenAsked => {}
             }
             Ok(work)
@@ -172,7 +172,7 @@ impl Subject {
         let bound = bind(&kit, source)?;
         let settings = settings?;
         let base = places.base.clone().or_else(|| settings.land.base.clone());
-        let work = opened.map(|work| work.onto(base));
+        let work = opened.map(|work| work.with_base(base));
         Ok(Self {
             context,
             repository,

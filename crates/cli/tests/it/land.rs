@@ -123,7 +123,7 @@ fn what_no_check_can_change_is_refused_before_the_checks() {
     assert!(nothing.err.contains("nothing to land"), "{}", nothing.err);
     place.scratch.git(&["branch", "taken"]);
     let taken = place.bailiwick(&["land", "one", "--branch", "taken"]).expect_code(2);
-    assert!(taken.err.contains("there is a branch of that name already"), "{}", taken.err);
+    assert!(taken.err.contains("a branch of that name already exists"), "{}", taken.err);
     // The control: a check does not hold, which is told once nothing else stands in the way.
     place.scratch.write("src/a.txt", "a\n");
     let failed = place.bailiwick(&["land", "one"]).expect_code(2);

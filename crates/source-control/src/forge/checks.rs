@@ -1,7 +1,7 @@
-//! Checks that ended since somebody last asked: what webhooks may have failed to bring.
+//! Polling CI runs that ended since the last poll, in case a webhook was lost.
 //!
-//! A cursor is the moment up to which ended runs were told, with the runs of that very second. The
-//! first question only gives a cursor: what ended before anybody was interested starts nothing.
+//! A cursor is the time up to which ended runs were reported, with the reported runs of that second. The
+//! first poll only returns a cursor: runs that ended before are not reported.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::client::{Api, Paged};
 
-/// A run that began longer ago than this before the cursor is not looked for any more.
-const LONGEST_RUN: SignedDuration = SignedDuration::from_hours(72);
+/// Runs that started longer than this before the cursor are not searched.
+const MAX_RUN_AGE: SignedDuration = SignedDuration::from_hours(72);
 
-/// Whose listing it is.
+/// The forge whose listing is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listing {
     Gitea,
@@ -47,27 +47,28 @@ impl Paged for Jobs {
     }
 }
 
-/// How far somebody has asked.
+/// Up to where ended runs were reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cursor {
     until: Timestamp,
-    /// Runs that ended in that second and were told, with their attempts.
-    told: BTreeSet<String>,
+    /// Reported runs that ended in that second, with their attempts.
+    reported: BTreeSet<String>,
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: Vec<&str> = self.told.iter().map(String::as_str).collect();
-        write!(out, "{}|{}", self.until, told.join(","))
+        let reported: Vec<&str> = self.reported.iter().map(String::as_str).collect();
+        write!(out, "{}|{}", self.until, reported.join(","))
     }
 }
 
 impl Cursor {
     fn parse(text: &str) -> Result<Self, ForgeError> {
-        let wrong = || ForgeError::Refused(format!("`{text}` is no cursor of ours"));
-        let (until, told) = text.split_once('|').ok_or_else(wrong)?;
-        let told = told.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Ok(Self { until: until.parse().map_err(|_| wrong())?, told })
+        let wrong = || ForgeError::Refused(format!("`{text}` is not a valid cursor"));
+        let (until, reported) = text.split_once('|').ok_or_else(wrong)?;
+        let reported =
+            reported.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Ok(Self { until: until.parse().map_err(|_| wrong())?, reported })
     }
 }
 
@@ -84,11 +85,12 @@ pub(super) async fn since(
     cursor: Option<&str>,
 ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
     let Some(cursor) = cursor else {
-        let now = forges_clock(api).await?;
-        let mut cursor = Cursor { until: now, told: BTreeSet::new() };
-        // What ended in this very second, before the question.
+        let now = forge_time(api).await?;
+        let mut cursor = Cursor { until: now, reported: BTreeSet::new() };
+        // Runs that ended in this second, before the poll.
         let ended = ended_since(api, listing, &cursor).await?;
-        cursor.told = ended.into_iter().filter(|run| run.at == now).map(|run| run.name).collect();
+        cursor.reported =
+            ended.into_iter().filter(|run| run.at == now).map(|run| run.name).collect();
         return Ok((Vec::new(), Some(cursor.to_string())));
     };
     let mut cursor = Cursor::parse(cursor)?;
@@ -98,9 +100,9 @@ pub(super) async fn since(
     for run in ended {
         checks.extend(jobs_of(api, &run.run).await?);
         if run.at > cursor.until {
-            cursor = Cursor { until: run.at, told: BTreeSet::new() };
+            cursor = Cursor { until: run.at, reported: BTreeSet::new() };
         }
-        cursor.told.insert(run.name);
+        cursor.reported.insert(run.name);
     }
     Ok((checks, Some(cursor.to_string())))
 }
@@ -111,9 +113,9 @@ pub(super) async fn at(api: &Api, sha: &str) -> Result<Vec<CheckRun>, ForgeError
     let all = |page: &Runs| -> Option<()> {
         for run in page.workflow_runs.iter().flatten() {
             let known = runs.iter().any(|other| number(other, "id") == number(run, "id"));
-            // Whoever does not understand the question answers with everything.
-            let asked_for = run.get("head_sha").and_then(Value::as_str) == Some(sha);
-            if asked_for && !known {
+            // A forge that does not know this filter returns all runs.
+            let is_wanted = run.get("head_sha").and_then(Value::as_str) == Some(sha);
+            if is_wanted && !known {
                 runs.push(run.clone());
             }
         }
@@ -132,21 +134,22 @@ async fn ended_since(
     listing: Listing,
     cursor: &Cursor,
 ) -> Result<Vec<EndedRun>, ForgeError> {
-    let horizon = cursor.until.saturating_sub(LONGEST_RUN).unwrap_or(Timestamp::MIN);
+    let oldest_start = cursor.until.saturating_sub(MAX_RUN_AGE).unwrap_or(Timestamp::MIN);
     let mut ended: Vec<EndedRun> = Vec::new();
     let look = |page: &Runs| -> Option<()> {
         let runs = page.workflow_runs.as_deref().unwrap_or_default();
         for run in runs {
             let Some(at) = ended_at(listing, run) else { continue };
             let name = format!("{}.{}", number(run, "id"), number(run, "run_attempt"));
-            let told = at < cursor.until || (at == cursor.until && cursor.told.contains(&name));
-            if !told && !ended.iter().any(|other| other.name == name) {
+            let reported =
+                at < cursor.until || (at == cursor.until && cursor.reported.contains(&name));
+            if !reported && !ended.iter().any(|other| other.name == name) {
                 ended.push(EndedRun { name, at, run: run.clone() });
             }
         }
-        // The newest come first; what began so long ago is not looked at.
-        let begun = runs.last().and_then(|run| time(run, began(listing)))?;
-        (begun < horizon).then_some(())
+        // The newest runs come first.
+        let started = runs.last().and_then(|run| time(run, start_field(listing)))?;
+        (started < oldest_start).then_some(())
     };
     api.find(&["actions", "runs"], &[], look).await?;
     Ok(ended)
@@ -172,7 +175,7 @@ fn check_of(run: &Value, job: &Value) -> CheckRun {
     let text = |of: &Value, name: &str| {
         of.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    // GitHub gives the workflow's name; Gitea its file, with the reference behind it.
+    // GitHub sends the workflow's name; Gitea its file and the reference.
     let file = || {
         let path = text(run, "path")?;
         let file = path.split('@').next().unwrap_or_default();
@@ -182,7 +185,7 @@ fn check_of(run: &Value, job: &Value) -> CheckRun {
     let mut payload = json!({
         "action": "completed",
         "workflow_job": job,
-        // A job alone does not tell of forks and pull requests.
+        // A job alone does not name forks and pull requests.
         "workflow_run": run,
     });
     for (name, value) in [("repository", run.get("repository")), ("sender", run.get("actor"))] {
@@ -201,7 +204,7 @@ fn check_of(run: &Value, job: &Value) -> CheckRun {
     }
 }
 
-/// When a run ended, if it has.
+/// When a run ended, if it did.
 fn ended_at(listing: Listing, run: &Value) -> Option<Timestamp> {
     if run.get("status").and_then(Value::as_str) != Some("completed") {
         return None;
@@ -212,7 +215,7 @@ fn ended_at(listing: Listing, run: &Value) -> Option<Timestamp> {
     }
 }
 
-fn began(listing: Listing) -> &'static str {
+fn start_field(listing: Listing) -> &'static str {
     match listing {
         Listing::Gitea => "started_at",
         Listing::Github => "created_at",
@@ -227,12 +230,12 @@ fn number(of: &Value, name: &str) -> u64 {
     of.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// What time it is for the forge: its times are compared with each other only.
-async fn forges_clock(api: &Api) -> Result<Timestamp, ForgeError> {
-    let answered = api.get(&[], &[]).await?;
-    let answered = api.good(answered)?;
-    let told = answered.date.as_deref().unwrap_or_default();
-    let time = jiff::fmt::rfc2822::parse(told);
+/// The time on the forge's clock: its times are compared only with each other.
+async fn forge_time(api: &Api) -> Result<Timestamp, ForgeError> {
+    let response = api.get(&[], &[]).await?;
+    let response = api.require_success(response)?;
+    let date = response.date.as_deref().unwrap_or_default();
+    let time = jiff::fmt::rfc2822::parse(date);
     time.map(|time| time.timestamp())
-        .map_err(|_| ForgeError::Unavailable(format!("it does not say what time it is (`{told}`)")))
+        .map_err(|_| ForgeError::Unavailable(format!("its response has no valid date (`{date}`)")))
 }

@@ -1,4 +1,4 @@
-//! What Gitea and GitHub have in common.
+//! Requests that Gitea and GitHub have in common.
 
 use bailiwick_control::ports::fleet::{
     CheckState, ForgeError, PullRequestState, Review, Rights, Written,
@@ -6,11 +6,11 @@ use bailiwick_control::ports::fleet::{
 use reqwest::Method;
 use serde_json::json;
 
-use super::client::{Answered, Api};
+use super::client::{Api, ApiResponse};
 use super::marker::Marker;
 use super::wire;
 
-/// A status of a commit.
+/// A status to set on a commit.
 pub(super) struct StatusToSet<'a> {
     pub(super) sha: &'a str,
     pub(super) context: &'a str,
@@ -19,35 +19,35 @@ pub(super) struct StatusToSet<'a> {
     pub(super) url: Option<&'a str>,
 }
 
-/// A pull request that is to be.
-pub(super) struct Proposed<'a> {
+/// A pull request to open.
+pub(super) struct NewPullRequest<'a> {
     pub(super) head: &'a str,
     pub(super) base: &'a str,
     pub(super) title: &'a str,
     pub(super) body: &'a str,
 }
 
-/// Something that is run again.
-pub(super) struct Again<'a> {
+/// A job or workflow to run again.
+pub(super) struct RerunRequest<'a> {
     pub(super) run: &'a str,
     pub(super) whole_workflow: bool,
     pub(super) attempt: u64,
 }
 
-pub(super) fn there(id: u64, url: Option<String>) -> Written {
+pub(super) fn existing(id: u64, url: Option<String>) -> Written {
     Written { id: id.to_string(), url, was_there: true }
 }
 
-pub(super) fn fresh(id: u64, url: Option<String>) -> Written {
+pub(super) fn created(id: u64, url: Option<String>) -> Written {
     Written { id: id.to_string(), url, was_there: false }
 }
 
-/// A comment that has the mark, if it is among these.
-pub(super) fn marked(comments: &[wire::Comment], marker: &Marker) -> Option<Written> {
-    let is_it =
-        |comment: &&wire::Comment| comment.body.as_deref().is_some_and(|body| marker.is_on(body));
-    let found = comments.iter().find(is_it)?;
-    Some(there(found.id, found.html_url.clone()))
+/// The comment with this marker, if there is one.
+pub(super) fn find_marked(comments: &[wire::Comment], marker: &Marker) -> Option<Written> {
+    let matching =
+        |comment: &&wire::Comment| comment.body.as_deref().is_some_and(|body| marker.ends(body));
+    let found = comments.iter().find(matching)?;
+    Some(existing(found.id, found.html_url.clone()))
 }
 
 pub(super) async fn post_comment(
@@ -57,12 +57,12 @@ pub(super) async fn post_comment(
 ) -> Result<Written, ForgeError> {
     let number = number.to_string();
     let path = ["issues", &number, "comments"];
-    let answered = api.send(Method::POST, &path, &json!({ "body": text })).await?;
-    let comment: wire::Comment = api.good(answered)?.json()?;
-    Ok(fresh(comment.id, comment.html_url))
+    let response = api.send(Method::POST, &path, &json!({ "body": text })).await?;
+    let comment: wire::Comment = api.require_success(response)?.json()?;
+    Ok(created(comment.id, comment.html_url))
 }
 
-/// Refuses a review of something that is not there any more.
+/// Refuses a review of an outdated commit.
 pub(super) async fn require_head(api: &Api, review: &Review) -> Result<(), ForgeError> {
     let pull = pull(api, review.number).await?;
     if pull.head.sha == review.sha {
@@ -77,11 +77,11 @@ pub(super) async fn require_head(api: &Api, review: &Review) -> Result<(), Forge
 
 async fn pull(api: &Api, number: u64) -> Result<wire::Pull, ForgeError> {
     let number = number.to_string();
-    let answered = api.get(&["pulls", &number], &[]).await?;
-    api.good(answered)?.json()
+    let response = api.get(&["pulls", &number], &[]).await?;
+    api.require_success(response)?.json()
 }
 
-/// A review that was written with the same key; otherwise the one that `body` says.
+/// Writes the review in `body`, unless one with the same marker exists.
 pub(super) async fn review(
     api: &Api,
     review: &Review,
@@ -90,14 +90,14 @@ pub(super) async fn review(
 ) -> Result<Written, ForgeError> {
     let number = review.number.to_string();
     let path = ["pulls", &number, "reviews"];
-    let found = api.find(&path, &[], |page: &Vec<wire::Comment>| marked(page, marker)).await?;
+    let found = api.find(&path, &[], |page: &Vec<wire::Comment>| find_marked(page, marker)).await?;
     if let Some(found) = found {
         return Ok(found);
     }
     require_head(api, review).await?;
-    let answered = api.send(Method::POST, &path, &body).await?;
-    let written: wire::Comment = api.good(answered)?.json()?;
-    Ok(fresh(written.id, written.html_url))
+    let response = api.send(Method::POST, &path, &body).await?;
+    let written: wire::Comment = api.require_success(response)?.json()?;
+    Ok(created(written.id, written.html_url))
 }
 
 pub(super) async fn pull_request(api: &Api, number: u64) -> Result<PullRequestState, ForgeError> {
@@ -109,7 +109,7 @@ pub(super) async fn pull_request(api: &Api, number: u64) -> Result<PullRequestSt
         None
     };
     api.find(&["pulls", &name, "files"], &[], all).await?;
-    // A forge that knows no pages gives the same ones again.
+    // A forge without pages returns the same files again.
     files.sort();
     files.dedup();
     Ok(PullRequestState {
@@ -128,32 +128,32 @@ pub(super) async fn pull_request(api: &Api, number: u64) -> Result<PullRequestSt
 pub(super) async fn open_pull_request(
     api: &Api,
     marker: &Marker,
-    wanted: &Proposed<'_>,
+    wanted: &NewPullRequest<'_>,
     query: &[(&str, &str)],
 ) -> Result<Written, ForgeError> {
-    let text = marker.put_on(wanted.body)?;
-    let is_it = |page: &Vec<wire::Pull>| {
-        let ours = page.iter().find(|pull| pull.body.as_deref().is_some_and(|b| marker.is_on(b)));
-        ours.map(|pull| there(pull.number, pull.html_url.clone()))
+    let text = marker.append_to(wanted.body)?;
+    let matching = |page: &Vec<wire::Pull>| {
+        let ours = page.iter().find(|pull| pull.body.as_deref().is_some_and(|b| marker.ends(b)));
+        ours.map(|pull| existing(pull.number, pull.html_url.clone()))
     };
-    if let Some(found) = api.find(&["pulls"], query, is_it).await? {
+    if let Some(found) = api.find(&["pulls"], query, matching).await? {
         return Ok(found);
     }
-    let Proposed { head, base, title, .. } = wanted;
+    let NewPullRequest { head, base, title, .. } = wanted;
     let body = json!({ "head": head, "base": base, "title": title, "body": text });
-    let answered = api.send(Method::POST, &["pulls"], &body).await?;
-    let pull: wire::Pull = api.good(answered)?.json()?;
-    Ok(fresh(pull.number, pull.html_url))
+    let response = api.send(Method::POST, &["pulls"], &body).await?;
+    let pull: wire::Pull = api.require_success(response)?.json()?;
+    Ok(created(pull.number, pull.html_url))
 }
 
-/// The account that the token is of; nothing where tokens need not be of one.
+/// The account of the token, if it has one.
 pub(super) async fn account(api: &Api) -> Result<Option<String>, ForgeError> {
-    let api = api.whole();
-    let answered = api.get(&["user"], &[]).await?;
-    if matches!(answered.status(), 403 | 404) {
+    let api = api.root_api();
+    let response = api.get(&["user"], &[]).await?;
+    if matches!(response.status(), 403 | 404) {
         return Ok(None);
     }
-    let user: wire::User = api.good(answered)?.json()?;
+    let user: wire::User = api.require_success(response)?.json()?;
     Ok(Some(user.login))
 }
 
@@ -168,38 +168,38 @@ pub(super) async fn labels(api: &Api) -> Result<Option<Vec<String>>, ForgeError>
     Ok(Some(names))
 }
 
-/// Where a branch is. That there is none is believed only of a repository that is there.
+/// The commit of a branch. A missing branch is reported only if the repository exists.
 pub(super) async fn branch(api: &Api, name: &str) -> Result<Option<String>, ForgeError> {
     let mut path = vec!["branches"];
-    // Both forges take a name with slashes as it is.
+    // Both forges accept names with slashes.
     path.extend(name.split('/'));
-    let answered = api.get(&path, &[]).await?;
-    if answered.is_missing() {
+    let response = api.get(&path, &[]).await?;
+    if response.is_missing() {
         let repository = api.get(&[], &[]).await?;
-        api.good(repository)?;
+        api.require_success(repository)?;
         return Ok(None);
     }
-    let branch: wire::Branch = api.good(answered)?.json()?;
+    let branch: wire::Branch = api.require_success(response)?.json()?;
     let commit = branch.commit.id.or(branch.commit.sha).filter(|commit| !commit.is_empty());
-    let unknown = || ForgeError::Unavailable(format!("the branch {name} came without a commit"));
+    let unknown =
+        || ForgeError::Unavailable(format!("the response for the branch {name} has no commit"));
     commit.map(Some).ok_or_else(unknown)
 }
 
-/// What somebody may do here; both forges say it in the same words. One who is no collaborator may read
-/// at the most.
+/// The rights of a user. A user who is not a collaborator can read at most.
 pub(super) async fn permission(api: &Api, actor: &str) -> Result<Rights, ForgeError> {
-    let answered = api.get(&["collaborators", actor, "permission"], &[]).await?;
-    if answered.is_missing() {
+    let response = api.get(&["collaborators", actor, "permission"], &[]).await?;
+    if response.is_missing() {
         let repository = api.get(&[], &[]).await?;
-        api.good(repository)?;
+        api.require_success(repository)?;
         return Ok(Rights::Read);
     }
-    let told: wire::Permission = api.good(answered)?.json()?;
-    // The answer must be about whom it was asked for.
-    if !told.user.is_some_and(|user| user.login.eq_ignore_ascii_case(actor)) {
+    let answer: wire::Permission = api.require_success(response)?.json()?;
+    // The response must be about the requested user.
+    if !answer.user.is_some_and(|user| user.login.eq_ignore_ascii_case(actor)) {
         return Ok(Rights::Unknown);
     }
-    Ok(match told.permission.as_str() {
+    Ok(match answer.permission.as_str() {
         "owner" | "admin" | "maintain" | "write" => Rights::Write,
         "triage" | "read" | "none" => Rights::Read,
         _ => Rights::Unknown,
@@ -208,12 +208,12 @@ pub(super) async fn permission(api: &Api, actor: &str) -> Result<Rights, ForgeEr
 
 pub(super) async fn issue(api: &Api, number: u64) -> Result<(String, String), ForgeError> {
     let number = number.to_string();
-    let answered = api.get(&["issues", &number], &[]).await?;
-    let issue: wire::Issue = api.good(answered)?.json()?;
+    let response = api.get(&["issues", &number], &[]).await?;
+    let issue: wire::Issue = api.require_success(response)?.json()?;
     Ok((issue.title, issue.body.unwrap_or_default()))
 }
 
-/// Sets a status, unless the newest one of that name says the same.
+/// Sets a status, unless the newest one with that context is equal.
 pub(super) async fn set_status(
     api: &Api,
     wanted: &StatusToSet<'_>,
@@ -240,7 +240,7 @@ pub(super) async fn set_status(
     };
     api.find(&["commits", wanted.sha, "statuses"], query, look).await?;
     if let Some((id, true)) = newest {
-        return Ok(there(id, None));
+        return Ok(existing(id, None));
     }
     let mut body = json!({
         "state": state, "context": wanted.context, "description": wanted.description,
@@ -248,29 +248,29 @@ pub(super) async fn set_status(
     if let (Some(url), Some(body)) = (wanted.url, body.as_object_mut()) {
         body.insert("target_url".to_owned(), url.into());
     }
-    let answered = api.send(Method::POST, &["statuses", wanted.sha], &body).await?;
-    let status: wire::Status = api.good(answered)?.json()?;
-    Ok(fresh(status.id, None))
+    let response = api.send(Method::POST, &["statuses", wanted.sha], &body).await?;
+    let status: wire::Status = api.require_success(response)?.json()?;
+    Ok(created(status.id, None))
 }
 
-/// Runs a job or a workflow again, unless it is past the attempt that was looked at. `job_path` says
-/// where a job of a run is run again.
+/// Runs a job or a workflow again, unless there is a newer attempt. `job_path` is the request path for a
+/// job of a run.
 pub(super) async fn rerun(
     api: &Api,
-    wanted: &Again<'_>,
+    wanted: &RerunRequest<'_>,
     job_path: impl Fn(&str, &str) -> Vec<String>,
 ) -> Result<Written, ForgeError> {
     let run = if wanted.whole_workflow {
         wanted.run.to_owned()
     } else {
-        let answered = api.get(&["actions", "jobs", wanted.run], &[]).await?;
-        let job: wire::Job = api.good(answered)?.json()?;
+        let response = api.get(&["actions", "jobs", wanted.run], &[]).await?;
+        let job: wire::Job = api.require_success(response)?.json()?;
         job.run_id.to_string()
     };
-    let answered = api.get(&["actions", "runs", &run], &[]).await?;
-    let now: wire::Run = api.good(answered)?.json()?;
+    let response = api.get(&["actions", "runs", &run], &[]).await?;
+    let now: wire::Run = api.require_success(response)?.json()?;
     if now.run_attempt > wanted.attempt {
-        return Ok(there(now.id, now.html_url));
+        return Ok(existing(now.id, now.html_url));
     }
     let path = if wanted.whole_workflow {
         ["actions", "runs", &run, "rerun"].map(str::to_owned).to_vec()
@@ -278,38 +278,38 @@ pub(super) async fn rerun(
         job_path(&run, wanted.run)
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let answered = api.send(Method::POST, &path, &json!({})).await?;
-    // It is at work at this moment: somebody else was quicker.
-    if answered.status() == 409 {
+    let response = api.send(Method::POST, &path, &json!({})).await?;
+    // It is running: somebody else has started it.
+    if response.status() == 409 {
         return Err(ForgeError::Moved {
             target: format!("the run {run}"),
             expected: format!("attempt {}, which has ended", wanted.attempt),
-            found: answered.said(),
+            found: response.message(),
         });
     }
-    api.good(answered)?;
-    Ok(fresh(now.id, now.html_url))
+    api.require_success(response)?;
+    Ok(created(now.id, now.html_url))
 }
 
-/// Writes the notes of a release whose tag is there. What somebody else wrote is not touched.
+/// Writes the notes of a release with an existing tag. Notes of other people are not changed.
 pub(super) async fn release(
     api: &Api,
     marker: &Marker,
     tag: &str,
     title: &str,
     body: &str,
-    tag_there: Answered,
+    tag_response: ApiResponse,
 ) -> Result<Written, ForgeError> {
-    let text = marker.put_on(body)?;
-    let is_it = |page: &Vec<wire::Release>| {
+    let text = marker.append_to(body)?;
+    let matching = |page: &Vec<wire::Release>| {
         let found = page.iter().find(|release| release.tag_name == tag)?;
         let notes = found.body.clone().unwrap_or_default();
         Some((found.id, found.html_url.clone(), notes))
     };
-    let found = api.find(&["releases"], &[], is_it).await?;
+    let found = api.find(&["releases"], &[], matching).await?;
     if let Some((id, url, notes)) = found {
-        if marker.is_on(&notes) {
-            return Ok(there(id, url));
+        if marker.ends(&notes) {
+            return Ok(existing(id, url));
         }
         if !notes.trim().is_empty() {
             let why = format!("the release {tag} has notes that somebody else wrote");
@@ -317,17 +317,17 @@ pub(super) async fn release(
         }
         let number = id.to_string();
         let body = json!({ "name": title, "body": text });
-        let answered = api.send(Method::PATCH, &["releases", &number], &body).await?;
-        api.good(answered)?;
-        return Ok(fresh(id, url));
+        let response = api.send(Method::PATCH, &["releases", &number], &body).await?;
+        api.require_success(response)?;
+        return Ok(created(id, url));
     }
-    // For a tag that is not there, a forge would make one, on whatever its branch is at.
-    if tag_there.is_missing() {
-        return Err(ForgeError::Refused(format!("there is no tag {tag}; push it first")));
+    // The forge would create a missing tag at the tip of its default branch.
+    if tag_response.is_missing() {
+        return Err(ForgeError::Refused(format!("the tag {tag} does not exist; push it first")));
     }
-    api.good(tag_there)?;
+    api.require_success(tag_response)?;
     let body = json!({ "tag_name": tag, "name": title, "body": text });
-    let answered = api.send(Method::POST, &["releases"], &body).await?;
-    let release: wire::Release = api.good(answered)?.json()?;
-    Ok(fresh(release.id, release.html_url))
+    let response = api.send(Method::POST, &["releases"], &body).await?;
+    let release: wire::Release = api.require_success(response)?.json()?;
+    Ok(created(release.id, release.html_url))
 }

@@ -1,4 +1,4 @@
-//! Gitea, and Forgejo, which speaks the same.
+//! Gitea, and Forgejo, which has the same API.
 
 use bailiwick_control::ports::fleet::{
     CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
@@ -7,20 +7,20 @@ use bailiwick_model::fleet::ReviewDecision;
 use serde_json::json;
 
 use super::checks::{self, Listing};
-use super::client::{Api, Manner};
-use super::common::{self, Again, Proposed, StatusToSet};
+use super::client::{Api, ApiStyle};
+use super::common::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::marker::Marker;
-use super::pushing::Pushing;
+use super::push::PushTarget;
 use super::wire;
 
-pub(super) const MANNER: Manner =
-    Manner { scheme: "token", accept: "application/json", page_size: "limit" };
+pub(super) const API_STYLE: ApiStyle =
+    ApiStyle { scheme: "token", accept: "application/json", page_size: "limit" };
 
 /// A repository on a Gitea.
 #[derive(Debug, Clone)]
 pub struct Gitea {
     pub(super) api: Api,
-    pub(super) pushing: Pushing,
+    pub(super) push_target: PushTarget,
 }
 
 impl Gitea {
@@ -30,12 +30,12 @@ impl Gitea {
         number: u64,
         body: &str,
     ) -> Result<Written, ForgeError> {
-        let text = marker.put_on(body)?;
+        let text = marker.append_to(body)?;
         let name = number.to_string();
-        // Gitea gives all comments of an issue at once.
-        let answered = self.api.get(&["issues", &name, "comments"], &[]).await?;
-        let comments: Vec<wire::Comment> = self.api.good(answered)?.json()?;
-        if let Some(found) = common::marked(&comments, marker) {
+        // Gitea returns all comments of an issue at once.
+        let response = self.api.get(&["issues", &name, "comments"], &[]).await?;
+        let comments: Vec<wire::Comment> = self.api.require_success(response)?.json()?;
+        if let Some(found) = common::find_marked(&comments, marker) {
             return Ok(found);
         }
         common::post_comment(&self.api, number, &text).await
@@ -56,7 +56,7 @@ impl Gitea {
             })
             .collect();
         let body = json!({
-            "body": marker.put_on(&review.body)?,
+            "body": marker.append_to(&review.body)?,
             "commit_id": review.sha,
             "event": event,
             "comments": comments,
@@ -74,10 +74,10 @@ impl Forge for Gitea {
             }
             WriteBack::Review(review) => self.review(&marker, review).await,
             WriteBack::Push { branch, commit, from } => {
-                self.pushing.push(branch, commit, from.as_deref()).await
+                self.push_target.push(branch, commit, from.as_deref()).await
             }
             WriteBack::OpenPullRequest { head, base, title, body } => {
-                let wanted = Proposed { head, base, title, body };
+                let wanted = NewPullRequest { head, base, title, body };
                 let query = [("state", "all"), ("base_branch", base)];
                 common::open_pull_request(api, &marker, &wanted, &query).await
             }
@@ -87,7 +87,8 @@ impl Forge for Gitea {
                 common::set_status(api, &wanted, &[("sort", "recentupdate")]).await
             }
             WriteBack::Rerun { run, whole_workflow, attempt } => {
-                let wanted = Again { run, whole_workflow: *whole_workflow, attempt: *attempt };
+                let wanted =
+                    RerunRequest { run, whole_workflow: *whole_workflow, attempt: *attempt };
                 let path = |run: &str, job: &str| {
                     ["actions", "runs", run, "jobs", job, "rerun"].map(str::to_owned).to_vec()
                 };
@@ -96,8 +97,8 @@ impl Forge for Gitea {
             WriteBack::ReleaseNote { tag, title, body } => {
                 let mut path = vec!["tags"];
                 path.extend(tag.split('/'));
-                let there = api.get(&path, &[]).await?;
-                common::release(api, &marker, tag, title, body, there).await
+                let tag_response = api.get(&path, &[]).await?;
+                common::release(api, &marker, tag, title, body, tag_response).await
             }
             WriteBack::DeploymentApproval { .. } => {
                 Err(ForgeError::Unsupported("approve deployments: Gitea has none".to_owned()))
@@ -121,8 +122,8 @@ impl Forge for Gitea {
         common::issue(&self.api, number).await
     }
 
-    async fn job_log(&self, job: &str, most_bytes: usize) -> Result<String, ForgeError> {
-        self.api.tail(&["actions", "jobs", job, "logs"], most_bytes).await
+    async fn job_log(&self, job: &str, max_bytes: usize) -> Result<String, ForgeError> {
+        self.api.tail(&["actions", "jobs", job, "logs"], max_bytes).await
     }
 
     async fn account(&self) -> Result<Option<String>, ForgeError> {

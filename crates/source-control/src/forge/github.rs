@@ -1,4 +1,4 @@
-//! GitHub.
+//! The API of GitHub.
 
 use bailiwick_control::ports::fleet::{
     CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
@@ -9,20 +9,20 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::checks::{self, Listing};
-use super::client::{Api, Manner};
-use super::common::{self, Again, Proposed, StatusToSet};
+use super::client::{Api, ApiStyle};
+use super::common::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::marker::Marker;
-use super::pushing::Pushing;
+use super::push::PushTarget;
 use super::wire;
 
-pub(super) const MANNER: Manner =
-    Manner { scheme: "Bearer", accept: "application/vnd.github+json", page_size: "per_page" };
+pub(super) const API_STYLE: ApiStyle =
+    ApiStyle { scheme: "Bearer", accept: "application/vnd.github+json", page_size: "per_page" };
 
 /// A repository on GitHub.
 #[derive(Debug, Clone)]
 pub struct Github {
     pub(super) api: Api,
-    pub(super) pushing: Pushing,
+    pub(super) push_target: PushTarget,
     pub(super) owner: String,
 }
 
@@ -52,11 +52,11 @@ impl Github {
         number: u64,
         body: &str,
     ) -> Result<Written, ForgeError> {
-        let text = marker.put_on(body)?;
+        let text = marker.append_to(body)?;
         let name = number.to_string();
         let path = ["issues", &name, "comments"];
-        let is_it = |page: &Vec<wire::Comment>| common::marked(page, marker);
-        match self.api.find(&path, &[], is_it).await? {
+        let matching = |page: &Vec<wire::Comment>| common::find_marked(page, marker);
+        match self.api.find(&path, &[], matching).await? {
             Some(found) => Ok(found),
             None => common::post_comment(&self.api, number, &text).await,
         }
@@ -64,7 +64,7 @@ impl Github {
 
     async fn review(&self, marker: &Marker, review: &Review) -> Result<Written, ForgeError> {
         let event = match review.decision {
-            // A review without an event waits for its author.
+            // A review without an event is a draft.
             ReviewDecision::Pending => None,
             ReviewDecision::Approved => Some("APPROVE"),
             ReviewDecision::ChangesRequested => Some("REQUEST_CHANGES"),
@@ -81,7 +81,7 @@ impl Github {
             })
             .collect();
         let mut body = json!({
-            "body": marker.put_on(&review.body)?,
+            "body": marker.append_to(&review.body)?,
             "commit_id": review.sha,
             "comments": comments,
         });
@@ -98,11 +98,11 @@ impl Github {
         environment: &str,
         comment: &str,
     ) -> Result<Written, ForgeError> {
-        let text = marker.put_on(comment)?;
-        let answered = self.api.get(&["actions", "runs", run, "approvals"], &[]).await?;
-        let approvals: Vec<Approval> = self.api.good(answered)?.json()?;
+        let text = marker.append_to(comment)?;
+        let response = self.api.get(&["actions", "runs", run, "approvals"], &[]).await?;
+        let approvals: Vec<Approval> = self.api.require_success(response)?.json()?;
         let done = |approval: &Approval| {
-            approval.comment.as_deref().is_some_and(|text| marker.is_on(text))
+            approval.comment.as_deref().is_some_and(|text| marker.ends(text))
                 && approval.environments.iter().any(|place| place.name == environment)
         };
         let written = |was_there| Written { id: run.to_owned(), url: None, was_there };
@@ -110,18 +110,18 @@ impl Github {
             return Ok(written(true));
         }
         let path = ["actions", "runs", run, "pending_deployments"];
-        let answered = self.api.get(&path, &[]).await?;
-        let waiting: Vec<Waiting> = self.api.good(answered)?.json()?;
+        let response = self.api.get(&path, &[]).await?;
+        let waiting: Vec<Waiting> = self.api.require_success(response)?.json()?;
         let ours = waiting.iter().find(|waiting| waiting.environment.name == environment);
         let Some(ours) = ours else {
-            let why = format!("the run {run} does not wait for {environment}");
+            let why = format!("the run {run} is not waiting for {environment}");
             return Err(ForgeError::Refused(why));
         };
         let body = json!({
             "environment_ids": [ours.environment.id], "state": "approved", "comment": text,
         });
-        let answered = self.api.send(Method::POST, &path, &body).await?;
-        self.api.good(answered)?;
+        let response = self.api.send(Method::POST, &path, &body).await?;
+        self.api.require_success(response)?;
         Ok(written(false))
     }
 }
@@ -135,10 +135,10 @@ impl Forge for Github {
             }
             WriteBack::Review(review) => self.review(&marker, review).await,
             WriteBack::Push { branch, commit, from } => {
-                self.pushing.push(branch, commit, from.as_deref()).await
+                self.push_target.push(branch, commit, from.as_deref()).await
             }
             WriteBack::OpenPullRequest { head, base, title, body } => {
-                let wanted = Proposed { head, base, title, body };
+                let wanted = NewPullRequest { head, base, title, body };
                 let ours = format!("{}:{head}", self.owner);
                 let query = [("state", "all"), ("base", base), ("head", &ours)];
                 common::open_pull_request(api, &marker, &wanted, &query).await
@@ -149,7 +149,8 @@ impl Forge for Github {
                 common::set_status(api, &wanted, &[]).await
             }
             WriteBack::Rerun { run, whole_workflow, attempt } => {
-                let wanted = Again { run, whole_workflow: *whole_workflow, attempt: *attempt };
+                let wanted =
+                    RerunRequest { run, whole_workflow: *whole_workflow, attempt: *attempt };
                 let path = |_: &str, job: &str| {
                     ["actions", "jobs", job, "rerun"].map(str::to_owned).to_vec()
                 };
@@ -158,8 +159,8 @@ impl Forge for Github {
             WriteBack::ReleaseNote { tag, title, body } => {
                 let mut path = vec!["git", "ref", "tags"];
                 path.extend(tag.split('/'));
-                let there = api.get(&path, &[]).await?;
-                common::release(api, &marker, tag, title, body, there).await
+                let tag_response = api.get(&path, &[]).await?;
+                common::release(api, &marker, tag, title, body, tag_response).await
             }
             WriteBack::DeploymentApproval { run, environment, comment } => {
                 self.approve_deployment(&marker, run, environment, comment).await
@@ -183,8 +184,8 @@ impl Forge for Github {
         common::issue(&self.api, number).await
     }
 
-    async fn job_log(&self, job: &str, most_bytes: usize) -> Result<String, ForgeError> {
-        self.api.tail(&["actions", "jobs", job, "logs"], most_bytes).await
+    async fn job_log(&self, job: &str, max_bytes: usize) -> Result<String, ForgeError> {
+        self.api.tail(&["actions", "jobs", job, "logs"], max_bytes).await
     }
 
     async fn account(&self) -> Result<Option<String>, ForgeError> {

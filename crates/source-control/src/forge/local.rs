@@ -1,50 +1,50 @@
-//! A repository with nothing around it: branches can be pushed, and that is all.
+//! A repository on this machine without a forge: it only has branches.
 
 use bailiwick_control::ports::fleet::{
     CheckRun, Forge, ForgeError, PullRequestState, WriteBack, Written,
 };
 
-use super::pushing::Pushing;
+use super::push::PushTarget;
 
 /// A repository on this machine.
 #[derive(Debug, Clone)]
 pub struct Local {
-    pub(super) pushing: Pushing,
+    pub(super) push_target: PushTarget,
 }
 
 impl Forge for Local {
     async fn write(&self, _key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
         match what {
             WriteBack::Push { branch, commit, from } => {
-                self.pushing.push(branch, commit, from.as_deref()).await
+                self.push_target.push(branch, commit, from.as_deref()).await
             }
-            WriteBack::Comment { .. } => no("be commented on"),
-            WriteBack::Review(_) => no("be reviewed"),
-            WriteBack::OpenPullRequest { .. } => no("have pull requests"),
-            WriteBack::CheckStatus { .. } => no("keep statuses of commits"),
-            WriteBack::Rerun { .. } => no("run checks"),
-            WriteBack::ReleaseNote { .. } => no("keep releases"),
-            WriteBack::DeploymentApproval { .. } => no("approve deployments"),
+            WriteBack::Comment { .. } => unsupported("be commented on"),
+            WriteBack::Review(_) => unsupported("be reviewed"),
+            WriteBack::OpenPullRequest { .. } => unsupported("have pull requests"),
+            WriteBack::CheckStatus { .. } => unsupported("keep statuses of commits"),
+            WriteBack::Rerun { .. } => unsupported("run checks"),
+            WriteBack::ReleaseNote { .. } => unsupported("keep releases"),
+            WriteBack::DeploymentApproval { .. } => unsupported("approve deployments"),
         }
     }
 
     async fn pull_request(&self, _: u64) -> Result<PullRequestState, ForgeError> {
-        no("have pull requests")
+        unsupported("have pull requests")
     }
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
-        self.pushing.branch(name).await
+        self.push_target.branch(name).await
     }
 
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
-        no("have issues")
+        unsupported("have issues")
     }
 
     async fn job_log(&self, _: &str, _: usize) -> Result<String, ForgeError> {
-        no("keep logs")
+        unsupported("keep logs")
     }
 
-    /// It runs nothing, so nothing was missed.
+    /// It has no CI runs.
     async fn checks_since(
         &self,
         cursor: Option<&str>,
@@ -53,6 +53,6 @@ impl Forge for Local {
     }
 }
 
-fn no<T>(what: &str) -> Result<T, ForgeError> {
+fn unsupported<T>(what: &str) -> Result<T, ForgeError> {
     Err(ForgeError::Unsupported(format!("{what}: it is a repository on this machine")))
 }

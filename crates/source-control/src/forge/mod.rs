@@ -1,29 +1,31 @@
-//! Forges: what is read from them and written back to them.
+//! Forges: reading from them and writing back to them.
 //!
 //! ```text
-//! client   HTTP with one credential to one host; pages, sizes, time-outs, what an answer means
-//! marker   how a thing that was written is found again by its key
-//! gitea, github   the two languages           local   a repository with nothing around it
-//! checks   what ended since somebody last asked
+//! client          HTTP with one credential to one host: pages, limits, timeouts, errors
+//! marker          finds a comment, review or release again by the key it was written with
+//! gitea, github   the two APIs; common: what they share; wire: their JSON
+//! local           a repository on this machine, without a forge
+//! checks          CI runs that ended since the last poll
+//! push, fetch     git transfers
 //! ```
 //!
-//! Nothing is written twice for one key: it is looked for first. Whoever gets `Unavailable` asks
-//! again with the same key.
+//! Nothing is written twice for one key: an existing object is looked up first. After `Unavailable`, the
+//! caller can try again with the same key.
 
 mod checks;
 mod client;
 mod common;
-mod fetching;
+mod fetch;
 mod gitea;
 mod github;
 mod local;
 mod marker;
 mod open;
-mod pushing;
+mod push;
 mod token;
 mod wire;
 
-pub use fetching::fetch;
+pub use fetch::fetch;
 pub use gitea::Gitea;
 pub use github::Github;
 pub use local::Local;

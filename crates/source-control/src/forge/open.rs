@@ -1,4 +1,4 @@
-//! The forge of a repository as it was declared.
+//! Opening the forge that a repository declares.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use bailiwick_control::ports::fleet::{
 use bailiwick_model::fleet::{ForgeKind, Repository};
 
 use super::client::{Api, address};
-use super::pushing::Pushing;
+use super::push::PushTarget;
 use super::{Gitea, Github, Local, Token, gitea, github};
 
-/// Any of the forges.
+/// A forge of any kind.
 #[derive(Debug, Clone)]
 pub enum AnyForge {
     /// Gitea or Forgejo.
@@ -22,7 +22,7 @@ pub enum AnyForge {
     Local(Local),
 }
 
-/// The forge of a repository. `state` is where we keep what only we write.
+/// Opens the forge of a repository. `state` is the directory of Bailiwick's own files.
 pub fn open(
     repository: &Repository,
     token: Option<Token>,
@@ -30,17 +30,17 @@ pub fn open(
 ) -> Result<AnyForge, ForgeError> {
     let checkout = PathBuf::from(&repository.checkout);
     let state = state.to_owned();
-    let api = |manner| {
+    let api = |style| {
         let base = repository.api_url.as_deref().ok_or_else(|| {
-            ForgeError::Refused("spec.apiUrl is missing: say where the API is".to_owned())
+            ForgeError::Refused("spec.apiUrl is missing: set the address of the API".to_owned())
         })?;
         let token = token.clone().ok_or_else(|| {
             let why = "spec.credentialRef is missing: name the secret that has the forge's token";
             ForgeError::Refused(why.to_owned())
         })?;
-        Api::new(base, &repository.full_name, token, manner).map(|api| (api, base))
+        Api::new(base, &repository.full_name, token, style).map(|api| (api, base))
     };
-    let pushing = |url: String| Pushing {
+    let push_target = |url: String| PushTarget {
         checkout: checkout.clone(),
         state: state.clone(),
         url,
@@ -48,23 +48,23 @@ pub fn open(
     };
     Ok(match repository.forge {
         ForgeKind::Gitea => {
-            let (api, base) = api(gitea::MANNER)?;
+            let (api, base) = api(gitea::API_STYLE)?;
             let url = clone_url(repository, base, "/api/v1")?;
-            AnyForge::Gitea(Gitea { api, pushing: pushing(url) })
+            AnyForge::Gitea(Gitea { api, push_target: push_target(url) })
         }
         ForgeKind::Github => {
-            let (api, base) = api(github::MANNER)?;
+            let (api, base) = api(github::API_STYLE)?;
             let url = clone_url(repository, base, "/api/v3")?;
             let owner = repository.full_name.split('/').next().unwrap_or_default().to_owned();
-            AnyForge::Github(Github { api, pushing: pushing(url), owner })
+            AnyForge::Github(Github { api, push_target: push_target(url), owner })
         }
         ForgeKind::Local => {
             let url = repository.clone_url.clone().unwrap_or(repository.checkout.clone());
             if !url.starts_with('/') {
-                let why = "spec.cloneUrl of a local repository is the whole path of it";
+                let why = "spec.cloneUrl of a local repository must be an absolute path";
                 return Err(ForgeError::Refused(why.to_owned()));
             }
-            AnyForge::Local(Local { pushing: Pushing { token: None, ..pushing(url) } })
+            AnyForge::Local(Local { push_target: PushTarget { token: None, ..push_target(url) } })
         }
         ForgeKind::Generic => {
             let what = "be written to: a generic source only sends events";
@@ -73,7 +73,7 @@ pub fn open(
     })
 }
 
-/// Where it is pushed to: as it was declared, or beside the API.
+/// The address to push to: as declared, or derived from the address of the API.
 pub(super) fn clone_url(
     repository: &Repository,
     api: &str,
@@ -123,8 +123,8 @@ impl Forge for AnyForge {
         each!(self, forge => forge.issue(number))
     }
 
-    async fn job_log(&self, job: &str, most_bytes: usize) -> Result<String, ForgeError> {
-        each!(self, forge => forge.job_log(job, most_bytes))
+    async fn job_log(&self, job: &str, max_bytes: usize) -> Result<String, ForgeError> {
+        each!(self, forge => forge.job_log(job, max_bytes))
     }
 
     async fn account(&self) -> Result<Option<String>, ForgeError> {

@@ -1,31 +1,31 @@
-//! A credential that does not show itself.
+//! A credential that is never printed.
 
 use std::fmt;
 
 use bailiwick_control::ports::fleet::ForgeError;
 
-/// What a forge is spoken to with.
+/// The token for a forge's API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A token as the forge gave it; one that could not stand in a header is none.
+    /// Parses a token; it must be valid in an HTTP header.
     pub fn parse(text: &str) -> Result<Self, ForgeError> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let why = "the credential is empty or has characters that no token has; store it anew";
+            let why = "the credential is empty or has invalid characters; store it again";
             return Err(ForgeError::Refused(why.to_owned()));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// The token itself, for the one who sends it.
+    /// The token itself, to send it.
     pub(super) fn secret(&self) -> &str {
         &self.0
     }
 
-    /// A text in which it does not stand, nor any other secret that can be recognised.
-    pub(super) fn hidden_in(&self, text: &str) -> String {
+    /// Replaces the token and other recognisable secrets in a text.
+    pub(super) fn redact(&self, text: &str) -> String {
         let text = text.replace(&self.0, bailiwick_model::secret::PLACEHOLDER);
         bailiwick_model::secret::redacted(&text)
     }

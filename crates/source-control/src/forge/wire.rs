@@ -1,4 +1,4 @@
-//! What forges send, as far as it is read. Gitea and GitHub have most of it in common.
+//! The JSON of Gitea and GitHub, as far as it is read.
 
 use serde::Deserialize;
 
@@ -80,10 +80,10 @@ pub(super) struct Branch {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct BranchCommit {
-    /// Gitea calls it so.
+    /// Gitea's name.
     #[serde(default)]
     pub(super) id: Option<String>,
-    /// GitHub calls it so.
+    /// GitHub's name.
     #[serde(default)]
     pub(super) sha: Option<String>,
 }

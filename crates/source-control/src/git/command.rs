@@ -149,8 +149,12 @@ impl Git {
 
     /// Adds settings that override every configuration file. Their names may contain any character.
     #[must_use]
-    pub fn with_settings(mut self, settings: &[(String, String)]) -> Self {
-        self.settings.extend_from_slice(settings);
+    pub fn with_settings<N: Into<String>, V: Into<String>>(
+        mut self,
+        settings: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let settings = settings.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.settings.extend(settings);
         self
     }
 

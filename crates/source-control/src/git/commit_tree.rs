@@ -1,4 +1,4 @@
-//! A commit as a tree.
+//! Reading the files of a commit as a `Tree`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use bailiwick_kit::{Tree, TreeError};
 
 use super::command::{Git, GitError, Input};
 
-/// Files of a commit below some directories, read once and kept.
+/// The files of a commit below some directories, read at once.
 pub struct CommitTree {
     files: BTreeMap<String, Content>,
 }
@@ -14,8 +14,8 @@ pub struct CommitTree {
 enum Content {
     Text(String),
     Bytes,
-    /// A link or a submodule, with its mode: what is behind it is not in the commit.
-    Closed(String),
+    /// A link or a submodule, with its mode: its target is not in the commit.
+    Unreadable(String),
 }
 
 impl CommitTree {
@@ -38,14 +38,15 @@ impl CommitTree {
         )?;
         let entries = entries(&listing)?;
         if entries.is_empty() {
-            require_passable(git, commit, &prefix)?;
+            require_directory(git, commit, &prefix)?;
         }
         let blobs: String = entries
             .iter()
             .filter(|entry| entry.is_file())
             .map(|entry| format!("{}\n", entry.object))
             .collect();
-        let contents = git.run_with_input(["cat-file", "--batch"], Input::Bytes(blobs.as_bytes()))?;
+        let contents =
+            git.run_with_input(["cat-file", "--batch"], Input::Bytes(blobs.as_bytes()))?;
         let mut contents = Batch(&contents);
         let mut files = BTreeMap::new();
         for entry in entries {
@@ -53,22 +54,22 @@ impl CommitTree {
             let content = if entry.is_file() {
                 String::from_utf8(contents.next()?).map_or(Content::Bytes, Content::Text)
             } else {
-                Content::Closed(entry.mode)
+                Content::Unreadable(entry.mode)
             };
             files.insert(path, content);
         }
         Ok(Self { files })
     }
 
-    /// An error if a link or a submodule is on the way to `path`, or is it.
-    fn passable(&self, path: &str) -> Result<(), TreeError> {
-        for place in ways(path) {
-            let why = match self.files.get(place) {
-                Some(Content::Closed(mode)) => {
-                    format!("{place} is not a plain file or directory (mode {mode})")
+    /// An error if `path` or a directory above it is a link or a submodule.
+    fn require_readable(&self, path: &str) -> Result<(), TreeError> {
+        for parent in path_and_parents(path) {
+            let why = match self.files.get(parent) {
+                Some(Content::Unreadable(mode)) => {
+                    format!("{parent} is not a plain file or directory (mode {mode})")
                 }
-                Some(Content::Text(_) | Content::Bytes) if place != path => {
-                    format!("{place} is a file where a directory belongs")
+                Some(Content::Text(_) | Content::Bytes) if parent != path => {
+                    format!("{parent} is a file where a directory belongs")
                 }
                 Some(Content::Text(_) | Content::Bytes) | None => continue,
             };
@@ -78,38 +79,38 @@ impl CommitTree {
     }
 }
 
-/// The directories that a path is in, the outermost first, and the path itself.
-fn ways(path: &str) -> impl Iterator<Item = &str> {
+/// The directories above a path, the outermost first, and the path itself.
+fn path_and_parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').filter_map(|(end, _)| path.get(..end)).chain([path])
 }
 
-/// A prefix that is a link or a submodule must not read as one that is not there.
-fn require_passable(git: &Git, commit: &str, prefix: &str) -> Result<(), GitError> {
+/// A prefix that is a link or a submodule must not look like a missing one.
+fn require_directory(git: &Git, commit: &str, prefix: &str) -> Result<(), GitError> {
     let Some(prefix) = prefix.strip_suffix('/') else { return Ok(()) };
     let options = ["ls-tree", "-z", "--full-tree", commit, "--"];
-    let listing = git.run(options.into_iter().chain(ways(prefix)))?;
-    let closed = entries(&listing)?.into_iter().find(|entry| !entry.is_directory());
-    closed.map_or(Ok(()), |entry| {
-        let what = format!("{} is no directory (mode {})", entry.path, entry.mode);
+    let listing = git.run(options.into_iter().chain(path_and_parents(prefix)))?;
+    let other = entries(&listing)?.into_iter().find(|entry| !entry.is_directory());
+    other.map_or(Ok(()), |entry| {
+        let what = format!("{} is not a directory (mode {})", entry.path, entry.mode);
         Err(unexpected("ls-tree", &what))
     })
 }
 
 impl Tree for CommitTree {
     fn read(&self, path: &str) -> Result<Option<String>, TreeError> {
-        self.passable(path)?;
+        self.require_readable(path)?;
         let refuse = |why: &str| Err(TreeError { path: path.to_owned(), why: why.to_owned() });
         match self.files.get(path) {
             Some(Content::Text(text)) => Ok(Some(text.clone())),
             Some(Content::Bytes) => refuse("it is not UTF-8"),
-            Some(Content::Closed(_)) => refuse("it is not a plain file"),
+            Some(Content::Unreadable(_)) => refuse("it is not a plain file"),
             None if !self.list(path)?.is_empty() => refuse("it is a directory"),
             None => Ok(None),
         }
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError> {
-        self.passable(&format!("{path}/"))?;
+        self.require_readable(&format!("{path}/"))?;
         let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
         let below = self.files.keys().filter_map(|file| file.strip_prefix(&inside));
         let names: BTreeSet<&str> = below.filter_map(|rest| rest.split('/').next()).collect();
@@ -150,16 +151,16 @@ fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {
         .collect()
 }
 
-/// The answers of `cat-file --batch`, one after the other.
+/// The output of `cat-file --batch`, object by object.
 pub(super) struct Batch<'a>(&'a [u8]);
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(printed: &'a [u8]) -> Self {
-        Self(printed)
+    pub(super) fn new(stdout: &'a [u8]) -> Self {
+        Self(stdout)
     }
 
     pub(super) fn next(&mut self) -> Result<Vec<u8>, GitError> {
-        let broken = || unexpected("cat-file --batch", "an answer is cut off");
+        let broken = || unexpected("cat-file --batch", "an object is incomplete");
         let end = self.0.iter().position(|byte| *byte == b'\n').ok_or_else(broken)?;
         let (head, rest) = self.0.split_at_checked(end).ok_or_else(broken)?;
         let head = String::from_utf8_lossy(head);

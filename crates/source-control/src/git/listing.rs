@@ -1,4 +1,4 @@
-//! What a commit holds below a directory, asked for while other work goes on.
+//! Listing the files of a commit in the background.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -7,26 +7,26 @@ use sha1::{Digest as _, Sha1};
 
 use super::command::{Git, GitError};
 
-/// A question to git that is being answered.
+/// A running `git ls-tree`.
 pub struct Listing {
     child: Child,
 }
 
-/// The files of a commit below a directory, each with the name of its content.
+/// The files of a commit below a directory, each with the name of its blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedFiles {
     files: BTreeMap<String, String>,
 }
 
 impl Listing {
-    /// Asks for the files of the checked-out commit below `prefix`.
+    /// Lists the files of the checked-out commit below `prefix`.
     pub(super) fn start(git: &Git, prefix: &str) -> Result<Self, GitError> {
         let tree = format!("HEAD:{prefix}");
         Ok(Self { child: git.spawn(["ls-tree", "-r", "-z", "--end-of-options", &tree])? })
     }
 
-    /// The answer; nothing if there is no commit, or if it has no such directory.
-    pub fn finish(self) -> Result<Option<Committed>, GitError> {
+    /// Waits for the list; nothing if there is no commit, or no such directory in it.
+    pub fn finish(self) -> Result<Option<CommittedFiles>, GitError> {
         let unreadable = |error| GitError::io("cannot read the output of git ls-tree", error);
         let output = self.child.wait_with_output().map_err(unreadable)?;
         if !output.status.success() {
@@ -42,21 +42,20 @@ impl Listing {
             let (head, path) = line.split_once('\t')?;
             Some((path.to_owned(), head.rsplit(' ').next()?.to_owned()))
         };
-        let files = text
-            .split_terminator('\0')
-            .map(|line| entry(line).ok_or_else(|| unexpected(line)));
-        Ok(Some(Committed { files: files.collect::<Result<_, _>>()? }))
+        let files =
+            text.split_terminator('\0').map(|line| entry(line).ok_or_else(|| unexpected(line)));
+        Ok(Some(CommittedFiles { files: files.collect::<Result<_, _>>()? }))
     }
 }
 
-impl Committed {
-    /// Whether the commit has something of this path.
-    pub fn knows(&self, path: &str) -> bool {
+impl CommittedFiles {
+    /// Whether the commit has a file at this path.
+    pub fn contains(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Whether the commit has exactly this text at `path`, or nothing there as well.
-    pub fn has(&self, path: &str, text: Option<&str>) -> bool {
+    /// Whether the commit has exactly this text at `path`, or no file if there is no text.
+    pub fn matches(&self, path: &str, text: Option<&str>) -> bool {
         match (self.files.get(path), text) {
             (None, None) => true,
             (Some(object), Some(text)) => is_blob(object, text.as_bytes()),
@@ -65,7 +64,7 @@ impl Committed {
     }
 }
 
-/// Whether git calls this content so, in SHA-1 or, where names are longer, in SHA-256.
+/// Whether this is the SHA-1 or SHA-256 name of a blob with this content.
 fn is_blob(name: &str, content: &[u8]) -> bool {
     let head = format!("blob {}\0", content.len());
     if name.len() == 40 {
@@ -86,7 +85,7 @@ mod tests {
     use super::is_blob;
 
     #[test]
-    fn contents_have_the_names_that_git_gives_them() {
+    fn blob_names_are_those_of_git() {
         assert!(is_blob("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", b""));
         assert!(is_blob("ce013625030ba8dba906f756967f9e9ca394464a", b"hello\n"));
         assert!(!is_blob("ce013625030ba8dba906f756967f9e9ca394464a", b"hello"));

@@ -131,7 +131,8 @@ mod tests {
         assert_eq!(push(&second, &second), Some(PushReport::Stale));
         let config = remote.join("config");
         let text = std::fs::read_to_string(&config).unwrap();
-        std::fs::write(&config, format!("{text}[receive]\n\tdenyNonFastForwards = true\n")).unwrap();
+        std::fs::write(&config, format!("{text}[receive]\n\tdenyNonFastForwards = true\n"))
+            .unwrap();
         assert_eq!(push(&second, &first), Some(PushReport::Updated));
         let rejected = push(&first, &second);
         assert!(matches!(rejected, Some(PushReport::Rejected(_))), "{rejected:?}");

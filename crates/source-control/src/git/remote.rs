@@ -62,7 +62,7 @@ impl Remote<'_> {
         let git = work::objects_of(repository, state, object)
             .map_err(|error| RemoteError::Refused(format!("{}: {}", error.what, error.why)))?;
         let protocols = if self.is_http() { "http:https" } else { "file" };
-        Ok(git.with_protocols(protocols).with_settings(&self.settings()).with_timeout(TIMEOUT))
+        Ok(git.with_protocols(protocols).with_settings(self.settings()).with_timeout(TIMEOUT))
     }
 
     /// Settings that are passed in the environment of git, never in its arguments.
@@ -110,8 +110,14 @@ impl Remote<'_> {
         if message.contains("could not read Username") {
             return RemoteError::Refused("the remote does not accept the credential".to_owned());
         }
-        let refusals =
-            ["Authentication failed", "403", "401", "404", "not found", "does not appear to be"];
+        let refusals = [
+            "Authentication failed",
+            "returned error: 401",
+            "returned error: 403",
+            "returned error: 404",
+            "not found",
+            "does not appear to be",
+        ];
         if refusals.iter().any(|refusal| message.contains(refusal)) {
             return RemoteError::Refused(message);
         }

@@ -1,5 +1,6 @@
-//! One repository: where it is, where its commits are, what differs from them.
+//! A repository with a working tree: its commits and its uncommitted changes.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -13,47 +14,71 @@ pub struct Repository {
     root: PathBuf,
 }
 
-/// Why no commit is checked out.
+/// Why HEAD has no commit.
 #[derive(Debug, Error)]
-pub enum NoHead {
-    /// There is none in the whole repository.
+pub enum HeadError {
+    /// The repository has no commit at all.
     #[error("the repository has no commit yet")]
     NoCommit,
-    /// The branch that is checked out has none; others have.
+    /// The branch that is checked out has no commit; others do.
     #[error("{branch}, which is checked out, has no commit yet; switch to a branch that has one")]
     Unborn {
         /// Its full name.
         branch: String,
     },
-    /// The branch names a commit that is not there.
-    #[error("{branch} names a commit that is missing or damaged; see what git fsck says")]
+    /// The branch names a missing commit.
+    #[error("{branch} names a commit that is missing or damaged; run git fsck")]
     Missing {
         /// Its full name.
         branch: String,
     },
-    /// Git did not say.
+    /// A git command failed.
     #[error(transparent)]
     Git(#[from] GitError),
 }
 
-/// How a file of the working copy differs from the commit.
+/// A file of the working tree that differs from the commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The file, from the repository's root.
+    /// The path from the repository's root.
     pub path: String,
-    /// In what way.
-    pub how: &'static str,
+    /// How it differs.
+    pub kind: DifferenceKind,
+}
+
+/// How a file differs from the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// The commit does not have it.
+    NotCommitted,
+    /// The commit does not have it, and git ignores it.
+    Ignored,
+    /// The working tree does not have it.
+    Deleted,
+    /// Its content or its mode differs.
+    Changed,
+}
+
+impl fmt::Display for DifferenceKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::NotCommitted => "is not committed",
+            Self::Ignored => "is ignored by git",
+            Self::Deleted => "is deleted here",
+            Self::Changed => "is changed here",
+        })
+    }
 }
 
 impl Repository {
-    /// The repository that holds `directory`, if one does.
+    /// The repository that contains `directory`, if any.
     pub fn discover(directory: &Path) -> Option<Self> {
-        // As git does, an empty directory of that name is passed by.
-        let holds = |place: &&Path| {
+        // As git does, skip an empty directory of that name.
+        let has_repository = |place: &&Path| {
             let git = place.join(".git");
             git.is_file() || git.join("HEAD").exists()
         };
-        let root = directory.ancestors().find(holds)?;
+        let root = directory.ancestors().find(has_repository)?;
         Some(Self { root: root.to_owned() })
     }
 
@@ -67,7 +92,7 @@ impl Repository {
         Git::at(&self.root)
     }
 
-    /// The commit that `revision` names; nothing if it names none.
+    /// The commit that `revision` names, if any.
     pub fn commit(&self, revision: &str) -> Result<Option<String>, GitError> {
         let wanted = format!("{revision}^{{commit}}");
         let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
@@ -80,27 +105,27 @@ impl Repository {
     }
 
     /// The commit that is checked out.
-    pub fn head(&self) -> Result<String, NoHead> {
+    pub fn head(&self) -> Result<String, HeadError> {
         if let Some(commit) = self.commit("HEAD")? {
             return Ok(commit);
         }
         let git = self.git();
         let branch = git.line(["symbolic-ref", "--quiet", "HEAD"])?;
         if git.succeeds(["rev-parse", "--verify", "--quiet", "HEAD"])? {
-            return Err(NoHead::Missing { branch });
+            return Err(HeadError::Missing { branch });
         }
         match git.run(["for-each-ref", "--count=1"])?.is_empty() {
-            true => Err(NoHead::NoCommit),
-            false => Err(NoHead::Unborn { branch }),
+            true => Err(HeadError::NoCommit),
+            false => Err(HeadError::Unborn { branch }),
         }
     }
 
-    /// Asks for the files of the checked-out commit below `prefix`; the answer can wait.
+    /// Starts to list the files of the checked-out commit below `prefix`.
     pub fn start_listing(&self, prefix: &str) -> Result<Listing, GitError> {
         Listing::start(&self.git(), prefix)
     }
 
-    /// The tracked files of its checkout that have changes which are not committed.
+    /// The tracked files with uncommitted changes.
     pub fn uncommitted(&self) -> Result<Vec<String>, GitError> {
         let options = ["--porcelain=v1", "-z", "--no-renames", "--untracked-files=no"];
         let status = ["status"].into_iter().chain(options).chain(["--ignore-submodules=dirty"]);
@@ -111,7 +136,7 @@ impl Repository {
         Ok(changed.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect())
     }
 
-    /// What below `paths` differs from the commit that is checked out.
+    /// The files below `paths` that differ from the commit that is checked out.
     pub fn differences(&self, paths: &[&str]) -> Result<Vec<Difference>, GitError> {
         let options = [
             "status",
@@ -119,9 +144,9 @@ impl Repository {
             "-z",
             "--no-renames",
             "--untracked-files=all",
-            // With all untracked files: each file by itself, never a directory for many.
+            // Together with all untracked files, this lists files and not directories.
             "--ignored=traditional",
-            // Git would run in them, as they say.
+            // Otherwise git would run in submodules, with their configuration.
             "--ignore-submodules=dirty",
             "--",
         ];
@@ -129,13 +154,13 @@ impl Repository {
         let text = String::from_utf8_lossy(&output);
         let difference = |entry: &str| {
             let (state, path) = entry.split_at_checked(3)?;
-            let how = match state.trim() {
-                "??" | "A" | "AM" => "is not committed",
-                "!!" => "is ignored by git",
-                "D" => "is deleted here",
-                _ => "is changed here",
+            let kind = match state.trim() {
+                "??" | "A" | "AM" => DifferenceKind::NotCommitted,
+                "!!" => DifferenceKind::Ignored,
+                "D" => DifferenceKind::Deleted,
+                _ => DifferenceKind::Changed,
             };
-            Some(Difference { path: path.to_owned(), how })
+            Some(Difference { path: path.to_owned(), kind })
         };
         Ok(text.split_terminator('\0').filter_map(difference).collect())
     }

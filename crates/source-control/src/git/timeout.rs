@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn slow_process_keeps_its_exit_code_and_all_of_its_output() {
-        let slow = "sleep 0.2; echo printed; echo complaint >&2; exit 3";
+        let slow = "sleep 0.2; echo stdout; echo complaint >&2; exit 3";
         let output = wait(slow, LONG, |_| None).unwrap();
-        assert_eq!((output.status.code(), output.stdout), (Some(3), b"printed\n".to_vec()));
+        assert_eq!((output.status.code(), output.stdout), (Some(3), b"stdout\n".to_vec()));
         assert_eq!(output.stderr, b"complaint\n");
     }
 }

@@ -20,19 +20,19 @@ pub struct GitVersion {
 /// Why the installed git cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnsupportedGit {
-    /// There is none.
+    /// Git is not installed or cannot be executed.
     #[error("git cannot be started: {why}; git {MINIMUM} or newer is needed")]
     Missing {
-        /// What the system said.
+        /// The error of the operating system.
         why: String,
     },
-    /// It is too old.
+    /// Git is too old.
     #[error("git {found} is too old: git {MINIMUM} or newer is needed")]
     TooOld {
         /// The version that is installed.
         found: GitVersion,
     },
-    /// It does not say which version it is.
+    /// The output of `git --version` cannot be parsed.
     #[error(
         "`git --version` printed {printed:?}, which names no version; git {MINIMUM} or newer is needed"
     )]
@@ -43,12 +43,12 @@ pub enum UnsupportedGit {
 }
 
 impl GitVersion {
-    /// A version with these first two numbers.
+    /// A version without a patch number.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor, patch: 0 }
     }
 
-    /// Reads the output of `git --version`.
+    /// Parses the output of `git --version`.
     pub fn parse(printed: &str) -> Option<Self> {
         let version = printed.trim().strip_prefix("git version ")?;
         let mut numbers = version.split(['.', ' ', '-']).map(|part| part.parse().ok());
@@ -74,19 +74,19 @@ impl fmt::Display for GitVersion {
     }
 }
 
-/// The version of the git on `PATH`, or why it cannot be used. Git is asked once per process.
+/// The version of the git on `PATH`, or why it cannot be used. Git runs once per process.
 pub fn supported() -> Result<GitVersion, UnsupportedGit> {
     static INSTALLED: OnceLock<Result<GitVersion, UnsupportedGit>> = OnceLock::new();
-    INSTALLED.get_or_init(|| judge(&ask()?)).clone()
+    INSTALLED.get_or_init(|| require_minimum(&run_git_version()?)).clone()
 }
 
-fn ask() -> Result<String, UnsupportedGit> {
+fn run_git_version() -> Result<String, UnsupportedGit> {
     let output = Command::new("git").arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| UnsupportedGit::Missing { why: error.to_string() })?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn judge(printed: &str) -> Result<GitVersion, UnsupportedGit> {
+fn require_minimum(printed: &str) -> Result<GitVersion, UnsupportedGit> {
     match GitVersion::parse(printed) {
         Some(found) if found >= MINIMUM => Ok(found),
         Some(found) => Err(UnsupportedGit::TooOld { found }),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_every_distribution_are_read() {
+    fn versions_of_all_distributions_are_parsed() {
         for (printed, version) in [
             ("git version 2.39.5\n", "2.39.5"),
             ("git version 2.47.3", "2.47.3"),
@@ -116,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn an_old_git_is_refused_with_the_version_found_and_the_version_needed() {
-        assert_eq!(judge("git version 2.39.0"), Ok(GitVersion::new(2, 39)));
-        let refused = judge("git version 2.34.1").unwrap_err().to_string();
+    fn old_git_is_refused_with_its_version_and_the_minimum() {
+        assert_eq!(require_minimum("git version 2.39.0"), Ok(GitVersion::new(2, 39)));
+        let refused = require_minimum("git version 2.34.1").unwrap_err().to_string();
         assert_eq!(refused, "git 2.34.1 is too old: git 2.39 or newer is needed");
-        assert!(matches!(judge("nothing"), Err(UnsupportedGit::Unknown { .. })));
+        assert!(matches!(require_minimum("nothing"), Err(UnsupportedGit::Unknown { .. })));
     }
 }

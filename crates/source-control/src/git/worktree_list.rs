@@ -32,10 +32,7 @@ impl ListedWorktree {
 }
 
 /// Lists the worktrees of a repository.
-pub(super) fn list_worktrees(
-    git: &Git,
-    input: Input<'_>,
-) -> Result<Vec<ListedWorktree>, GitError> {
+pub(super) fn list_worktrees(git: &Git, input: Input<'_>) -> Result<Vec<ListedWorktree>, GitError> {
     let mut retries = 0;
     loop {
         match git.run_with_input(["worktree", "list", "--porcelain", "-z"], input) {

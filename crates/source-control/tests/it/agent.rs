@@ -18,13 +18,13 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Spawned on what the checkout has.
+    /// Spawned from the commit of the checkout.
     pub(crate) fn spawn(scratch: &Scratch, name: &str) -> Self {
         Self::spawn_on(scratch, name, "HEAD")
     }
 
     pub(crate) fn spawn_on(scratch: &Scratch, name: &str, revision: &str) -> Self {
-        let workspaces = over(scratch, scratch.state()).spawning_on(revision);
+        let workspaces = over(scratch, scratch.state()).with_base(revision);
         let id = id(name);
         let _lock = workspaces.lock(&id).unwrap();
         workspaces.add_worktree(&id, revision).unwrap();
@@ -33,7 +33,7 @@ impl Agent {
         Self { id, worktree, repository: scratch.root(), state: scratch.state() }
     }
 
-    /// In a worktree that is there already.
+    /// In an existing worktree.
     pub(crate) fn at(repository: &Path, worktree: &Path, state: &Path, name: &str) -> Self {
         Self {
             id: id(name),
@@ -43,7 +43,7 @@ impl Agent {
         }
     }
 
-    /// The same agent for somebody who keeps another state, and so no record of its spawn.
+    /// The same agent with another state directory, and so without a spawn record.
     pub(crate) fn with_state(self, state: &Path) -> Self {
         Self { state: state.to_owned(), ..self }
     }

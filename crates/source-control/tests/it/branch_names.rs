@@ -1,4 +1,4 @@
-//! Every agent id names a branch that git takes and a directory that it can be found in.
+//! Every agent id is a valid branch name and directory name.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn text(random: &mut Random) -> String {
 }
 
 #[test]
-fn every_agent_id_names_a_branch_that_git_takes() {
+fn every_agent_id_is_a_valid_branch_name() {
     let mut random = Random::rotating("ids");
     let scratch = Scratch::repository();
     let mut ids = vec!["x.lock".to_owned(), "x.".to_owned(), "x".repeat(64)];
@@ -33,7 +33,7 @@ fn every_agent_id_names_a_branch_that_git_takes() {
 }
 
 #[test]
-fn every_agent_id_is_one_part_of_a_path() {
+fn every_agent_id_is_one_path_component() {
     let mut random = Random::rotating("id paths");
     let mut refused = 0;
     for _ in 0..Depth::from_env().cases(10_000) {

@@ -39,7 +39,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn files_directories_and_links_arrive_as_they_are() {
+fn files_directories_and_links_are_copied_unchanged() {
     let (scratch, workspaces, worktree) = with_worktree();
     scratch.write(".env", "KEY=1\n");
     scratch.write("node modules/ü/deep/x.js", "x\n");
@@ -59,7 +59,7 @@ fn files_directories_and_links_arrive_as_they_are() {
     let mode = fs::metadata(worktree.join("node modules/run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o750);
     assert!(!worktree.join("not-asked-for").exists());
-    // The second time finds everything there, and the copy is a copy.
+    // The second time finds every file, and each copy is independent.
     copy(&workspaces, &[".env", "node modules", "lonely-link"]).unwrap();
     scratch.write(".env", "KEY=2\n");
     assert_eq!(read(&worktree.join(".env")), "KEY=1\n");
@@ -68,7 +68,7 @@ fn files_directories_and_links_arrive_as_they_are() {
 }
 
 #[test]
-fn a_file_below_a_directory_that_is_not_there_is_copied_with_its_way() {
+fn missing_parent_directories_are_created() {
     let (scratch, workspaces, worktree) = with_worktree();
     scratch.write("a/b/c/x", "x");
     scratch.write("a/b/y", "y");
@@ -78,7 +78,7 @@ fn a_file_below_a_directory_that_is_not_there_is_copied_with_its_way() {
 }
 
 #[test]
-fn a_different_file_in_the_worktree_stays_and_is_an_error() {
+fn different_file_in_the_worktree_is_kept_and_an_error() {
     let (scratch, workspaces, worktree) = with_worktree();
     scratch.write("README.md", "changed in the checkout\n");
     refused(&workspaces, "README.md");
@@ -88,7 +88,7 @@ fn a_different_file_in_the_worktree_stays_and_is_an_error() {
 }
 
 #[test]
-fn files_directories_and_links_do_not_take_each_others_place() {
+fn files_directories_and_links_do_not_replace_each_other() {
     let (scratch, workspaces, worktree) = with_worktree();
     let root = scratch.root();
     scratch.write("directory-over-file/x", "x");
@@ -107,7 +107,7 @@ fn files_directories_and_links_do_not_take_each_others_place() {
 }
 
 #[test]
-fn what_is_missing_or_no_file_is_an_error_and_not_waited_for() {
+fn missing_file_or_pipe_is_an_error() {
     let (scratch, workspaces, _) = with_worktree();
     let error = refused(&workspaces, "no/such/file");
     assert!(error.contains("No such file"), "{error}");
@@ -116,7 +116,7 @@ fn what_is_missing_or_no_file_is_an_error_and_not_waited_for() {
 }
 
 #[test]
-fn a_copy_does_not_leave_the_worktree_through_a_link() {
+fn copy_does_not_leave_the_worktree_through_a_link() {
     let (scratch, workspaces) = workspaces();
     let outside = scratch.place().join("outside");
     fs::create_dir(&outside).unwrap();

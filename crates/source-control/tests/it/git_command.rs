@@ -1,4 +1,4 @@
-//! The one wrapper around git: its words, its input, and an environment that leads nowhere else.
+//! Running git: its errors, its input and its environment.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use bailiwick_source_control::{Git, GitError, Repository};
 use bailiwick_testkit::Scratch;
 
 #[test]
-fn a_failure_carries_the_command_and_the_words_of_git() {
+fn failure_has_the_command_the_exit_code_and_the_message_of_git() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
     match git.run(["rev-parse", "--verify", "no such thing"]) {
@@ -30,7 +30,7 @@ fn a_failure_carries_the_command_and_the_words_of_git() {
 }
 
 #[test]
-fn outside_of_a_repository_git_says_so() {
+fn error_outside_of_a_repository_names_the_cause() {
     let scratch = Scratch::bare();
     let text = Git::at(scratch.root()).run(["status"]).unwrap_err().to_string();
     assert!(text.contains("not a git repository"), "{text}");
@@ -40,7 +40,7 @@ fn outside_of_a_repository_git_says_so() {
 }
 
 #[test]
-fn success_and_failure_are_told_apart() {
+fn success_and_failure_are_distinguished() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     let git = Git::at(scratch.root());
@@ -50,16 +50,17 @@ fn success_and_failure_are_told_apart() {
 }
 
 #[test]
-fn input_is_fed_whole_and_without_any_there_is_none() {
+fn input_is_passed_completely_and_is_empty_without_bytes() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
     let much = vec![b'x'; 3_000_000];
-    let written = git.run_with_input(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
+    let written =
+        git.run_with_input(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
     let object = String::from_utf8(written).unwrap().trim().to_owned();
     assert_eq!(git.run(["cat-file", "blob", &object]).unwrap(), much);
     let empty = git.line(["hash-object", "--stdin"]).unwrap();
     assert_eq!(empty, scratch.git(&["hash-object", "-t", "blob", "/dev/null"]).trim());
-    // Git that does not read its input to the end is no failure of ours.
+    // Git may ignore its input.
     assert!(git.run_with_input(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
 }
 
@@ -83,7 +84,7 @@ const ASKED: &str = "BAILIWICK_TEST_COMMIT_OF";
 
 /// The part of the tests below that needs another environment: it runs in a process of its own.
 #[test]
-fn says_the_commit_of_a_repository_when_another_test_asks() {
+fn prints_the_commit_that_another_test_requests() {
     let Some(root) = std::env::var_os(ASKED) else { return };
     let repository = Repository::discover(Path::new(&root)).unwrap();
     match repository.commit("HEAD") {
@@ -92,10 +93,10 @@ fn says_the_commit_of_a_repository_when_another_test_asks() {
     }
 }
 
-/// What a process with this environment says is the commit of the scratch repository.
+/// The commit of the scratch repository, as a process with this environment finds it.
 fn answer(scratch: &Scratch, environment: &[(&str, &Path)]) -> String {
     let mut command = scratch.command(std::env::current_exe().unwrap());
-    let name = "git_command::says_the_commit_of_a_repository_when_another_test_asks";
+    let name = "git_command::prints_the_commit_that_another_test_requests";
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
     command.env(ASKED, scratch.root());
     let output = command.envs(environment.iter().copied()).output().unwrap();
@@ -108,7 +109,7 @@ fn answer(scratch: &Scratch, environment: &[(&str, &Path)]) -> String {
 }
 
 #[test]
-fn variables_that_point_git_elsewhere_are_not_followed() {
+fn git_environment_variables_are_ignored() {
     let (scratch, other) = (Scratch::repository(), Scratch::repository());
     let commit = scratch.commit("ours");
     other.commit("theirs, with another message");
@@ -128,7 +129,7 @@ fn variables_that_point_git_elsewhere_are_not_followed() {
     assert_ne!(followed.trim(), commit, "plain git does follow them");
 }
 
-/// Gives the repository to a user that nobody is; false if we may not.
+/// Changes the owner of the repository to another user; false if that is not permitted.
 fn given_away(scratch: &Scratch) -> bool {
     let root = scratch.root();
     let chown = |program: &str, arguments: &[&str]| {
@@ -144,7 +145,7 @@ fn hold_safe(scratch: &Scratch, path: &str) {
 }
 
 #[test]
-fn a_repository_of_another_user_is_used_only_where_the_person_holds_it_safe() {
+fn repository_of_another_user_needs_safe_directory() {
     let scratch = Scratch::repository();
     let commit = scratch.commit("first");
     if !given_away(&scratch) {

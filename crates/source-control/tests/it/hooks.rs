@@ -56,12 +56,12 @@ fn hooks_of_the_repository_do_not_run() {
 }
 
 #[test]
-fn hooks_that_the_repository_has_set_elsewhere_do_not_run() {
+fn hooks_of_a_configured_directory_do_not_run() {
     hooks_do_not_run("committed-hooks", &["config", "core.hooksPath", "committed-hooks"]);
 }
 
 #[test]
-fn the_monitor_of_the_repository_does_not_run() {
+fn file_system_monitor_does_not_run() {
     let scratch = Scratch::repository();
     scratch.write("x", "x");
     scratch.commit("first");

@@ -1,4 +1,4 @@
-//! A repository that an agent has prepared: nothing of it runs, and commits are what they are.
+//! Repositories that an agent has prepared: they run nothing, and commits are read as stored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn refusal(agent: &Agent) -> String {
     work.snapshot(&work.base().unwrap()).unwrap_err().to_string()
 }
 
-/// A git directory, made of files alone, whose missing objects a remote has promised.
+/// A git directory, created from files only, with a promisor remote for missing objects.
 fn promised(scratch: &Scratch, git: &Path) -> PathBuf {
     let ran = scratch.place().join("ran");
     fs::create_dir_all(git.join("refs/heads")).unwrap();
@@ -33,7 +33,7 @@ fn promised(scratch: &Scratch, git: &Path) -> PathBuf {
 }
 
 #[test]
-fn no_git_that_we_start_fetches_an_object_that_is_missing() {
+fn git_never_fetches_a_missing_object() {
     let scratch = Scratch::bare();
     let place = scratch.root().join("fake");
     let ran = promised(&scratch, &place.join(".git"));
@@ -53,7 +53,7 @@ fn with_link(scratch: &Scratch) -> Agent {
 }
 
 #[test]
-fn a_submodule_of_the_agents_making_runs_nothing() {
+fn submodule_created_by_the_agent_runs_nothing() {
     let scratch = repository();
     let agent = with_link(&scratch);
     let inside = agent.worktree.join("vendor");
@@ -70,7 +70,7 @@ fn a_submodule_of_the_agents_making_runs_nothing() {
 }
 
 #[test]
-fn a_submodule_is_read_wherever_its_commit_is_and_refused_where_it_is_not() {
+fn submodule_without_a_commit_is_refused() {
     let scratch = repository();
     let agent = with_link(&scratch);
     let git = agent.worktree.join("vendor/.git");
@@ -91,7 +91,7 @@ fn a_submodule_is_read_wherever_its_commit_is_and_refused_where_it_is_not() {
     for head in ["ref: refs/heads/unborn\n", "ref: ../../secret\n", "ref: refs/../HEAD\n", "?\n"] {
         fs::write(agent.worktree.join("target-of-link/HEAD"), head).unwrap();
         let why = refusal(&agent);
-        assert!(why.contains("the submodule vendor cannot be told"), "{head}: {why}");
+        assert!(why.contains("the submodule vendor cannot be read"), "{head}: {why}");
     }
     fs::remove_file(agent.worktree.join("target-of-link/HEAD")).unwrap();
     pipe(&agent.worktree.join("target-of-link/HEAD"));
@@ -106,7 +106,7 @@ fn pipe(path: &Path) {
 }
 
 #[test]
-fn a_common_directory_of_the_agents_making_is_refused() {
+fn common_directory_forged_by_the_agent_is_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let ran = scratch.place().join("ran");
@@ -123,7 +123,7 @@ fn a_common_directory_of_the_agents_making_is_refused() {
     let opened = agent.work();
     let commondir = real.join("worktrees/ag-1/commondir");
     fs::write(&commondir, format!("{}\n", fake.display())).unwrap();
-    // One that was opened before goes by what it found then.
+    // Work that was opened before keeps the paths that it found.
     opened.snapshot(&opened.base().unwrap()).unwrap();
     assert!(!ran.exists());
     let open =
@@ -165,7 +165,7 @@ fn forged(scratch: &Scratch, commit: &str, path: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_commit_that_is_replaced_is_what_it_was() {
+fn replaced_commit_is_read_as_it_was() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let (_, before) = agent.snapshot();
@@ -181,13 +181,13 @@ fn a_commit_that_is_replaced_is_what_it_was() {
     assert_eq!(tree.read("README.md").unwrap().unwrap(), "first\nsecond\nthird\n");
     let plain = scratch.git(&["show", &format!("{start}:README.md")]);
     assert_eq!(plain, "changed by the agent\n", "plain git goes by the replacement");
-    // Whoever made it, it counts.
+    // It counts, no matter who created it.
     let facts = agent.work().repository(&agent.work().base().unwrap(), &after).unwrap();
     assert_eq!(facts.references, [format!("refs/replace/{start}")]);
 }
 
 #[test]
-fn a_replacement_that_was_there_at_the_spawn_does_not_count() {
+fn replacement_from_before_the_spawn_does_not_count() {
     let scratch = repository();
     let start = scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let replacement = forged(&scratch, &start, "README.md", "by a person\n");
@@ -199,7 +199,7 @@ fn a_replacement_that_was_there_at_the_spawn_does_not_count() {
 }
 
 #[test]
-fn grafts_give_a_commit_no_other_parents() {
+fn grafts_do_not_change_the_parents_of_a_commit() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let start = scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
@@ -220,7 +220,7 @@ fn grafts_give_a_commit_no_other_parents() {
 }
 
 #[test]
-fn a_pipe_where_git_looks_for_a_file_is_refused() {
+fn pipe_in_the_place_of_a_file_in_the_worktree_is_refused() {
     for name in ["src/.gitignore", ".gitattributes", "deep/er/.gitignore", "nested/.git/HEAD"] {
         let scratch = repository();
         let agent = Agent::spawn(&scratch, "ag-1");
@@ -236,14 +236,14 @@ fn a_pipe_where_git_looks_for_a_file_is_refused() {
         let why = refusal(&agent);
         assert!(why.contains(name) && why.contains("not a plain file"), "{name}: {why}");
         fs::remove_file(&place).unwrap();
-        // Any other pipe is nothing that git would record, and in nobody's way.
+        // Git does not open other pipes.
         pipe(&agent.worktree.join("pipe"));
         agent.snapshot();
     }
 }
 
 #[test]
-fn a_pipe_in_the_repository_is_refused() {
+fn pipe_in_the_repository_is_refused() {
     let files =
         ["config", "info/attributes", "packed-refs", "worktrees/ag-1/index", "worktrees/ag-1/HEAD"];
     for name in files {

@@ -61,7 +61,7 @@ impl<'a> Layer<'a> {
         let mut command = self.scratch.command("unshare");
         command.args(["--user", "--map-root-user", "--mount", "--", "sh", "-ec", COVERED, "sh"]);
         command.arg(self.common()).arg(&self.place).arg(&self.agent.worktree).arg(script);
-        // Nothing is left at work when the script has ended: so it is when an agent has.
+        // No process is left when the script has ended, as with an agent.
         command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "maintenance.auto");
         command.env("GIT_CONFIG_VALUE_0", "false");
         let output = command.output().unwrap();
@@ -70,7 +70,7 @@ impl<'a> Layer<'a> {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Commits a file as the agent does; gives the commit.
+    /// Commits a file as the agent does; returns the commit.
     pub(crate) fn commit(&self, file: &str) -> String {
         self.agent.write(file, format!("{file}\n"));
         self.run(&format!("git add -A; git commit -q -m 'add {file}'; git rev-parse HEAD"))
@@ -134,7 +134,7 @@ pub(crate) fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Directories for one piece of work that are still there.
+/// Scratch directories that were not removed.
 fn private(scratch: &Scratch) -> Vec<PathBuf> {
     let entries = fs::read_dir(scratch.state().join("temporary")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()

@@ -1,19 +1,19 @@
-//! Comparing what was read with what a commit holds, by the names that git gives to contents.
+//! Comparing files with a commit by the names of their blobs.
 
 use bailiwick_source_control::Repository;
-use bailiwick_source_control::git::Committed;
+use bailiwick_source_control::git::CommittedFiles;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 
 use crate::random_tree;
 
-fn committed(scratch: &Scratch, prefix: &str) -> Option<Committed> {
+fn committed(scratch: &Scratch, prefix: &str) -> Option<CommittedFiles> {
     let repository = Repository::discover(&scratch.root()).unwrap();
     repository.start_listing(prefix).unwrap().finish().unwrap()
 }
 
 #[test]
-fn what_was_committed_is_known_from_anything_else() {
+fn committed_content_is_told_from_any_other() {
     let mut random = Random::rotating("listings");
     for case in 0..Depth::from_env().cases(60) {
         let scratch = Scratch::bare();
@@ -32,20 +32,20 @@ fn what_was_committed_is_known_from_anything_else() {
         }
         let committed = committed(&scratch, prefix).unwrap();
         for (path, text) in &files {
-            assert!(committed.has(path, Some(text)), "{path:?}");
-            assert!(!committed.has(path, Some(&format!("{text} "))), "{path:?}");
-            assert!(!committed.has(path, Some("changed since")), "{path:?}");
-            assert!(!committed.has(path, None), "{path:?}");
+            assert!(committed.matches(path, Some(text)), "{path:?}");
+            assert!(!committed.matches(path, Some(&format!("{text} "))), "{path:?}");
+            assert!(!committed.matches(path, Some("changed since")), "{path:?}");
+            assert!(!committed.matches(path, None), "{path:?}");
             let absent = format!("{path}/below");
-            assert!(committed.has(&absent, None), "{absent:?}");
-            assert!(!committed.has(&absent, Some("")), "{absent:?}");
+            assert!(committed.matches(&absent, None), "{absent:?}");
+            assert!(!committed.matches(&absent, Some("")), "{absent:?}");
         }
-        assert!(committed.has("beside", None), "what is beside the prefix is not in it");
+        assert!(committed.matches("beside", None), "what is beside the prefix is not in it");
     }
 }
 
 #[test]
-fn a_link_or_a_submodule_is_not_the_text_behind_it() {
+fn link_or_submodule_does_not_match_its_target() {
     let scratch = Scratch::repository();
     scratch.write("kit/plain", "text");
     let commit = scratch.commit("first");
@@ -55,15 +55,15 @@ fn a_link_or_a_submodule_is_not_the_text_behind_it() {
     scratch.git(&["update-index", "--add", "--cacheinfo", &submodule]);
     scratch.git(&["commit", "--quiet", "-m", "odd"]);
     let committed = committed(&scratch, "kit").unwrap();
-    assert!(committed.has("plain", Some("text")));
+    assert!(committed.matches("plain", Some("text")));
     for name in ["link", "submodule"] {
-        assert!(!committed.has(name, Some("text")), "{name}");
-        assert!(!committed.has(name, None), "{name}");
+        assert!(!committed.matches(name, Some("text")), "{name}");
+        assert!(!committed.matches(name, None), "{name}");
     }
 }
 
 #[test]
-fn without_a_commit_or_a_directory_there_is_no_answer() {
+fn listing_is_empty_without_a_commit_or_a_directory() {
     let scratch = Scratch::repository();
     assert_eq!(committed(&scratch, "kit"), None);
     scratch.write("kit/x", "text");
@@ -74,6 +74,6 @@ fn without_a_commit_or_a_directory_there_is_no_answer() {
     }
     for (prefix, path) in [("kit", "x"), ("kit/", "x"), ("", "kit/x")] {
         let committed = committed(&scratch, prefix).unwrap();
-        assert!(committed.has(path, Some("text")), "{prefix:?}");
+        assert!(committed.matches(path, Some("text")), "{prefix:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Git as it really is, against what this crate makes of it; one test program.
+//! Integration tests against real git, in one program.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,21 +9,19 @@
 mod agent;
 mod branch_names;
 mod copying;
-mod cut_short;
-mod fetched;
 mod forge;
 mod git_command;
 mod hooks;
 mod hostile;
+mod interrupted;
 mod layer;
 mod listing;
 mod random_tree;
 mod random_work;
 mod repository;
+mod retained_commits;
 mod setup;
 mod trees;
-mod verbs;
-mod work_ahead;
 mod work_base;
 mod work_faults;
 mod work_filtered;
@@ -37,10 +35,12 @@ mod work_land_random;
 mod work_land_refused;
 mod work_materialise;
 mod work_merge;
-mod work_movements;
+mod work_moved_refs;
+mod work_pending_snapshot;
 mod work_recover;
 mod work_repository;
 mod work_rollback;
 mod work_snapshot;
 mod work_snapshot_random;
+mod workspace_operations;
 mod workspaces;

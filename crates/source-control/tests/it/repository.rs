@@ -1,9 +1,10 @@
-//! Where a repository is, which commit a revision names, what differs from it.
+//! Finding a repository, resolving revisions, listing differences.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_source_control::Repository;
+use bailiwick_source_control::git::DifferenceKind;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 
@@ -11,7 +12,7 @@ fn open(scratch: &Scratch) -> Repository {
     Repository::discover(&scratch.root()).unwrap()
 }
 
-/// What git itself says: the top of the working tree that holds `directory`.
+/// The top of the working tree that contains `directory`, by git.
 fn top_by_git(scratch: &Scratch, directory: &Path) -> Option<String> {
     let mut git = scratch.command("git");
     let output =
@@ -28,7 +29,7 @@ fn agrees_with_git(scratch: &Scratch, directory: &str) -> Option<String> {
 }
 
 #[test]
-fn the_repository_is_found_from_wherever_git_finds_it() {
+fn repository_is_found_where_git_finds_it() {
     let scratch = Scratch::repository();
     scratch.write("a b/ü/x", "x");
     scratch.write("tasks/x", "x");
@@ -48,7 +49,7 @@ fn the_repository_is_found_from_wherever_git_finds_it() {
 }
 
 #[test]
-fn an_empty_directory_called_git_is_no_repository() {
+fn empty_git_directory_is_not_a_repository() {
     let scratch = Scratch::repository();
     scratch.write("sub/x", "x");
     scratch.commit("first");
@@ -57,7 +58,7 @@ fn an_empty_directory_called_git_is_no_repository() {
 }
 
 #[test]
-fn a_revision_names_the_commit_that_git_says() {
+fn revision_is_resolved_as_git_resolves_it() {
     let scratch = Scratch::repository();
     scratch.write("x", "one");
     let first = scratch.commit("first");
@@ -96,7 +97,7 @@ fn a_revision_names_the_commit_that_git_says() {
 }
 
 #[test]
-fn an_empty_repository_has_no_commit() {
+fn empty_repository_has_no_commit() {
     let scratch = Scratch::repository();
     assert_eq!(open(&scratch).commit("HEAD").unwrap(), None);
     assert_eq!(open(&scratch).commit("main").unwrap(), None);
@@ -105,7 +106,7 @@ fn an_empty_repository_has_no_commit() {
 }
 
 #[test]
-fn the_commit_of_a_linked_worktree_is_its_own() {
+fn linked_worktree_has_its_own_commit() {
     let scratch = Scratch::repository();
     let first = scratch.commit("first");
     scratch.git(&["worktree", "add", "--quiet", "-b", "other", "../linked"]);
@@ -115,10 +116,10 @@ fn the_commit_of_a_linked_worktree_is_its_own() {
     assert_eq!(open(&scratch).commit("HEAD").unwrap(), Some(second));
 }
 
-fn differences(scratch: &Scratch, paths: &[&str]) -> BTreeMap<String, &'static str> {
+fn differences(scratch: &Scratch, paths: &[&str]) -> BTreeMap<String, DifferenceKind> {
     let found = open(scratch).differences(paths).unwrap();
     let count = found.len();
-    let found: BTreeMap<_, _> = found.into_iter().map(|one| (one.path, one.how)).collect();
+    let found: BTreeMap<_, _> = found.into_iter().map(|one| (one.path, one.kind)).collect();
     assert_eq!(found.len(), count, "a path is there twice");
     found
 }
@@ -136,7 +137,7 @@ const NAMES: [&str; 9] = [
 ];
 
 #[test]
-fn differences_agree_with_what_was_done() {
+fn differences_match_the_changes() {
     let mut random = Random::rotating("differences");
     for _ in 0..Depth::from_env().cases(60) {
         let scratch = Scratch::repository();
@@ -152,30 +153,30 @@ fn differences_agree_with_what_was_done() {
             match random.below(8) {
                 0 => {
                     scratch.write(&path, "two\n");
-                    expected.insert(path, "is changed here");
+                    expected.insert(path, DifferenceKind::Changed);
                 }
                 1 => {
                     scratch.write(&path, "two\n");
                     scratch.git(&["add", "--", &path]);
-                    expected.insert(path, "is changed here");
+                    expected.insert(path, DifferenceKind::Changed);
                 }
                 2 => {
                     std::fs::remove_file(scratch.root().join(&path)).unwrap();
-                    expected.insert(path, "is deleted here");
+                    expected.insert(path, DifferenceKind::Deleted);
                 }
                 3 => {
                     scratch.git(&["rm", "--quiet", "--", &path]);
-                    expected.insert(path, "is deleted here");
+                    expected.insert(path, DifferenceKind::Deleted);
                 }
                 4 => {
                     let path = format!("{path}.ignored");
                     scratch.write(&path, "new\n");
-                    expected.insert(path, "is ignored by git");
+                    expected.insert(path, DifferenceKind::Ignored);
                 }
                 5 => {
                     let path = format!("kit/new directory/{name}");
                     scratch.write(&path, "new\n");
-                    expected.insert(path, "is not committed");
+                    expected.insert(path, DifferenceKind::NotCommitted);
                 }
                 _ => {}
             }
@@ -188,19 +189,20 @@ fn differences_agree_with_what_was_done() {
 }
 
 #[test]
-fn files_of_a_directory_that_is_ignored_are_told_one_by_one() {
+fn files_of_an_ignored_directory_are_listed_one_by_one() {
     let scratch = Scratch::repository();
     scratch.write(".gitignore", "kit/\n");
     scratch.commit("first");
     scratch.write("kit/one", "1\n");
     scratch.write("kit/below/two", "2\n");
     let found = differences(&scratch, &["kit"]);
-    let expected = ["kit/below/two", "kit/one"].map(|path| (path.to_owned(), "is ignored by git"));
+    let expected =
+        ["kit/below/two", "kit/one"].map(|path| (path.to_owned(), DifferenceKind::Ignored));
     assert_eq!(found, BTreeMap::from(expected));
 }
 
 #[test]
-fn a_new_file_that_is_staged_is_not_committed_either() {
+fn staged_new_file_is_not_committed() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     scratch.write("kit/staged", "new\n");
@@ -210,12 +212,12 @@ fn a_new_file_that_is_staged_is_not_committed_either() {
     scratch.write("kit/staged-then-changed", "newer\n");
     let found = differences(&scratch, &["kit"]);
     let expected = ["kit/staged", "kit/staged-then-changed"];
-    let expected = expected.map(|path| (path.to_owned(), "is not committed"));
+    let expected = expected.map(|path| (path.to_owned(), DifferenceKind::NotCommitted));
     assert_eq!(found, BTreeMap::from(expected));
 }
 
 #[test]
-fn a_clean_checkout_has_no_differences_and_a_moved_file_has_two() {
+fn clean_checkout_has_no_difference_and_a_renamed_file_has_two() {
     let scratch = Scratch::repository();
     scratch.write("kit/old", "a text that is long enough to be taken for a move\n");
     scratch.commit("first");
@@ -224,11 +226,11 @@ fn a_clean_checkout_has_no_differences_and_a_moved_file_has_two() {
     scratch.git(&["mv", "kit/old", "kit/new"]);
     let found = differences(&scratch, &["kit"]);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["kit/new", "kit/old"]);
-    assert_eq!(found["kit/old"], "is deleted here");
+    assert_eq!(found["kit/old"], DifferenceKind::Deleted);
 }
 
 #[test]
-fn a_path_with_stars_in_it_is_that_path() {
+fn path_with_wildcards_is_literal() {
     let scratch = Scratch::repository();
     for path in ["a*/x", "ab/x", "[k]/x", "k/x", ":(top)/x"] {
         scratch.write(path, "one\n");
@@ -244,7 +246,7 @@ fn a_path_with_stars_in_it_is_that_path() {
 }
 
 #[test]
-fn settings_of_the_person_do_not_hide_a_difference() {
+fn personal_settings_hide_no_difference() {
     let scratch = Scratch::repository();
     scratch.write("kit/x", "one\n");
     scratch.commit("first");
@@ -253,21 +255,23 @@ fn settings_of_the_person_do_not_hide_a_difference() {
     scratch.git(&["config", "core.quotePath", "true"]);
     scratch.git(&["config", "color.status", "always"]);
     scratch.write("kit/ü", "new\n");
-    let expected = BTreeMap::from([("kit/ü".to_owned(), "is not committed")]);
+    let expected = BTreeMap::from([("kit/ü".to_owned(), DifferenceKind::NotCommitted)]);
     assert_eq!(differences(&scratch, &["kit"]), expected);
 }
 
 #[test]
-fn that_there_is_no_commit_is_said_only_where_it_is_true() {
-    use bailiwick_source_control::git::NoHead;
+fn missing_commit_is_told_from_a_damaged_one() {
+    use bailiwick_source_control::git::HeadError;
     let scratch = Scratch::repository();
     let head = || open(&scratch).head();
-    assert!(matches!(head(), Err(NoHead::NoCommit)));
+    assert!(matches!(head(), Err(HeadError::NoCommit)));
     scratch.write("a", "a\n");
     scratch.commit("first");
     let first = head().unwrap();
     scratch.git(&["symbolic-ref", "HEAD", "refs/heads/elsewhere"]);
-    assert!(matches!(head(), Err(NoHead::Unborn { branch }) if branch == "refs/heads/elsewhere"));
+    assert!(
+        matches!(head(), Err(HeadError::Unborn { branch }) if branch == "refs/heads/elsewhere")
+    );
     scratch.git(&["update-ref", "refs/heads/elsewhere", &first]);
     assert_eq!(head().unwrap(), first);
     let git = scratch.root().join(".git");
@@ -275,9 +279,9 @@ fn that_there_is_no_commit_is_said_only_where_it_is_true() {
     let object = git.join("objects").join(directory).join(name);
     let aside = scratch.place().join("aside");
     std::fs::rename(&object, &aside).unwrap();
-    assert!(matches!(head(), Err(NoHead::Missing { .. })));
+    assert!(matches!(head(), Err(HeadError::Missing { .. })));
     std::fs::rename(&aside, &object).unwrap();
     std::fs::write(git.join("config"), "[core\n").unwrap();
-    assert!(matches!(head(), Err(NoHead::Git(_))), "it cannot be read at all");
+    assert!(matches!(head(), Err(HeadError::Git(_))), "it cannot be read at all");
     assert!(open(&scratch).commit("HEAD").is_err());
 }

@@ -1,4 +1,4 @@
-//! Commands that make a worktree ready.
+//! Setup commands of a worktree.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn commands_run_in_the_worktree_in_order_after_the_copies() {
 }
 
 #[test]
-fn a_command_that_fails_is_named_ends_the_step_and_can_be_mended() {
+fn failed_setup_command_is_named_and_can_be_repeated() {
     let (scratch, workspaces) = workspaces();
     let agent = id("ag-1");
     let _lock = workspaces.lock(&agent).unwrap();

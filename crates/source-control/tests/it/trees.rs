@@ -1,4 +1,4 @@
-//! A commit as a tree is the clean checkout as a tree, and nothing of what was not committed.
+//! Reading a commit gives the files of its clean checkout, without uncommitted ones.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn checkout(scratch: &Scratch, prefix: &str) -> DirectoryTree {
     DirectoryTree::new(scratch.root().join(prefix))
 }
 
-/// Writes and commits random files below `prefix`; gives both trees of them.
+/// Writes and commits random files below `prefix`; returns both trees.
 fn committed(
     random: &mut Random,
     scratch: &Scratch,
@@ -39,7 +39,7 @@ fn committed(
 const PREFIXES: [&str; 4] = [".bailiwick", "deep er/ünd/weiter", "we*ird", "kit"];
 
 #[test]
-fn a_commit_reads_as_its_clean_checkout() {
+fn commit_reads_like_its_clean_checkout() {
     let mut random = Random::rotating("trees");
     for case in 0..Depth::from_env().cases(100) {
         let scratch = Scratch::repository();
@@ -87,7 +87,7 @@ fn the_root_lists_the_same_names_in_both() {
 }
 
 #[test]
-fn a_directory_is_no_file_in_either() {
+fn directory_is_not_a_file_in_either_tree() {
     let scratch = Scratch::repository();
     scratch.write("kit/roles/x.toml/inner", "a directory where a file should be");
     scratch.commit("odd");
@@ -101,7 +101,7 @@ fn a_directory_is_no_file_in_either() {
 }
 
 #[test]
-fn what_was_not_committed_is_not_in_the_commit() {
+fn uncommitted_files_are_not_in_the_commit() {
     let scratch = Scratch::repository();
     for name in ["changed", "deleted", "staged", "same"] {
         scratch.write(&format!("kit/roles/{name}"), "committed");
@@ -130,7 +130,7 @@ fn what_was_not_committed_is_not_in_the_commit() {
 }
 
 #[test]
-fn an_older_commit_stays_what_it_was() {
+fn older_commit_keeps_its_files() {
     let scratch = Scratch::repository();
     scratch.write("kit/roles/x", "one");
     let first = scratch.commit("first");
@@ -146,7 +146,7 @@ fn an_older_commit_stays_what_it_was() {
 }
 
 #[test]
-fn the_prefix_bounds_what_is_read() {
+fn only_files_below_the_prefix_are_read() {
     let scratch = Scratch::repository();
     for path in ["a/roles/x", "a/b/roles/x", "ab/roles/x", "roles/x", "a/other/x"] {
         scratch.write(path, path);
@@ -175,7 +175,7 @@ fn symlink(scratch: &Scratch, target: &str, path: &str) {
 }
 
 #[test]
-fn links_submodules_and_bytes_are_errors_and_do_not_hide_their_neighbours() {
+fn links_submodules_and_binary_files_are_errors_and_hide_no_other_file() {
     let scratch = Scratch::repository();
     scratch.write("kit/roles/plain", "text");
     let commit = scratch.commit("first");
@@ -195,9 +195,9 @@ fn links_submodules_and_bytes_are_errors_and_do_not_hide_their_neighbours() {
     refused(checkout(&scratch, "kit").read("roles/bytes"), "roles/bytes");
 }
 
-/// A kit behind a link must not read as "no kit": the embedded one would take its place.
+/// A kit behind a link must not look like a missing kit: the embedded one would be used.
 #[test]
-fn what_lies_behind_a_link_or_a_submodule_is_an_error_and_not_nothing() {
+fn path_through_a_link_or_a_submodule_is_an_error() {
     let scratch = Scratch::repository();
     scratch.write("elsewhere/x.toml", "text");
     std::fs::create_dir(scratch.root().join("kit")).unwrap();
@@ -216,7 +216,7 @@ fn what_lies_behind_a_link_or_a_submodule_is_an_error_and_not_nothing() {
 }
 
 #[test]
-fn a_prefix_that_is_a_link_is_an_error_and_not_nothing() {
+fn prefix_that_is_a_link_is_an_error() {
     let scratch = Scratch::repository();
     scratch.write("elsewhere/roles/x.toml", "text");
     symlink(&scratch, "elsewhere", ".bailiwick");
@@ -229,7 +229,7 @@ fn a_prefix_that_is_a_link_is_an_error_and_not_nothing() {
 }
 
 #[test]
-fn a_name_that_is_not_utf8_is_an_error_in_both() {
+fn name_that_is_not_utf8_is_an_error_in_both_trees() {
     use std::os::unix::ffi::OsStrExt as _;
     let scratch = Scratch::repository();
     scratch.write("kit/roles/plain", "text");
@@ -247,7 +247,7 @@ fn a_name_that_is_not_utf8_is_an_error_in_both() {
 }
 
 #[test]
-fn more_files_than_a_pipe_holds_are_read_to_the_end() {
+fn more_files_than_fit_into_a_pipe_are_read() {
     let scratch = Scratch::repository();
     for number in 0..2_500 {
         scratch.write(&format!("kit/roles/{number}"), &format!("{number}\n").repeat(20));

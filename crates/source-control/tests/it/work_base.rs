@@ -6,7 +6,7 @@ use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, repository};
 
-/// As if the agent had been spawned by somebody who keeps no record.
+/// An agent without a spawn record.
 fn without_record(scratch: &Scratch, agent: &Agent) {
     std::fs::remove_file(scratch.state().join("runs").join(agent.id.as_str()).join("spawned.json"))
         .unwrap();
@@ -17,7 +17,7 @@ fn base(agent: &Agent, given: Option<&str>) -> Result<Base, WorkError> {
 }
 
 #[test]
-fn what_a_person_names_comes_first_then_the_record() {
+fn named_base_comes_before_the_recorded_one() {
     let scratch = repository();
     scratch.git(&["branch", "develop"]);
     scratch.git(&["branch", "release"]);
@@ -44,7 +44,7 @@ fn what_a_person_names_comes_first_then_the_record() {
 }
 
 #[test]
-fn the_base_is_as_it_is_now() {
+fn base_has_its_current_tip() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let then = base(&agent, None).unwrap();
@@ -56,7 +56,7 @@ fn the_base_is_as_it_is_now() {
 }
 
 #[test]
-fn a_branch_of_a_remote_means_the_local_one_of_that_name() {
+fn remote_branch_means_the_local_branch_of_that_name() {
     let scratch = repository();
     scratch.git(&["branch", "topic"]);
     scratch.git(&["update-ref", "refs/remotes/origin/topic", "HEAD"]);
@@ -67,12 +67,12 @@ fn a_branch_of_a_remote_means_the_local_one_of_that_name() {
 }
 
 #[test]
-fn an_agent_that_is_spawned_from_a_worktree_lands_on_its_branch() {
+fn agent_spawned_from_a_worktree_lands_on_its_branch() {
     let scratch = repository();
     let linked = scratch.place().join("linked");
     scratch.git(&["worktree", "add", "--quiet", "-b", "topic", linked.to_str().unwrap()]);
     let repository = Repository::discover(&linked).unwrap();
-    let workspaces = WorktreeWorkspaces::new(repository, scratch.state()).spawning_on("HEAD");
+    let workspaces = WorktreeWorkspaces::new(repository, scratch.state()).with_base("HEAD");
     let id = crate::workspaces::id("ag-1");
     workspaces.add_worktree(&id, "HEAD").unwrap();
     let _lock = workspaces.lock(&id).unwrap();
@@ -85,7 +85,7 @@ fn an_agent_that_is_spawned_from_a_worktree_lands_on_its_branch() {
 }
 
 #[test]
-fn without_a_record_the_main_checkout_tells() {
+fn without_a_record_the_base_is_the_branch_of_the_main_checkout() {
     let scratch = repository();
     scratch.git(&["checkout", "--quiet", "-b", "somewhere/else"]);
     let agent = Agent::spawn(&scratch, "ag-1");
@@ -99,7 +99,7 @@ fn without_a_record_the_main_checkout_tells() {
 }
 
 #[test]
-fn where_the_checkout_is_detached_the_remote_or_a_usual_name_tells() {
+fn with_a_detached_checkout_the_remote_or_a_usual_name_decides() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     without_record(&scratch, &agent);
@@ -146,7 +146,7 @@ fn the_agents_own_branch_is_never_its_base() {
 }
 
 #[test]
-fn a_bare_repository_has_a_base_as_well() {
+fn bare_repository_has_a_base() {
     let scratch = repository();
     let bare = scratch.place().join("bare.git");
     let worktree = scratch.place().join("linked");
@@ -159,7 +159,7 @@ fn a_bare_repository_has_a_base_as_well() {
 }
 
 #[test]
-fn a_worktree_that_leads_elsewhere_is_refused() {
+fn worktree_of_another_repository_is_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let other = Agent::spawn(&scratch, "ag-2");
@@ -170,7 +170,7 @@ fn a_worktree_that_leads_elsewhere_is_refused() {
     let own = std::fs::read(&git).unwrap();
     std::fs::copy(other.worktree.join(".git"), &git).unwrap();
     let error = open().unwrap_err().to_string();
-    assert!(error.contains("its .git leads to"), "{error}");
+    assert!(error.contains("its .git points to"), "{error}");
     std::fs::remove_file(&git).unwrap();
     assert!(open().is_err(), "the repository around it is not taken for it");
     crate::agent::git_in(&scratch, &agent.worktree, &["init", "--quiet"]);
@@ -192,7 +192,7 @@ fn a_worktree_that_leads_elsewhere_is_refused() {
 }
 
 #[test]
-fn the_commits_of_the_work_are_told_with_their_parents() {
+fn commits_of_the_work_have_their_parents() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     assert_eq!(agent.work().commits(&agent.snapshot().1).unwrap(), []);

@@ -39,7 +39,7 @@ fn refusal(agent: &Agent) -> String {
 }
 
 #[test]
-fn an_untouched_filtered_file_is_no_change_though_the_index_is_as_young_as_it() {
+fn unmodified_filtered_file_is_not_a_change_with_a_new_index() {
     for configured in [true, false] {
         let scratch = filtered(configured);
         let agent = Agent::spawn(&scratch, "ag-1");
@@ -52,7 +52,7 @@ fn an_untouched_filtered_file_is_no_change_though_the_index_is_as_young_as_it() 
 }
 
 #[test]
-fn raw_content_of_a_filtered_file_never_lands() {
+fn raw_content_of_a_filtered_file_is_refused() {
     let scratch = filtered(false);
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("data/a.bin", "raw\n");
@@ -69,7 +69,7 @@ fn raw_content_of_a_filtered_file_never_lands() {
 }
 
 #[test]
-fn what_the_filter_has_made_is_taken() {
+fn content_written_by_the_filter_is_accepted() {
     let scratch = filtered(false);
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("data/b.big", POINTER.replace("size 8", "size 9"));
@@ -100,7 +100,7 @@ fn land(agent: &Agent) -> Result<(), LandError> {
     .map(drop)
 }
 
-/// Writes the checkout's files anew, and its index in the same moment: git cannot tell them apart by time.
+/// Writes the files and the index of the checkout at the same time, so that git must read the files.
 fn check_out_anew(scratch: &Scratch) {
     let filters =
         ["-c", "filter.capitals.clean=tr a-z A-Z", "-c", "filter.capitals.smudge=tr A-Z a-z"];
@@ -111,7 +111,7 @@ fn check_out_anew(scratch: &Scratch) {
 }
 
 #[test]
-fn a_checkout_with_filtered_files_is_clean_though_its_index_is_as_young_as_they() {
+fn checkout_with_filtered_files_is_clean_with_a_new_index() {
     let scratch = filtered(false);
     check_out_anew(&scratch);
     let open = Repository::discover(&scratch.root()).unwrap();

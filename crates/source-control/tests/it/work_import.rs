@@ -1,4 +1,4 @@
-//! Commits that an agent made in a layer come into the repository, and nothing else does.
+//! Importing the commits that an agent made in a layer, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -20,7 +20,7 @@ fn is_whiteout(path: &Path) -> bool {
 }
 
 #[test]
-fn commits_of_a_layer_come_into_the_repository() {
+fn commits_of_a_layer_are_imported() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -43,7 +43,7 @@ fn commits_of_a_layer_come_into_the_repository() {
     agent.git(&scratch, &["reset", "--quiet"]);
     assert_eq!(agent.git(&scratch, &["status", "--porcelain"]), "");
     assert_eq!(scratch.git(&["status", "--porcelain"]), "");
-    // What came is what an agent that works without a layer leaves.
+    // The result is the same as that of an agent without a layer.
     let work = agent.work();
     let base = work.base().unwrap();
     let facts = work.repository(&base, &work.snapshot(&base).unwrap()).unwrap();
@@ -52,7 +52,7 @@ fn commits_of_a_layer_come_into_the_repository() {
 }
 
 #[test]
-fn the_agent_goes_on_and_the_rest_comes_later() {
+fn later_commits_are_imported_later() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -63,7 +63,7 @@ fn the_agent_goes_on_and_the_rest_comes_later() {
 }
 
 #[test]
-fn a_layer_without_commits_brings_nothing() {
+fn layer_without_commits_imports_nothing() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -79,7 +79,7 @@ fn a_layer_without_commits_brings_nothing() {
 }
 
 #[test]
-fn commits_come_out_of_packs_and_packed_references() {
+fn commits_are_imported_from_packs_and_packed_refs() {
     for how in
         ["git gc -q --prune=now", "git repack -q -a -d; git pack-refs --all", "git pack-refs --all"]
     {
@@ -97,7 +97,7 @@ fn commits_come_out_of_packs_and_packed_references() {
 }
 
 #[test]
-fn a_branch_that_the_repository_has_packed_is_found() {
+fn branch_in_the_packed_refs_of_the_repository_is_found() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     scratch.git(&["branch", "other"]);
@@ -112,7 +112,7 @@ fn a_branch_that_the_repository_has_packed_is_found() {
 }
 
 #[test]
-fn an_old_line_in_the_packed_references_says_nothing() {
+fn outdated_line_in_packed_refs_is_ignored() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     scratch.git(&["branch", "other"]);
@@ -130,7 +130,7 @@ fn an_old_line_in_the_packed_references_says_nothing() {
 }
 
 #[test]
-fn a_branch_that_was_deleted_stays_in_the_repository() {
+fn branch_deleted_in_the_layer_stays_in_the_repository() {
     for packed in [false, true] {
         let scratch = repository();
         let agent = Agent::spawn(&scratch, "ag-1");
@@ -149,7 +149,7 @@ fn a_branch_that_was_deleted_stays_in_the_repository() {
 }
 
 #[test]
-fn merges_and_many_commits_come() {
+fn merges_and_many_commits_are_imported() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     scratch.write("theirs", "theirs\n");
@@ -177,7 +177,7 @@ fn merges_and_many_commits_come() {
 }
 
 #[test]
-fn names_of_sixty_four_letters_are_names() {
+fn sha256_names_are_imported() {
     let scratch = Scratch::bare();
     scratch.git(&["init", "--quiet", "--initial-branch=main", "--object-format=sha256"]);
     scratch.write("README.md", "first\n");
@@ -189,7 +189,7 @@ fn names_of_sixty_four_letters_are_names() {
     let short = tip.split_at(40).0;
     let whole = fs::read(layer.branch()).unwrap();
     fs::write(layer.branch(), format!("{short}\n")).unwrap();
-    assert!(layer.refused().contains("name of an object"));
+    assert!(layer.refused().contains("object name"));
     fs::write(layer.branch(), whole).unwrap();
     layer.brought(&tip, 1);
     let second = layer.commit("two");
@@ -198,7 +198,7 @@ fn names_of_sixty_four_letters_are_names() {
 }
 
 #[test]
-fn nothing_but_the_agents_own_branch_comes() {
+fn only_the_agents_own_branch_is_imported() {
     let scratch = repository();
     scratch.git(&["branch", "other"]);
     let agent = Agent::spawn(&scratch, "ag-1");
@@ -220,7 +220,7 @@ fn nothing_but_the_agents_own_branch_comes() {
 }
 
 #[test]
-fn history_that_was_rewritten_does_not_come() {
+fn rewritten_history_is_refused() {
     let scratch = repository();
     scratch.write("second", "second\n");
     scratch.commit("second");
@@ -245,7 +245,7 @@ fn history_that_was_rewritten_does_not_come() {
 }
 
 #[test]
-fn a_branch_that_somebody_moved_meanwhile_stays_where_it_is() {
+fn branch_that_moved_meanwhile_is_not_changed() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -260,7 +260,7 @@ fn a_branch_that_somebody_moved_meanwhile_stays_where_it_is() {
 }
 
 #[test]
-fn a_lock_of_a_git_that_was_killed_is_no_obstacle_and_one_of_somebody_else_is() {
+fn lock_of_a_killed_git_is_removed_and_any_other_lock_stays() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -280,13 +280,14 @@ fn a_lock_of_a_git_that_was_killed_is_no_obstacle_and_one_of_somebody_else_is() 
 }
 
 #[test]
-fn a_layer_that_is_too_large_is_refused_and_says_so() {
+fn layer_beyond_the_limits_is_refused_with_the_reason() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
     let tip = layer.commit("one");
-    let within =
-        |bytes, objects| agent.work().import_within(&layer.place, ImportLimits { bytes, objects });
+    let within = |bytes, objects| {
+        agent.work().import_with_limits(&layer.place, ImportLimits { bytes, objects })
+    };
     let before = everything(&layer.common());
     for packed in [false, true] {
         if packed {
@@ -295,7 +296,7 @@ fn a_layer_that_is_too_large_is_refused_and_says_so() {
         let why = within(100, 1_000).unwrap_err().to_string();
         assert!(why.contains("more than 100 bytes"), "{why}");
         let why = within(1 << 20, 2).unwrap_err().to_string();
-        assert!(why.contains("objects, ") && why.contains("the most that is taken"), "{why}");
+        assert!(why.contains("objects, ") && why.contains("limit of an import"), "{why}");
     }
     // A small object can be a huge file.
     agent.write("zeros", vec![0; 8 << 20]);

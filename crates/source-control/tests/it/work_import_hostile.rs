@@ -1,4 +1,4 @@
-//! A layer that an agent has prepared: nothing of it runs, and what is not sound does not come.
+//! Layers that an agent has prepared: they run nothing, and invalid objects are refused.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::agent::{Agent, repository};
 use crate::layer::Layer;
 
-/// Puts something in the place of a file, has the import refused, and puts the file back.
+/// Replaces a file, checks that the import is refused, and restores the file.
 #[track_caller]
 fn refused_with(layer: &Layer<'_>, place: &Path, put: impl FnOnce(&Path)) -> String {
     let aside = layer.scratch.place().join("aside");
@@ -27,14 +27,14 @@ fn pipe(layer: &Layer<'_>, place: &Path) {
     assert!(layer.scratch.command("mkfifo").arg(place).status().unwrap().success());
 }
 
-/// Writes over a file that git made for reading alone.
+/// Overwrites a read-only file of git.
 fn overwrite(place: &Path, bytes: &[u8]) {
     fs::remove_file(place).unwrap();
     fs::write(place, bytes).unwrap();
 }
 
 #[test]
-fn a_branch_that_is_no_plain_name_of_an_object_is_refused() {
+fn branch_without_a_valid_object_name_is_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -63,7 +63,7 @@ fn a_branch_that_is_no_plain_name_of_an_object_is_refused() {
     let why = refused_with(&layer, &layer.branch(), |place| symlink(&aside, place).unwrap());
     assert!(why.contains(kind), "{why}");
     let why = refused_with(&layer, &layer.branch(), |place| fs::create_dir(place).unwrap());
-    assert!(why.contains("wrong kind"), "{why}");
+    assert!(why.contains("is a file where a directory belongs"), "{why}");
     for above in ["refs/heads/agent", "refs/heads", "refs"] {
         let why = refused_with(&layer, &layer.upper(above), |place| {
             symlink(&aside, place).unwrap();
@@ -74,7 +74,7 @@ fn a_branch_that_is_no_plain_name_of_an_object_is_refused() {
 }
 
 #[test]
-fn packed_references_that_are_no_file_are_refused() {
+fn packed_refs_that_are_not_a_file_are_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -94,7 +94,7 @@ fn packed_references_that_are_no_file_are_refused() {
 }
 
 #[test]
-fn objects_that_the_layer_borrows_from_elsewhere_do_not_come() {
+fn objects_of_alternates_in_the_layer_are_not_imported() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -128,7 +128,7 @@ fn links_and_pipes_among_the_objects_are_refused() {
         assert!(why.contains("neither a file"), "{why}");
     }
     refused_with(&layer, &object, |place| fs::create_dir(place).unwrap());
-    // What has no name of an object is not looked at.
+    // Files without an object name are ignored.
     pipe(&layer, &objects.join("tmp_obj_x"));
     pipe(&layer, &directory.join("tmp_obj_x"));
     symlink("/dev/zero", objects.join("info-of-mine")).unwrap();
@@ -136,7 +136,7 @@ fn links_and_pipes_among_the_objects_are_refused() {
 }
 
 #[test]
-fn links_and_pipes_among_the_packs_are_refused_and_an_index_is_not_believed() {
+fn links_and_pipes_among_the_packs_are_refused_and_pack_indexes_are_not_trusted() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -166,7 +166,7 @@ fn links_and_pipes_among_the_packs_are_refused_and_an_index_is_not_believed() {
 }
 
 #[test]
-fn an_object_that_is_broken_or_missing_or_another_one_is_refused() {
+fn damaged_missing_or_exchanged_object_is_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -202,7 +202,7 @@ fn an_object_that_is_broken_or_missing_or_another_one_is_refused() {
 }
 
 #[test]
-fn what_the_repository_has_is_taken_from_there() {
+fn objects_of_the_repository_are_not_replaced_by_the_layer() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -218,7 +218,7 @@ fn what_the_repository_has_is_taken_from_there() {
 }
 
 #[test]
-fn a_forged_commit_does_not_give_another_history() {
+fn forged_commit_does_not_change_history() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -249,7 +249,7 @@ fn a_forged_commit_does_not_give_another_history() {
 }
 
 #[test]
-fn commits_that_a_shallow_file_cuts_off_are_refused() {
+fn commits_hidden_by_a_shallow_file_are_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -266,7 +266,7 @@ fn commits_that_a_shallow_file_cuts_off_are_refused() {
 }
 
 #[test]
-fn configuration_and_hooks_of_the_layer_run_nothing() {
+fn configuration_and_hooks_of_the_layer_are_ignored() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
@@ -330,7 +330,7 @@ fn trees_that_git_would_not_check_out_are_refused() {
 }
 
 #[test]
-fn a_tip_that_is_no_commit_is_refused() {
+fn tip_that_is_not_a_commit_is_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);

@@ -36,7 +36,7 @@ fn duration() -> Duration {
 }
 
 #[test]
-fn an_import_that_is_killed_at_any_moment_can_be_done_again() {
+fn killed_import_can_be_repeated() {
     let mut random = Random::rotating("killed imports");
     let duration = usize::try_from(duration().as_micros()).unwrap();
     let (mut killed, mut moved, mut with_leftovers) = (0, 0, 0);

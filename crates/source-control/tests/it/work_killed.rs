@@ -22,7 +22,7 @@ const FILES: usize = 150;
 
 /// The part that is killed: it runs in a process of its own.
 #[test]
-fn does_the_work_that_another_test_asks_for() {
+fn runs_the_work_that_another_test_requests() {
     let Ok(what) = std::env::var(ASKED) else { return };
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
     let state = place.join("state");
@@ -46,13 +46,13 @@ fn does_the_work_that_another_test_asks_for() {
 
 pub(crate) fn start(scratch: &Scratch, what: &str) -> Child {
     let mut command = scratch.command(std::env::current_exe().unwrap());
-    let name = "work_killed::does_the_work_that_another_test_asks_for";
+    let name = "work_killed::runs_the_work_that_another_test_requests";
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
     command.env(ASKED, what).env(PLACE, scratch.place());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap()
 }
 
-/// A repository whose agent has much to land, some of it not committed.
+/// A repository whose agent has many changes, some of them uncommitted.
 fn busy() -> (Scratch, Agent) {
     let scratch = repository();
     for number in 0..FILES {
@@ -75,7 +75,7 @@ fn busy() -> (Scratch, Agent) {
     (scratch, agent)
 }
 
-/// How long it takes when nobody kills it.
+/// How long it takes without a kill.
 fn duration(what: &str) -> Duration {
     let (scratch, _agent) = busy();
     let begin = Instant::now();
@@ -98,12 +98,12 @@ pub(crate) fn kill(child: &mut Child, whole_group: bool) {
     child.wait().unwrap();
 }
 
-/// A git that outlives us holds its directory; once it has ended, that is swept as well.
+/// A git that outlives its parent keeps the scratch directory; it is swept when that git has ended.
 pub(crate) fn recover_until_still(scratch: &Scratch) -> Vec<PathBuf> {
     let mut left = Vec::new();
     for _ in 0..600 {
         let done = recover(&scratch.state(), &scratch.root()).unwrap();
-        assert_eq!(done.left, Vec::new(), "a checkout stays behind");
+        assert_eq!(done.failed, Vec::new(), "a checkout stays behind");
         left = leftovers(scratch);
         if left.is_empty() {
             break;
@@ -143,7 +143,7 @@ fn check(scratch: &Scratch, agent: &Agent, before: &Before, case: &str) -> bool 
 }
 
 #[test]
-fn killed_at_any_moment_nothing_is_lost_and_nothing_is_left() {
+fn kill_at_any_moment_loses_nothing_and_leaves_nothing() {
     let mut random = Random::rotating("kills");
     let works = ["snapshot", "materialise", "land", "land", "land"];
     let durations: Vec<Duration> = works.iter().map(|what| duration(what)).collect();

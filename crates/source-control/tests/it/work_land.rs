@@ -51,7 +51,7 @@ pub(crate) fn status(scratch: &Scratch) -> String {
 }
 
 #[test]
-fn each_method_gives_the_verified_tree_and_a_clean_checkout() {
+fn every_method_lands_the_verified_tree_and_leaves_a_clean_checkout() {
     for method in [Method::Merge, Method::Squash, Method::Rebase] {
         let scratch = repository();
         let agent = Agent::spawn(&scratch, "ag-1");
@@ -110,7 +110,7 @@ pub(crate) fn ready(scratch: &Scratch) -> (Agent, Landing) {
 }
 
 #[test]
-fn a_branch_that_is_checked_out_nowhere_just_moves() {
+fn branch_without_a_checkout_is_advanced() {
     let scratch = repository();
     let (agent, wanted) = ready(&scratch);
     scratch.git(&["checkout", "--quiet", "--detach"]);
@@ -123,7 +123,7 @@ fn a_branch_that_is_checked_out_nowhere_just_moves() {
 }
 
 #[test]
-fn a_new_branch_is_made_where_none_is() {
+fn new_branch_is_created() {
     let scratch = repository();
     let (agent, mut wanted) = ready(&scratch);
     (wanted.branch, wanted.expected) = ("refs/heads/review/one".to_owned(), None);
@@ -134,7 +134,7 @@ fn a_new_branch_is_made_where_none_is() {
     assert_eq!((tip(&scratch), status(&scratch)), (main, String::new()));
     let error = land(&agent, &wanted).unwrap_err();
     assert!(matches!(error, LandError::Work(_)), "{error:?}");
-    assert!(error.to_string().contains("there is a branch of that name already"), "{error}");
+    assert!(error.to_string().contains("a branch of that name already exists"), "{error}");
     scratch.git(&["tag", "v1"]);
     scratch.git(&["update-ref", "refs/remotes/origin/topic", "main"]);
     let object = format!("refs/heads/{}", "a".repeat(40));
@@ -162,7 +162,7 @@ fn a_new_branch_is_made_where_none_is() {
 }
 
 #[test]
-fn a_rebase_keeps_authors_and_messages_and_refuses_what_it_cannot_do() {
+fn rebase_keeps_authors_and_messages_and_refuses_merges() {
     let scratch = repository();
     scratch.git(&["config", "user.name", "The Person"]);
     scratch.git(&["config", "user.email", "the@person"]);
@@ -208,10 +208,10 @@ fn a_rebase_keeps_authors_and_messages_and_refuses_what_it_cannot_do() {
 }
 
 #[test]
-fn the_person_signs_by_their_own_configuration() {
+fn committer_is_the_person_of_the_configuration() {
     let scratch = repository();
     let (agent, wanted) = ready(&scratch);
-    // The person's own configuration is that of whoever runs the test; the repository's goes first.
+    // The repository's configuration overrides that of the user who runs the test.
     scratch.git(&["config", "user.name", " "]);
     scratch.git(&["config", "user.email", "x@y"]);
     scratch.git(&["config", "committer.name", "The Lander"]);
@@ -246,7 +246,7 @@ fn no_hook_and_no_filter_runs() {
 }
 
 #[test]
-fn a_bare_repository_is_landed_on() {
+fn bare_repository_can_be_landed_on() {
     let scratch = repository();
     let bare = scratch.place().join("bare.git");
     let worktree = scratch.place().join("linked");

@@ -13,7 +13,7 @@ use crate::work_recover::leftovers;
 use crate::workspaces::snapshot;
 
 #[test]
-fn every_checkout_of_the_branch_follows_or_none() {
+fn all_checkouts_of_the_branch_are_updated_or_none() {
     let scratch = repository();
     let (agent, wanted) = ready(&scratch);
     let second = scratch.place().join("second");
@@ -31,7 +31,7 @@ fn every_checkout_of_the_branch_follows_or_none() {
 /// Whoever lands first wins; the others see where the branch is now. With one state they wait for
 /// each other, with several only git's own compare-and-swap is between them.
 #[test]
-fn of_many_at_once_exactly_one_lands_on_a_tip() {
+fn exactly_one_of_many_concurrent_landings_succeeds() {
     for states in [1, 4] {
         let scratch = repository();
         let mut agents = Vec::new();
@@ -59,7 +59,7 @@ fn of_many_at_once_exactly_one_lands_on_a_tip() {
                         scratch.git(&["merge-base", "--is-ancestor", &landed.commit, "main"]);
                     }
                     Err(LandError::Moved { .. } | LandError::Nothing { .. }) => {}
-                    // Somebody else's landing holds the checkout at this moment.
+                    // Another landing has locked the checkout.
                     Err(LandError::Held { .. } | LandError::Unclean { .. }) if states > 1 => {}
                     Err(LandError::Work(error)) if states > 1 => {
                         assert!(error.why.contains("cannot lock ref"), "{error}");
@@ -79,7 +79,7 @@ fn of_many_at_once_exactly_one_lands_on_a_tip() {
     }
 }
 
-/// The tree with a file more, whose content is nowhere.
+/// The tree with one more file, whose object is missing.
 fn incomplete(scratch: &Scratch, tree: &str) -> String {
     let listing = scratch.git(&["ls-tree", tree]);
     let input = scratch.place().join("listing");
@@ -91,16 +91,16 @@ fn incomplete(scratch: &Scratch, tree: &str) -> String {
 }
 
 #[test]
-fn a_checkout_that_cannot_follow_takes_the_branch_back() {
+fn branch_is_moved_back_if_a_checkout_cannot_be_updated() {
     let scratch = repository();
     let (agent, mut wanted) = ready(&scratch);
     wanted.tree = incomplete(&scratch, &wanted.tree);
     let before = (tip(&scratch), status(&scratch), snapshot(&scratch.root()));
     let error = land(&agent, &wanted).unwrap_err();
-    assert!(error.to_string().contains("cannot be brought along"), "{error}");
+    assert!(error.to_string().contains("cannot be updated"), "{error}");
     assert_eq!((tip(&scratch), status(&scratch), snapshot(&scratch.root())), before);
     assert_eq!(leftovers(&scratch), Vec::<PathBuf>::new());
-    // Plain git writes the others before it gives up, and leaves it at that.
+    // Positive control: plain git writes the other files before it fails.
     assert_ne!(scratch.run("git", &["read-tree", "-m", "-u", "HEAD", &wanted.tree]).code, 0);
     assert_eq!(scratch.read("new/file.txt"), "new\n");
 }

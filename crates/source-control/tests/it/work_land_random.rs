@@ -1,4 +1,4 @@
-//! Random histories with several agents: whatever lands is the tree that was verified.
+//! Random histories with several agents: exactly the verified tree lands.
 
 use std::path::Path;
 
@@ -114,7 +114,7 @@ fn history(random: &mut Random, tally: &mut Tally) {
 }
 
 #[test]
-fn what_lands_in_random_histories_is_the_verified_tree() {
+fn random_histories_land_exactly_the_verified_tree() {
     let histories: u64 = match Depth::from_env() {
         Depth::Ci => 40,
         Depth::Full => 200,

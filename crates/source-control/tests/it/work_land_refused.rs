@@ -28,7 +28,7 @@ fn index(scratch: &Scratch) -> Vec<u8> {
 }
 
 #[test]
-fn a_checkout_with_uncommitted_changes_is_refused_and_stays() {
+fn checkout_with_uncommitted_changes_is_refused_and_unchanged() {
     let changes: [(&str, Happening); 9] = [
         ("README.md", |scratch| scratch.write("README.md", "changed by hand\n")),
         ("src/lib.rs", |scratch| scratch.write("src/lib.rs", "changed by hand\n")),
@@ -64,7 +64,7 @@ fn a_checkout_with_uncommitted_changes_is_refused_and_stays() {
 }
 
 #[test]
-fn untracked_files_that_are_not_in_the_way_are_no_matter() {
+fn untracked_files_elsewhere_do_not_stop_a_landing() {
     let scratch = repository();
     let (agent, wanted) = ready(&scratch);
     scratch.write("notes.txt", "mine\n");
@@ -77,7 +77,7 @@ fn untracked_files_that_are_not_in_the_way_are_no_matter() {
 }
 
 #[test]
-fn a_branch_that_is_in_use_is_refused() {
+fn branch_in_use_is_refused() {
     let uses: [(&str, Happening); 4] = [
         ("a merge is in progress", |scratch| {
             scratch.git(&["checkout", "--quiet", "-b", "side", "main"]);
@@ -93,7 +93,7 @@ fn a_branch_that_is_in_use_is_refused() {
         ("a bisection is in progress", |scratch| {
             scratch.git(&["bisect", "start", "HEAD", "HEAD~2"]);
         }),
-        ("another git is at work there", |scratch| {
+        ("another git is running there", |scratch| {
             fs::write(scratch.root().join(".git/index.lock"), "").unwrap();
         }),
     ];
@@ -115,7 +115,7 @@ fn a_branch_that_is_in_use_is_refused() {
 }
 
 #[test]
-fn a_branch_that_moved_or_vanished_is_told() {
+fn moved_or_deleted_branch_is_reported() {
     let scratch = repository();
     let (agent, wanted) = ready(&scratch);
     scratch.write("theirs.txt", "theirs\n");
@@ -127,7 +127,10 @@ fn a_branch_that_moved_or_vanished_is_told() {
     scratch.git(&["checkout", "--quiet", "--detach"]);
     scratch.git(&["branch", "--quiet", "-D", "main"]);
     let error = land(&agent, &wanted).unwrap_err();
-    assert!(matches!(&error, LandError::Moved { now, .. } if now.contains("not there")), "{error}");
+    assert!(
+        matches!(&error, LandError::Moved { now, .. } if now.contains("does not exist")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -137,11 +140,11 @@ fn commits_of_the_branch_are_never_dropped() {
     scratch.write("theirs.txt", "theirs\n");
     wanted.expected = Some(scratch.commit("theirs"));
     let error = refused(&scratch, &agent, &wanted).to_string();
-    assert!(error.contains("commits that the work was not verified on"), "{error}");
+    assert!(error.contains("commits that the work was not verified with"), "{error}");
 }
 
 #[test]
-fn nothing_is_not_landed() {
+fn empty_work_is_not_landed() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("a", "a\n");

@@ -31,7 +31,7 @@ fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[test]
-fn random_trees_are_as_a_fresh_clone_has_them() {
+fn random_trees_are_written_like_a_fresh_clone() {
     let mut random = Random::rotating("materialised trees");
     for case in 0..Depth::from_env().cases(60) {
         let scratch = repository();
@@ -61,7 +61,7 @@ fn random_trees_are_as_a_fresh_clone_has_them() {
 }
 
 #[test]
-fn git_works_in_it_and_knows_nothing_of_the_main_repository() {
+fn git_works_in_the_written_tree_and_does_not_see_the_main_repository() {
     let scratch = repository();
     scratch.git(&["tag", "light"]);
     scratch.git(&["tag", "-a", "v1.0", "-m", "one"]);
@@ -98,7 +98,7 @@ fn git_works_in_it_and_knows_nothing_of_the_main_repository() {
 }
 
 #[test]
-fn the_same_tree_has_the_same_commit_whenever_it_is_put_down() {
+fn same_tree_always_has_the_same_commit() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("new.txt", "new\n");
@@ -109,7 +109,7 @@ fn the_same_tree_has_the_same_commit_whenever_it_is_put_down() {
 }
 
 #[test]
-fn a_directory_with_something_in_it_is_refused_and_stays() {
+fn directory_that_is_not_empty_is_refused_and_unchanged() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let (base, work) = agent.snapshot();
@@ -124,7 +124,7 @@ fn a_directory_with_something_in_it_is_refused_and_stays() {
 }
 
 #[test]
-fn names_of_sixty_four_digits_work_all_the_way() {
+fn sha256_repository_is_supported() {
     let scratch = Scratch::bare();
     scratch.git(&["init", "--quiet", "--initial-branch=main", "--object-format=sha256"]);
     scratch.write("a.txt", "one\ntwo\nthree\n");
@@ -143,7 +143,7 @@ fn names_of_sixty_four_digits_work_all_the_way() {
 }
 
 #[test]
-fn a_shallow_repository_serves_as_well() {
+fn shallow_repository_is_supported() {
     let scratch = repository();
     for text in ["two\n", "three\n", "four\n"] {
         scratch.write("more.txt", text);

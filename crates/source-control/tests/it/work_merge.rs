@@ -11,7 +11,7 @@ use bailiwick_testkit::{Depth, Scratch};
 use crate::agent::{Agent, git_in, repository};
 use crate::random_work::scribble;
 
-/// What plain git makes of it in a clone: a tree, or the paths that it calls unmerged.
+/// The result of plain git in a clone: a tree, or the unmerged paths.
 fn by_plain_git(
     scratch: &Scratch,
     clone: &Path,
@@ -118,7 +118,7 @@ fn random_work_merges_as_git_merges_it() {
 }
 
 #[test]
-fn a_conflict_is_told_in_the_words_of_git() {
+fn conflict_has_the_message_of_git() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("README.md", "mine\n");
@@ -142,7 +142,7 @@ fn a_conflict_is_told_in_the_words_of_git() {
 /// Two branches that were merged into each other have two commits in common, neither before the
 /// other; git merges those two first.
 #[test]
-fn histories_that_cross_merge_as_git_merges_them() {
+fn criss_cross_histories_merge_as_git_merges_them() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("README.md", "mine\nsecond\nthird\n");
@@ -164,7 +164,7 @@ fn histories_that_cross_merge_as_git_merges_them() {
     assert_eq!(agent.work().merge(&base, &work).unwrap(), Merge::Clean { tree: expected });
 }
 
-/// A driver that the repository's configuration names is a program of somebody's choice.
+/// A merge driver is a program that the repository's configuration names.
 #[test]
 fn no_merge_driver_runs_but_attributes_of_the_base_count() {
     let scratch = repository();
@@ -190,7 +190,7 @@ fn no_merge_driver_runs_but_attributes_of_the_base_count() {
 }
 
 #[test]
-fn histories_with_nothing_in_common_are_refused() {
+fn unrelated_histories_are_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.git(&scratch, &["checkout", "--quiet", "--orphan", "other"]);

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::{Method, Work as _};
-use bailiwick_source_control::git::{Recovered, recover};
+use bailiwick_source_control::git::{Recovery, recover};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, repository};
 
-/// Files and directories of ours that only a work in progress has.
+/// Files and directories that exist only during an operation.
 pub(crate) fn leftovers(scratch: &Scratch) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = |place: &Path| -> Vec<PathBuf> {
@@ -36,7 +36,7 @@ pub(crate) fn leftovers(scratch: &Scratch) -> Vec<PathBuf> {
     found
 }
 
-/// A landing that was cut off right after the branch had moved: the checkout is as it was.
+/// A landing that was interrupted right after the branch moved: the checkout is not updated.
 struct CutOff {
     scratch: Scratch,
     agent: Agent,
@@ -82,7 +82,7 @@ impl CutOff {
         fs::write(self.journal(), text).unwrap();
     }
 
-    fn recover(&self) -> Recovered {
+    fn recover(&self) -> Recovery {
         recover(&self.scratch.state(), &self.scratch.root()).unwrap()
     }
 
@@ -93,7 +93,7 @@ impl CutOff {
     #[track_caller]
     fn is_complete(&self) {
         let done = self.recover();
-        assert_eq!((done.completed, done.left), (vec!["ag-1".to_owned()], Vec::new()));
+        assert_eq!((done.completed, done.failed), (vec!["ag-1".to_owned()], Vec::new()));
         assert_eq!(self.status(), "");
         assert_eq!(self.scratch.read("changed"), "new text of several words\n");
         assert_eq!(leftovers(&self.scratch), Vec::<PathBuf>::new());
@@ -101,15 +101,15 @@ impl CutOff {
 }
 
 #[test]
-fn a_checkout_that_was_not_brought_along_is() {
+fn checkout_that_was_not_updated_is_updated() {
     let cut = cut_off();
     assert_ne!(cut.status(), "");
     cut.is_complete();
-    assert_eq!(cut.recover(), Recovered::default(), "a second time there is nothing to do");
+    assert_eq!(cut.recover(), Recovery::default(), "a second time there is nothing to do");
 }
 
 #[test]
-fn a_checkout_that_was_half_brought_along_is_completed() {
+fn partly_updated_checkout_is_completed() {
     let cut = cut_off();
     cut.scratch.write("changed", "new text of");
     fs::remove_file(cut.scratch.root().join("gone")).unwrap();
@@ -119,7 +119,7 @@ fn a_checkout_that_was_half_brought_along_is_completed() {
 }
 
 #[test]
-fn a_checkout_that_was_brought_along_is_let_be() {
+fn updated_checkout_is_not_touched() {
     let cut = cut_off();
     cut.scratch.git(&["reset", "--quiet", "--hard"]);
     cut.scratch.write("README.md", "the person goes on\n");
@@ -130,7 +130,7 @@ fn a_checkout_that_was_brought_along_is_let_be() {
 }
 
 #[test]
-fn what_a_person_has_changed_meanwhile_is_not_overwritten() {
+fn changes_of_a_person_are_not_overwritten() {
     let changes: [fn(&Scratch); 5] = [
         |scratch| scratch.write("README.md", "by hand\n"),
         |scratch| scratch.write("changed", "by hand\n"),
@@ -146,7 +146,7 @@ fn what_a_person_has_changed_meanwhile_is_not_overwritten() {
         change(&cut.scratch);
         let before = crate::workspaces::snapshot(&cut.scratch.root());
         let done = cut.recover();
-        assert_eq!((done.completed.len(), done.left.len()), (0, 1), "{done:?}");
+        assert_eq!((done.completed.len(), done.failed.len()), (0, 1), "{done:?}");
         assert_eq!(crate::workspaces::snapshot(&cut.scratch.root()), before);
         assert!(cut.journal().exists(), "it is not forgotten");
         cut.scratch.git(&["reset", "--quiet", "--hard", &cut.old]);
@@ -157,20 +157,20 @@ fn what_a_person_has_changed_meanwhile_is_not_overwritten() {
 }
 
 #[test]
-fn a_branch_that_did_not_move_or_went_on_is_forgotten() {
+fn landing_is_discarded_if_the_branch_did_not_move_or_moved_on() {
     let cut = cut_off();
     cut.scratch.git(&["update-ref", "refs/heads/main", &cut.old]);
-    assert_eq!(cut.recover().forgotten, ["ag-1"]);
+    assert_eq!(cut.recover().discarded, ["ag-1"]);
     assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
     let cut = cut_off();
     cut.scratch.git(&["reset", "--quiet", "--hard"]);
     cut.scratch.commit("the person goes on");
-    assert_eq!(cut.recover().forgotten, ["ag-1"]);
+    assert_eq!(cut.recover().discarded, ["ag-1"]);
     assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
 }
 
 #[test]
-fn the_next_landing_completes_the_one_before() {
+fn next_landing_completes_an_interrupted_one() {
     let cut = cut_off();
     let next = Agent::spawn(&cut.scratch, "ag-2");
     next.write("next", "next\n");
@@ -181,15 +181,15 @@ fn the_next_landing_completes_the_one_before() {
 }
 
 #[test]
-fn a_journal_of_another_repository_is_left_alone() {
+fn journal_of_another_repository_is_not_touched() {
     let cut = cut_off();
     let other = repository();
     let done = recover(&cut.scratch.state(), &other.root()).unwrap();
-    assert_eq!(done, Recovered::default());
+    assert_eq!(done, Recovery::default());
     assert!(cut.journal().exists());
     fs::write(cut.journal(), "{").unwrap();
     let error = recover(&cut.scratch.state(), &other.root()).unwrap_err().to_string();
-    assert!(error.contains("ag-1.json is broken"), "{error}");
+    assert!(error.contains("ag-1.json cannot be parsed"), "{error}");
 }
 
 #[test]
@@ -197,11 +197,11 @@ fn locks_are_removed_only_if_they_are_ours() {
     let cut = cut_off();
     let git = cut.scratch.root().join(".git");
     let branch = git.join("refs/heads/main.lock");
-    // Somebody's git is at work, or was killed: not for us to say.
+    // Another git is running, or was killed: this cannot be known.
     fs::write(git.join("index.lock"), "DIRC").unwrap();
     fs::write(&branch, format!("{}\n", "1".repeat(40))).unwrap();
     let done = cut.recover();
-    assert!(done.removed.is_empty() && done.left.len() == 1, "{done:?}");
+    assert!(done.removed.is_empty() && done.failed.len() == 1, "{done:?}");
     assert!(branch.exists() && git.join("index.lock").exists());
     fs::remove_file(git.join("index.lock")).unwrap();
     // Empty, but open: a git that has just begun.
@@ -215,7 +215,7 @@ fn locks_are_removed_only_if_they_are_ours() {
     fs::write(&branch, format!("{}\n", cut.new)).unwrap();
     assert_eq!(cut.recover().removed.len(), 1, "it has the name of our commit");
     assert!(!branch.exists());
-    // A lock on the index that says that it is ours, and of whom.
+    // A lock on the index whose content says that it is ours.
     let state = cut.scratch.state();
     let mark =
         |state: &Path| format!("a landing of bailiwick with its state in {}\n", state.display());

@@ -1,4 +1,4 @@
-//! What an agent did to the repository, told apart from what others did meanwhile.
+//! Telling an agent's changes to the repository from those of others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,7 +23,7 @@ fn record(scratch: &Scratch, agent: &Agent) -> std::path::PathBuf {
 }
 
 #[test]
-fn nothing_happened_is_nothing() {
+fn unchanged_repository_has_no_findings() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("new.txt", "files are no matter of the repository\n");
@@ -36,7 +36,7 @@ fn nothing_happened_is_nothing() {
 }
 
 #[test]
-fn what_others_do_meanwhile_is_not_the_agents_doing() {
+fn changes_of_others_are_not_attributed_to_the_agent() {
     let scratch = repository();
     scratch.git(&["branch", "feature"]);
     let agent = Agent::spawn(&scratch, "ag-1");
@@ -57,7 +57,7 @@ fn what_others_do_meanwhile_is_not_the_agents_doing() {
 }
 
 #[test]
-fn a_base_that_is_merged_in_or_fast_forwarded_to_is_not_made_by_the_agent() {
+fn commits_of_the_base_are_not_attributed_to_the_agent() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     scratch.write("theirs.txt", "theirs\n");
@@ -80,7 +80,7 @@ fn a_base_that_is_merged_in_or_fast_forwarded_to_is_not_made_by_the_agent() {
 }
 
 #[test]
-fn commits_are_told_though_they_were_thrown_away() {
+fn discarded_commits_are_reported() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("a", "a\n");
@@ -98,7 +98,7 @@ fn commits_are_told_though_they_were_thrown_away() {
 }
 
 #[test]
-fn references_that_reach_a_commit_of_the_agent_are_told() {
+fn references_that_reach_a_commit_of_the_agent_are_reported() {
     let scratch = repository();
     scratch.git(&["branch", "feature"]);
     let agent = Agent::spawn(&scratch, "ag-1");
@@ -125,7 +125,7 @@ fn references_that_reach_a_commit_of_the_agent_are_told() {
 }
 
 #[test]
-fn another_branch_or_none_is_told() {
+fn another_checked_out_branch_is_reported() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.git(&scratch, &["checkout", "--quiet", "-b", "elsewhere"]);
@@ -140,7 +140,7 @@ fn another_branch_or_none_is_told() {
 }
 
 #[test]
-fn configuration_is_told_wherever_it_comes_from() {
+fn configuration_changes_are_reported_from_every_file() {
     let place = |scratch: &Scratch, name: &str| scratch.root().join(".git").join(name);
     let changes: [(&str, Happening); 6] = [
         ("a setting", |scratch, _| drop(scratch.git(&["config", "core.fsmonitor", "evil"]))),
@@ -176,7 +176,7 @@ fn configuration_is_told_wherever_it_comes_from() {
 }
 
 #[test]
-fn hooks_that_come_change_or_go_are_told() {
+fn added_changed_and_removed_hooks_are_reported() {
     let scratch = repository();
     let hooks = scratch.root().join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();
@@ -202,7 +202,7 @@ fn hooks_that_come_change_or_go_are_told() {
 }
 
 #[test]
-fn without_a_record_the_merge_base_is_what_is_compared_with() {
+fn without_a_record_the_merge_base_is_compared() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     fs::remove_file(record(&scratch, &agent)).unwrap();
@@ -219,7 +219,7 @@ fn without_a_record_the_merge_base_is_what_is_compared_with() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_an_error_and_not_none() {
+fn unreadable_record_is_an_error() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     fs::write(record(&scratch, &agent), "{\"base\": 3}").unwrap();
@@ -234,7 +234,7 @@ fn a_record_that_cannot_be_read_is_an_error_and_not_none() {
 }
 
 #[test]
-fn the_record_is_of_the_moment_before_any_agent_ran() {
+fn record_is_written_before_the_agent_runs() {
     let scratch = repository();
     let agent = id("ag-1");
     let workspaces = over(&scratch, scratch.state());

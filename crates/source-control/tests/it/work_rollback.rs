@@ -1,4 +1,4 @@
-//! Taking back what has landed.
+//! Rolling back landings.
 
 use bailiwick_control::ports::{Landing, Merge, Method, Work as _};
 use bailiwick_testkit::Scratch;
@@ -21,7 +21,7 @@ fn landed(scratch: &Scratch, method: Method) -> (Agent, Landing, String) {
 }
 
 #[test]
-fn every_landing_can_be_taken_back_from_what_came_after() {
+fn every_landing_can_be_rolled_back_after_later_commits() {
     for method in [Method::Merge, Method::Squash, Method::Rebase] {
         let scratch = repository();
         let (agent, wanted, commit) = landed(&scratch, method);
@@ -32,7 +32,7 @@ fn every_landing_can_be_taken_back_from_what_came_after() {
         let plan = work.plan_rollback(&commit, before, &tip).unwrap();
         assert_eq!(plan.before, wanted.onto, "{method:?}");
         let Merge::Clean { tree } = plan.merge else { panic!("{plan:?}") };
-        // What `git revert` would make of it.
+        // The result of `git revert`.
         let clone = scratch.place().join("clone");
         let root = scratch.root();
         scratch.git(&["clone", "--quiet", root.to_str().unwrap(), clone.to_str().unwrap()]);
@@ -68,7 +68,7 @@ fn every_landing_can_be_taken_back_from_what_came_after() {
 }
 
 #[test]
-fn what_came_after_may_be_in_the_way() {
+fn rollback_can_conflict_with_later_commits() {
     let scratch = repository();
     let (agent, _, commit) = landed(&scratch, Method::Squash);
     scratch.write("new.txt", "built upon\n");
@@ -80,12 +80,12 @@ fn what_came_after_may_be_in_the_way() {
 }
 
 #[test]
-fn what_has_not_landed_there_is_not_taken_back() {
+fn commit_that_is_not_in_the_branch_cannot_be_rolled_back() {
     let scratch = repository();
     let (agent, wanted, commit) = landed(&scratch, Method::Squash);
     let work = agent.work();
     let error = work.plan_rollback(&commit, None, &wanted.onto).unwrap_err().to_string();
-    assert!(error.contains("it is not in"), "{error}");
+    assert!(error.contains("does not contain it"), "{error}");
     let error = work.plan_rollback(&commit, Some(&wanted.work.commit), &commit).unwrap_err();
-    assert!(error.to_string().contains("does not come after"), "{error}");
+    assert!(error.to_string().contains("is not a descendant of"), "{error}");
 }

@@ -13,7 +13,7 @@ use bailiwick_testkit::{Depth, Scratch};
 use crate::agent::{Agent, repository};
 use crate::random_work::{files_of, scribble};
 
-/// Bytes, mode and times of the index, of every file, and what git says of them.
+/// Bytes, mode and times of the index and of every file, and git's status.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     files: BTreeMap<PathBuf, (u64, u32, [i64; 4])>,
@@ -22,7 +22,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What git says, of what it does not ignore.
+    /// Git's status of files that are not ignored.
     pub(crate) fn status(&self) -> String {
         self.status.lines().filter(|line| !line.starts_with('!')).collect()
     }
@@ -84,14 +84,14 @@ fn work_at_random(random: &mut Random, scratch: &Scratch, agent: &Agent) {
     }
 }
 
-/// What plain git makes of it; from here on the agent's index is another one.
+/// The tree that plain git records; this changes the agent's index.
 fn by_plain_git(scratch: &Scratch, agent: &Agent) -> String {
     agent.git(scratch, &["add", "--all"]);
     agent.git(scratch, &["write-tree"]).trim().to_owned()
 }
 
 #[test]
-fn random_work_is_recorded_as_plain_git_commits_it_and_stays_as_it_was() {
+fn random_work_is_recorded_as_git_commits_it_and_is_not_changed() {
     let mut random = Random::rotating("snapshots");
     for case in 0..Depth::from_env().cases(150) {
         let scratch = repository();
@@ -123,9 +123,9 @@ pub(crate) fn left_in_state(scratch: &Scratch) -> Vec<PathBuf> {
 }
 
 /// A file that changes right after it was staged, and keeps its size, may have all its times alike:
-/// git looks at the bytes only because the file is as young as the index.
+/// git reads the bytes only because the file is as new as the index.
 #[test]
-fn a_change_within_the_tick_of_the_index_is_seen() {
+fn change_in_the_same_second_as_the_index_is_recorded() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     for round in 0..Depth::from_env().cases(300) {

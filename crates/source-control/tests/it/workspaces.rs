@@ -1,4 +1,4 @@
-//! Workspaces step by step: what each leaves behind, and that a second time does no harm.
+//! Creating workspaces step by step; every step can be repeated.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -74,7 +74,7 @@ fn head(scratch: &Scratch, directory: &Path) -> (String, String) {
 }
 
 #[test]
-fn every_step_leaves_what_the_next_one_sees() {
+fn every_step_of_a_spawn_is_observed() {
     let (scratch, workspaces) = workspaces();
     let agent = id("ag-1");
     let base = scratch.git(&["rev-parse", "HEAD~1"]).trim().to_owned();
@@ -110,7 +110,7 @@ fn every_step_leaves_what_the_next_one_sees() {
 }
 
 #[test]
-fn the_task_directory_hides_itself_from_git() {
+fn task_directory_is_ignored_by_git() {
     let (scratch, workspaces) = workspaces();
     let status = || scratch.git(&["status", "--porcelain", "--untracked-files=all"]);
     assert_eq!(status(), "");
@@ -123,7 +123,7 @@ fn the_task_directory_hides_itself_from_git() {
 }
 
 #[test]
-fn nothing_but_the_task_directory_is_left_in_tasks() {
+fn no_temporary_file_is_left_in_tasks() {
     let (scratch, workspaces) = workspaces();
     let names =
         || -> Vec<PathBuf> { snapshot(&scratch.root().join("tasks")).into_keys().collect() };
@@ -138,7 +138,7 @@ fn nothing_but_the_task_directory_is_left_in_tasks() {
 }
 
 #[test]
-fn a_task_directory_that_cannot_be_written_is_named() {
+fn unwritable_task_directory_is_named_in_the_error() {
     let (scratch, workspaces) = workspaces();
     scratch.write("tasks", "a file where the directory should be");
     let error = workspaces.write_task(&id("ag-1"), &files()).unwrap_err().to_string();
@@ -147,7 +147,7 @@ fn a_task_directory_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_step_that_is_repeated_does_no_harm() {
+fn repeated_step_changes_nothing() {
     let (scratch, workspaces) = workspaces();
     let agent = id("ag-1");
     let _lock = workspaces.lock(&agent).unwrap();
@@ -177,7 +177,7 @@ fn a_step_that_is_repeated_does_no_harm() {
         (inside, head(&scratch, &worktree), workspaces.observe(&agent).unwrap())
     };
     let before = all();
-    // The plan leaves out what is done; should a step come again all the same, it may refuse.
+    // The plan skips completed steps; a repeated one may be refused.
     let _refused = workspaces.write_task(&agent, &files());
     assert_eq!(all(), before, "write_task");
     let _refused = workspaces.add_worktree(&agent, &base);
@@ -187,7 +187,7 @@ fn a_step_that_is_repeated_does_no_harm() {
 }
 
 #[test]
-fn what_is_not_ours_is_in_the_way_and_stays() {
+fn foreign_files_are_an_obstacle_and_are_kept() {
     let (_scratch, workspaces) = workspaces();
     let place = |name: &str| workspaces.worktree_path(&id(name));
     fs::create_dir_all(place("directory")).unwrap();
@@ -208,7 +208,7 @@ fn what_is_not_ours_is_in_the_way_and_stays() {
 }
 
 #[test]
-fn a_link_in_place_of_the_worktree_leads_nothing_astray() {
+fn link_in_the_place_of_the_worktree_is_not_followed() {
     let (scratch, workspaces) = workspaces();
     let elsewhere = scratch.place().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -223,7 +223,7 @@ fn a_link_in_place_of_the_worktree_leads_nothing_astray() {
 }
 
 #[test]
-fn a_worktree_of_another_repository_is_in_the_way() {
+fn worktree_of_another_repository_is_an_obstacle() {
     let (scratch, workspaces) = workspaces();
     let (other, _) = self::workspaces();
     over(&other, scratch.state()).add_worktree(&id("ag-1"), "HEAD").unwrap();
@@ -232,7 +232,7 @@ fn a_worktree_of_another_repository_is_in_the_way() {
 }
 
 #[test]
-fn what_git_says_reaches_the_person() {
+fn error_has_the_message_of_git() {
     let (scratch, workspaces) = workspaces();
     let error = workspaces.add_worktree(&id("ag-1"), "no-such-commit").unwrap_err().to_string();
     assert!(error.contains("no-such-commit") && error.contains("fatal: "), "{error}");
@@ -243,11 +243,11 @@ fn what_git_says_reaches_the_person() {
 }
 
 #[test]
-fn an_id_is_locked_by_one_at_a_time() {
+fn id_can_be_locked_once_at_a_time() {
     let (_scratch, workspaces) = workspaces();
     let first = workspaces.lock(&id("ag-1")).unwrap();
     let Err(error) = workspaces.lock(&id("ag-1")) else { panic!("it was locked twice") };
-    assert!(error.to_string().contains("`ag-1` is taken"), "{error}");
+    assert!(error.to_string().contains("`ag-1` is in use"), "{error}");
     let _other = workspaces.lock(&id("ag-2")).unwrap();
     drop(first);
     // What another test starts at this moment has it open until it begins.
@@ -259,14 +259,14 @@ fn an_id_is_locked_by_one_at_a_time() {
 }
 
 #[test]
-fn a_lock_lasts_as_long_as_what_was_started_under_it() {
+fn lock_lasts_as_long_as_its_child_processes() {
     let (scratch, workspaces) = workspaces();
     let agent = id("ag-1");
     let lock = workspaces.lock(&agent).unwrap();
     workspaces.add_worktree(&agent, "HEAD").unwrap();
     let pipe = scratch.place().join("pipe");
     scratch.run("mkfifo", &[pipe.to_str().unwrap()]).expect_code(0);
-    // Goes on in the background until it is told to stop, as a setup does whose spawn was killed.
+    // Runs in the background until it is stopped, like the setup of a killed spawn.
     let command = format!("exec 3<&0; sh -c 'read line' < '{}' &", pipe.display());
     let how =
         Preparation { copy: vec![], setup: vec![command], prefetch: Vec::new(), hosts: Vec::new() };
@@ -281,7 +281,7 @@ fn a_lock_lasts_as_long_as_what_was_started_under_it() {
 }
 
 #[test]
-fn nobody_else_can_look_into_what_is_ours() {
+fn state_directories_are_private() {
     let (scratch, workspaces) = workspaces();
     let _lock = workspaces.lock(&id("ag-1")).unwrap();
     workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
@@ -292,7 +292,7 @@ fn nobody_else_can_look_into_what_is_ours() {
 }
 
 #[test]
-fn state_behind_a_link_is_found_again() {
+fn state_directory_behind_a_link_is_found() {
     let (scratch, _) = workspaces();
     let link = scratch.place().join("state-link");
     symlink(scratch.state(), &link).unwrap();

@@ -5,7 +5,7 @@ mod described;
 
 use bailiwick_kit::lint::lint;
 use bailiwick_runner::sandbox::{self, Level, Part};
-use bailiwick_source_control::git::{NoHead, version};
+use bailiwick_source_control::git::{HeadError, version};
 use clap::Args;
 use serde::Serialize;
 
@@ -149,7 +149,7 @@ fn repository(context: &Context) -> Check {
             let root = repository.root().display().to_string();
             match repository.head() {
                 Ok(_) => Check::new(REPOSITORY, Standing::Good, root),
-                Err(NoHead::NoCommit) => {
+                Err(HeadError::NoCommit) => {
                     Check::new(REPOSITORY, Standing::Note, format!("{root} has no commit"))
                         .advice("an agent needs a base: commit once")
                 }

@@ -10,7 +10,7 @@ use super::Place;
 fn made(place: &Place) -> PathBuf {
     let arguments = ["workspaces", "provision", "mend", "--repository", "app", "--issue", "42"];
     let said = place.run(&arguments).expect_code(0);
-    assert!(said.out.starts_with("workspace/mend idle: made on the branch"), "{}", said.out);
+    assert!(said.out.starts_with("workspace/mend idle: created on the branch"), "{}", said.out);
     place.scratch.state().join("worktrees/mend")
 }
 

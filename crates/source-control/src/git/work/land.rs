@@ -1,9 +1,9 @@
-//! Landing: a branch is advanced to exactly the verified tree, by compare-and-swap, and clean
-//! checkouts of it follow.
+//! Landing: advances a branch to exactly the verified tree, by compare-and-swap, and updates clean
+//! checkouts of it.
 //!
-//! Held meanwhile: the lock of all landings of this state, and the index of every checkout that has
-//! the branch. A checkout that is not clean, or a branch that something else is using, is refused
-//! before anything moves.
+//! Meanwhile the landings of this state directory and the index of every checkout of the branch are
+//! locked. If a checkout has uncommitted changes, or the branch is in use, the landing is refused before
+//! anything changes.
 
 use std::fs;
 use std::io;
@@ -12,94 +12,110 @@ use std::path::Path;
 
 use bailiwick_control::ports::{LandError, Landed, Landing, WorkError};
 
-use super::commits::{self, Person};
-use super::contents::Way;
+use super::file_version::Transition;
 use super::index_lock::IndexLock;
-use super::journal::{Journal, Landings};
-use super::places::Places;
-use super::private::PrivateDirectory;
-use super::{checkouts, plain, recover, trouble};
+use super::landing_commits::{self, Committer};
+use super::landing_journal::{LandingJournal, Landings};
+use super::scratch_directory::ScratchDirectory;
+use super::worktree_paths::WorktreePaths;
+use super::{checkouts, object_view, recover, work_error};
 use crate::git::command::{Git, GitError, Input};
 use crate::git::refs::resolve_ref;
 
-/// What a branch is at when it is not there.
-const NOWHERE: &str = "no commit: it is not there";
+/// The tip of a missing branch, in errors.
+const NO_SUCH_BRANCH: &str = "no commit: it does not exist";
 
-/// Lands.
-pub(super) fn land(places: &Places, state: &Path, landing: &Landing) -> Result<Landed, LandError> {
+pub(super) fn land(
+    paths: &WorktreePaths,
+    state: &Path,
+    landing: &Landing,
+) -> Result<Landed, LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
-    let landings = Landings::lock(state).map_err(trouble(what()))?;
-    recover::settle(&landings, state, &places.common)?;
-    let view = plain::git(state, places, &landing.onto)?;
-    require_sound(&places.git(), &view, landing)?;
-    let person = Person::observe(places);
-    let new = commits::make(&view, state, &person, landing)?;
-    if commits::tree_of(&view, &new)? != landing.tree {
-        let why = "git made another one".to_owned();
+    let landings = Landings::lock(state).map_err(work_error(what()))?;
+    recover::recover_landings(&landings, state, &paths.common_dir)?;
+    let objects = object_view::git(state, paths, &landing.onto)?;
+    check_preconditions(&paths.git(), &objects, landing)?;
+    let committer = Committer::observe(paths);
+    let new = landing_commits::create(&objects, state, &committer, landing)?;
+    if landing_commits::tree_of(&objects, &new)? != landing.tree {
+        let why = "git created another tree".to_owned();
         return Err(LandError::OtherTree { how: "the commit", why });
     }
-    let directory = PrivateDirectory::make(state).map_err(trouble(what()))?;
-    let following = checkouts::having(&places.common, &landing.branch)?;
-    let locks = require_clean(places, state, &view, landing, &following, &new)?;
-    let journal = Journal {
+    let directory = ScratchDirectory::create(state).map_err(work_error(what()))?;
+    let branch_checkouts = checkouts::with_branch(&paths.common_dir, &landing.branch)?;
+    let locks = lock_checkouts(paths, state, &objects, landing, &branch_checkouts, &new)?;
+    let journal = LandingJournal {
         agent: landing.agent.clone(),
-        repository: places.common.clone(),
+        repository: paths.common_dir.clone(),
         branch: landing.branch.clone(),
         old: landing.expected.clone(),
         new: new.clone(),
-        checkouts: following.iter().map(|checkout| checkout.worktree.clone()).collect(),
+        checkouts: branch_checkouts.iter().map(|checkout| checkout.worktree.clone()).collect(),
     };
-    let refs = person.sign(references(places, &directory).map_err(trouble(what()))?);
-    let brought = ["rev-list", new.as_str(), &format!("^{}", landing.onto)];
-    let brought = view.line(brought).map_err(trouble(what()))?;
-    let brought: Vec<String> = brought.lines().map(str::to_owned).collect();
-    landings.note(&brought).map_err(trouble(what()))?;
-    landings.begin(&journal).map_err(trouble(what()))?;
-    if let Err(error) = swap(&refs, &landings, &landing.branch, &new, landing.expected.as_deref()) {
-        landings.end(&journal).map_err(trouble(what()))?;
-        require_there(&places.git(), landing)?;
-        return Err(trouble(what())(error).into());
+    let refs = committer.git_as(branch_git(paths, &directory).map_err(work_error(what()))?);
+    let commits = ["rev-list", new.as_str(), &format!("^{}", landing.onto)];
+    let commits = objects.line(commits).map_err(work_error(what()))?;
+    let commits: Vec<String> = commits.lines().map(str::to_owned).collect();
+    landings.append_commits(&commits).map_err(work_error(what()))?;
+    landings.write_journal(&journal).map_err(work_error(what()))?;
+    if let Err(error) =
+        move_branch(&refs, &landings, &landing.branch, &new, landing.expected.as_deref())
+    {
+        landings.remove_journal(&journal).map_err(work_error(what()))?;
+        require_expected_tip(&paths.git(), landing)?;
+        return Err(work_error(what())(error).into());
     }
-    let followed = follow(&landings, &refs, landing, &new, &following, &locks, &view);
-    // What could be neither done nor undone is left to be completed.
-    let undecided = matches!(followed, Err(LandError::Work(_)))
-        && resolve_ref(&places.git(), &landing.branch).ok().flatten().as_deref() == Some(new.as_str());
-    if !undecided {
-        landings.end(&journal).map_err(trouble(what()))?;
+    let updated =
+        update_checkouts(&landings, &refs, landing, &new, &branch_checkouts, &locks, &objects);
+    // A landing that could be neither completed nor undone keeps its journal, so that it is completed later.
+    let is_incomplete = matches!(updated, Err(LandError::Work(_)))
+        && resolve_ref(&paths.git(), &landing.branch).ok().flatten().as_deref()
+            == Some(new.as_str());
+    if !is_incomplete {
+        landings.remove_journal(&journal).map_err(work_error(what()))?;
     }
-    followed?;
+    updated?;
     Ok(Landed { commit: new, checkouts: journal.checkouts })
 }
 
-/// What `land` would refuse now, found without locks and without changing anything.
-pub(super) fn check(places: &Places, state: &Path, landing: &Landing) -> Result<(), LandError> {
-    let view = plain::git(state, places, &landing.onto)?;
-    require_sound(&places.git(), &view, landing)?;
-    let following = checkouts::having(&places.common, &landing.branch)?;
-    checkouts::require_free(&places.common, &landing.branch, &following)?;
+/// The error that `land` would return now, found without locks and without changing anything.
+pub(super) fn check(
+    paths: &WorktreePaths,
+    state: &Path,
+    landing: &Landing,
+) -> Result<(), LandError> {
+    let objects = object_view::git(state, paths, &landing.onto)?;
+    check_preconditions(&paths.git(), &objects, landing)?;
+    let branch_checkouts = checkouts::with_branch(&paths.common_dir, &landing.branch)?;
+    checkouts::require_not_in_use(&paths.common_dir, &landing.branch, &branch_checkouts)?;
     let Some(old) = landing.expected.as_deref() else { return Ok(()) };
-    for checkout in &following {
-        require_unobstructed(&view, &landing.branch, checkout, Way { old, new: &landing.tree })?;
+    for checkout in &branch_checkouts {
+        require_no_obstacles(
+            &objects,
+            &landing.branch,
+            checkout,
+            Transition { old, new: &landing.tree },
+        )?;
     }
     Ok(())
 }
 
-/// What can be refused without looking at any checkout.
-fn require_sound(git: &Git, view: &Git, landing: &Landing) -> Result<(), LandError> {
+/// Refusals that do not depend on checkouts.
+fn check_preconditions(git: &Git, objects: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
     let refuse = |why: &str| WorkError { what: what(), why: why.to_owned(), of_tree: false };
-    if let Some(problem) = name_problem(git, landing).map_err(trouble(what()))? {
+    if let Some(problem) = name_problem(git, landing).map_err(work_error(what()))? {
         return Err(refuse(&problem).into());
     }
-    require_there(git, landing)?;
-    if commits::tree_of(view, &landing.onto)? == landing.tree {
+    require_expected_tip(git, landing)?;
+    if landing_commits::tree_of(objects, &landing.onto)? == landing.tree {
         let (branch, tree) = (landing.branch.clone(), landing.tree.clone());
         return Err(LandError::Nothing { branch, tree });
     }
     if let Some(expected) = landing.expected.as_deref().filter(|tip| **tip != landing.onto) {
         let forward = ["merge-base", "--is-ancestor", expected, landing.onto.as_str()];
-        if !git.succeeds(forward).map_err(trouble(what()))? {
-            return Err(refuse("it has commits that the work was not verified on").into());
+        if !git.succeeds(forward).map_err(work_error(what()))? {
+            return Err(refuse("it has commits that the work was not verified with").into());
         }
     }
     Ok(())
@@ -131,59 +147,60 @@ fn name_problem(git: &Git, landing: &Landing) -> Result<Option<String>, GitError
     Ok(None)
 }
 
-/// An error if the branch is not where it must be.
-fn require_there(git: &Git, landing: &Landing) -> Result<(), LandError> {
+/// An error if the branch is not at the expected commit.
+fn require_expected_tip(git: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be read", landing.branch);
-    let now = resolve_ref(git, &landing.branch).map_err(trouble(what()))?;
+    let now = resolve_ref(git, &landing.branch).map_err(work_error(what()))?;
     if now == landing.expected {
         return Ok(());
     }
     if landing.expected.is_none() {
-        let what = format!("{} cannot be made", landing.branch);
-        let why = "there is a branch of that name already; choose another one".to_owned();
+        let what = format!("{} cannot be created", landing.branch);
+        let why = "a branch of that name already exists; choose another one".to_owned();
         return Err(WorkError { what, why, of_tree: false }.into());
     }
-    let now = now.unwrap_or_else(|| NOWHERE.to_owned());
+    let now = now.unwrap_or_else(|| NO_SUCH_BRANCH.to_owned());
     Err(LandError::Moved { branch: landing.branch.clone(), now })
 }
 
-/// Locks the checkouts that have the branch; an error if one is not clean or is in use.
-fn require_clean(
-    places: &Places,
+/// Locks the checkouts of the branch; an error if one has uncommitted changes or is in use.
+fn lock_checkouts(
+    paths: &WorktreePaths,
     state: &Path,
-    view: &Git,
+    objects: &Git,
     landing: &Landing,
-    following: &[Places],
+    branch_checkouts: &[WorktreePaths],
     new: &str,
 ) -> Result<Vec<IndexLock>, LandError> {
     let branch = &landing.branch;
-    checkouts::require_free(&places.common, branch, following)?;
+    checkouts::require_not_in_use(&paths.common_dir, branch, branch_checkouts)?;
     let mut locks = Vec::new();
-    for checkout in following {
+    for checkout in branch_checkouts {
         let Some(old) = landing.expected.as_deref() else {
             return Err(LandError::Held {
                 branch: branch.clone(),
                 checkout: checkout.worktree.clone(),
-                why: "it is checked out there, though it has no commit yet".to_owned(),
+                why: "it is checked out there, although it has no commit yet".to_owned(),
             });
         };
         locks.push(checkouts::lock(branch, checkout, state)?);
-        require_unobstructed(view, branch, checkout, Way { old, new })?;
+        require_no_obstacles(objects, branch, checkout, Transition { old, new })?;
     }
-    // Nobody can have begun something after we looked: that takes the index.
-    checkouts::require_free(&places.common, branch, following)?;
+    // Checked again: an operation may have started before the index was locked.
+    checkouts::require_not_in_use(&paths.common_dir, branch, branch_checkouts)?;
     Ok(locks)
 }
 
-/// An error if a checkout has changes that stand against the way from one commit to another.
-fn require_unobstructed(
-    view: &Git,
+/// An error if uncommitted changes keep a checkout from being updated.
+fn require_no_obstacles(
+    objects: &Git,
     branch: &str,
-    checkout: &Places,
-    way: Way<'_>,
+    checkout: &WorktreePaths,
+    transition: Transition<'_>,
 ) -> Result<(), LandError> {
-    let what = format!("the state of {} cannot be told", checkout.worktree.display());
-    let changes = checkouts::obstacles(view, checkout, way.old, way.new).map_err(trouble(what))?;
+    let what = format!("the state of {} cannot be read", checkout.worktree.display());
+    let changes = checkouts::obstacles(objects, checkout, transition.old, transition.new)
+        .map_err(work_error(what))?;
     if changes.is_empty() {
         return Ok(());
     }
@@ -191,20 +208,20 @@ fn require_unobstructed(
     Err(LandError::Unclean { branch, checkout, changes })
 }
 
-/// Git over the branches, with a HEAD that names none of them: a lock on the branch is then the
-/// only one that git takes, and the only one that it can leave behind.
-pub(super) fn references(places: &Places, directory: &PrivateDirectory) -> io::Result<Git> {
-    if places.common.join("reftable").exists() {
-        return Ok(places.git());
+/// Git for the branches, with a HEAD that names none of them: so the lock on the branch is the only one
+/// that git takes and can leave behind.
+pub(super) fn branch_git(paths: &WorktreePaths, directory: &ScratchDirectory) -> io::Result<Git> {
+    if paths.common_dir.join("reftable").exists() {
+        return Ok(paths.git());
     }
     fs::write(directory.path().join("HEAD"), "ref: refs/heads/none\n")?;
-    let common = [places.common.as_os_str().as_bytes(), b"\n"].concat();
-    fs::write(directory.path().join("commondir"), common)?;
+    let common_dir = [paths.common_dir.as_os_str().as_bytes(), b"\n"].concat();
+    fs::write(directory.path().join("commondir"), common_dir)?;
     Ok(Git::at(directory.path()).with_env("GIT_DIR", directory.path()))
 }
 
-/// Moves a branch if it is where it must be.
-fn swap(
+/// Moves a branch if it is at `old`.
+fn move_branch(
     git: &Git,
     landings: &Landings,
     branch: &str,
@@ -214,33 +231,42 @@ fn swap(
     let nothing = "0".repeat(new.len());
     let old = old.unwrap_or(&nothing);
     let arguments = ["update-ref", "--create-reflog", "-m", "bailiwick: land", branch, new, old];
-    git.run_with_input(arguments, Input::File(landings.held())).map(drop)
+    git.run_with_input(arguments, Input::File(landings.lock_file())).map(drop)
 }
 
-/// Brings the checkouts along. If one does not follow, all of it is undone, the branch last: were
-/// we killed half-way, the landing would be completed.
-fn follow(
+/// Updates the checkouts. If one fails, everything is undone, the branch last: if this process is killed
+/// meanwhile, the landing is completed later.
+fn update_checkouts(
     landings: &Landings,
     refs: &Git,
     landing: &Landing,
     new: &str,
-    following: &[Places],
+    branch_checkouts: &[WorktreePaths],
     locks: &[IndexLock],
-    view: &Git,
+    objects: &Git,
 ) -> Result<(), LandError> {
     let Some(old) = landing.expected.as_deref() else { return Ok(()) };
-    for (count, (checkout, lock)) in following.iter().zip(locks).enumerate() {
-        let Err(error) = checkouts::bring(checkout, lock, landings.held(), &["-m", "-u", old, new])
-        else {
+    for (count, (checkout, lock)) in branch_checkouts.iter().zip(locks).enumerate() {
+        let Err(error) = checkouts::update_checkout(
+            checkout,
+            lock,
+            landings.lock_file(),
+            &["-m", "-u", old, new],
+        ) else {
             continue;
         };
-        checkouts::put_back(view, checkout, lock, Way { old, new })?;
-        for (checkout, lock) in following.iter().zip(locks).take(count) {
-            checkouts::bring(checkout, lock, landings.held(), &["-m", "-u", new, old])?;
+        checkouts::restore_checkout(objects, checkout, lock, Transition { old, new })?;
+        for (checkout, lock) in branch_checkouts.iter().zip(locks).take(count) {
+            checkouts::update_checkout(
+                checkout,
+                lock,
+                landings.lock_file(),
+                &["-m", "-u", new, old],
+            )?;
         }
-        swap(refs, landings, &landing.branch, old, Some(new))
-            .map_err(trouble(format!("{} cannot be moved back", landing.branch)))?;
-        let changes = checkouts::obstacles(view, checkout, old, new).unwrap_or_default();
+        move_branch(refs, landings, &landing.branch, old, Some(new))
+            .map_err(work_error(format!("{} cannot be moved back", landing.branch)))?;
+        let changes = checkouts::obstacles(objects, checkout, old, new).unwrap_or_default();
         if changes.is_empty() {
             return Err(error.into());
         }

@@ -1,7 +1,7 @@
-//! A tree as files, in a tiny repository of its own: nothing is registered in the main repository.
+//! Writing a tree as files, in a small repository of its own: nothing is registered in the main one.
 //!
-//! It borrows the main repository's objects and has its tags, so that `git status`, `git log` and
-//! `git describe` work in it, and it has nothing else of it: no configuration, branch or remote.
+//! It borrows the main repository's objects and copies its tags, so that `git status`, `git log` and
+//! `git describe` work in it. It has no configuration, branch or remote of the main repository.
 
 use std::fs;
 use std::io;
@@ -10,38 +10,38 @@ use std::path::Path;
 
 use bailiwick_control::ports::WorkError;
 
-use super::places::Places;
-use super::{plain, trouble};
+use super::worktree_paths::WorktreePaths;
+use super::{object_view, work_error};
 use crate::git::command::Git;
+use crate::git::identity::{BAILIWICK, with_identity};
 
-/// Fills an empty directory.
+/// Writes a tree into an empty directory.
 pub(super) fn materialise(
-    places: &Places,
+    paths: &WorktreePaths,
     state: &Path,
     tree: &str,
     parents: &[&str],
     directory: &Path,
 ) -> Result<(), WorkError> {
-    let what = || format!("the tree {tree} cannot be put into {}", directory.display());
-    let objects = plain::git(state, places, tree)?;
+    let what = || format!("the tree {tree} cannot be written to {}", directory.display());
+    let objects = object_view::git(state, paths, tree)?;
     let (commit, tags) = std::thread::scope(|scope| {
         let format = "--format=%(objectname) %(refname)";
-        let tags = scope.spawn(move || places.git().run(["for-each-ref", format, "refs/tags"]));
+        let tags = scope.spawn(move || paths.git().run(["for-each-ref", format, "refs/tags"]));
         (commit(objects, tree, parents), tags.join())
     });
-    let commit = commit.map_err(trouble(what()))?;
-    let tags = tags.map_err(|_| trouble(what())("the tags could not be read"))?;
-    let tags = tags.map_err(trouble(what()))?;
-    make(places, directory, &commit, &tags).map_err(trouble(what()))?;
+    let commit = commit.map_err(work_error(what()))?;
+    let tags = tags.map_err(|_| work_error(what())("the tags cannot be read"))?;
+    let tags = tags.map_err(work_error(what()))?;
+    create_repository(paths, directory, &commit, &tags).map_err(work_error(what()))?;
     let fill = Git::at(directory)
         .with_env("GIT_DIR", directory.join(".git"))
         .with_env("GIT_WORK_TREE", directory)
         .run(["read-tree", "--reset", "-u", "HEAD"]);
-    fill.map(drop).map_err(trouble(what()))
+    fill.map(drop).map_err(work_error(what()))
 }
 
-/// A commit of the tree; the same one whenever it is made, so that a build that looks at it finds
-/// what it built before.
+/// A commit of the tree. It is always the same one, so that a build that depends on its name is cached.
 fn commit(
     objects: Git,
     tree: &str,
@@ -54,11 +54,16 @@ fn commit(
     let date = format!("@{date} +0000");
     let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
     let arguments = ["commit-tree", tree].into_iter().chain(parents);
-    plain::signed(objects, plain::OURSELVES, Some(&date))
+    with_identity(objects, BAILIWICK, Some(&date))
         .line(arguments.chain(["-m", "The tree that is verified"]))
 }
 
-fn make(places: &Places, directory: &Path, commit: &str, tags: &[u8]) -> io::Result<()> {
+fn create_repository(
+    paths: &WorktreePaths,
+    directory: &Path,
+    commit: &str,
+    tags: &[u8],
+) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     if fs::read_dir(directory)?.next().is_some() {
         return Err(io::Error::other("it is not empty"));
@@ -70,23 +75,23 @@ fn make(places: &Places, directory: &Path, commit: &str, tags: &[u8]) -> io::Res
     let config = format!(
         "[core]\n\trepositoryformatversion = 1\n\tfilemode = true\n\tbare = false\n\tsymlinks = \
          true\n\tlogallrefupdates = false\n[extensions]\n\tobjectFormat = {}\n[gc]\n\tauto = 0\n",
-        plain::format_of(commit)
+        object_view::object_format(commit)
     );
     fs::write(git.join("config"), config)?;
-    fs::write(git.join("objects/info/alternates"), alternates(&places.objects())?)?;
+    fs::write(git.join("objects/info/alternates"), alternates(&paths.objects_dir())?)?;
     fs::write(git.join("packed-refs"), tags)?;
-    if let Ok(shallow) = fs::read(places.common.join("shallow")) {
+    if let Ok(shallow) = fs::read(paths.common_dir.join("shallow")) {
         fs::write(git.join("shallow"), shallow)?;
     }
-    // The last thing: without it, git takes the directory for no repository.
+    // Written last: without it, the directory is not a repository.
     fs::write(git.join("HEAD"), format!("{commit}\n"))
 }
 
-/// Git reads a line that begins with a quote as quoted, and one with `#` as a comment.
+/// The content of `objects/info/alternates`; an absolute path needs no quotes.
 fn alternates(objects: &Path) -> io::Result<Vec<u8>> {
     let path = objects.as_os_str().as_bytes();
     if path.contains(&b'\n') {
-        return Err(io::Error::other("the path of the repository has a line break"));
+        return Err(io::Error::other("the path of the repository contains a line break"));
     }
     Ok([path, b"\n"].concat())
 }

@@ -1,33 +1,34 @@
-//! Merges made without a checkout, in a view of our own: no merge driver runs, renames are followed.
+//! Merging without a checkout: renames are detected, and no merge driver runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_control::ports::{Conflict, Merge};
 
-use super::{merge_compat, paths};
+use super::escaped_path::escape_path;
+use super::merge_compat;
 use crate::git::command::{Git, GitError, Input};
 use crate::git::version::{self, GitVersion};
 
-/// What is merged.
+/// The two sides of a merge.
 pub(super) struct Sides<'a> {
-    /// Where the two parted; git finds it, or makes one of several, if this does not say.
+    /// The merge base; git finds it if this is empty.
     pub(super) base: Option<&'a str>,
-    /// The commit that is merged onto.
+    /// The commit that is merged into.
     pub(super) ours: &'a str,
     /// The commit that is merged.
     pub(super) theirs: &'a str,
-    /// The tree whose attributes count (`merge=union`, `binary`).
+    /// The tree whose attributes apply (`merge=union`, `binary`).
     pub(super) attributes: &'a str,
 }
 
-/// The three-way merge. A git that needs files for it has them below `state`.
+/// The three-way merge. An old git needs temporary files below `state`.
 pub(super) fn merge(git: &Git, state: &Path, sides: &Sides<'_>) -> Result<Merge, GitError> {
-    merge_by(version::supported()?, git, state, sides)
+    merge_with_version(version::supported()?, git, state, sides)
 }
 
-/// The same by what a git of this version can do.
-fn merge_by(
+/// The same with the options of this version of git.
+fn merge_with_version(
     version: GitVersion,
     git: &Git,
     state: &Path,
@@ -43,30 +44,30 @@ fn merge_by(
     }
     if version.has_attr_source() {
         let attributes = format!("--attr-source={}", sides.attributes);
-        return answer(git, [attributes].into_iter().chain(options).chain(merged));
+        return run(git, [attributes].into_iter().chain(options).chain(merged));
     }
-    let directory = merge_compat::directory(state)?;
-    let git = merge_compat::in_attributes_of(git, sides.attributes, &directory)?;
-    answer(&git, options.into_iter().chain(merged))
+    let directory = merge_compat::scratch_directory(state)?;
+    let git = merge_compat::with_attributes_of(git, sides.attributes, &directory)?;
+    run(&git, options.into_iter().chain(merged))
 }
 
-/// Runs the merge and reads its answer.
-fn answer(git: &Git, arguments: impl Iterator<Item = String>) -> Result<Merge, GitError> {
+/// Runs the merge and parses its output.
+fn run(git: &Git, arguments: impl Iterator<Item = String>) -> Result<Merge, GitError> {
     let output = git.output(arguments, Input::Nothing)?;
     if !matches!(output.exit_code, Some(0 | 1)) {
         return Err(output.into_error());
     }
-    let answer = parse(&output.stdout).ok_or_else(|| GitError::UnexpectedOutput {
+    let merge = parse(&output.stdout).ok_or_else(|| GitError::UnexpectedOutput {
         command: "merge-tree".to_owned(),
         output: String::from_utf8_lossy(&output.stdout).into_owned(),
     })?;
     Ok(match output.exit_code {
-        Some(0) => Merge::Clean { tree: answer.tree },
-        _ => Merge::Conflicts(answer.conflicts()),
+        Some(0) => Merge::Clean { tree: merge.tree },
+        _ => Merge::Conflicts(merge.conflicts()),
     })
 }
 
-struct Answer {
+struct MergeOutput {
     tree: String,
     files: Vec<String>,
     messages: Vec<Message>,
@@ -80,35 +81,36 @@ struct Message {
 
 /// The tree, the files in conflict, an empty field, and messages: how many paths, the paths, the
 /// kind, the text.
-fn parse(printed: &[u8]) -> Option<Answer> {
-    let mut fields = printed.split(|byte| *byte == 0);
+fn parse(stdout: &[u8]) -> Option<MergeOutput> {
+    let mut fields = stdout.split(|byte| *byte == 0);
     let tree = String::from_utf8(fields.next()?.to_owned()).ok()?;
-    let files = fields.by_ref().take_while(|field| !field.is_empty()).map(paths::shown).collect();
+    let files = fields.by_ref().take_while(|field| !field.is_empty()).map(escape_path).collect();
     let mut messages = Vec::new();
     while let Some(count) = fields.next().filter(|field| !field.is_empty()) {
         let count: usize = std::str::from_utf8(count).ok()?.parse().ok()?;
-        let paths: Vec<String> = fields.by_ref().take(count).map(paths::shown).collect();
+        let paths: Vec<String> = fields.by_ref().take(count).map(escape_path).collect();
         let kind = String::from_utf8_lossy(fields.next()?).into_owned();
         let text = String::from_utf8_lossy(fields.next()?).trim().to_owned();
         messages.push(Message { paths, kind, text });
     }
-    Some(Answer { tree, files, messages })
+    Some(MergeOutput { tree, files, messages })
 }
 
-impl Answer {
+impl MergeOutput {
     fn conflicts(self) -> Vec<Conflict> {
-        let mut said: BTreeMap<String, Vec<String>> =
+        let mut reasons: BTreeMap<String, Vec<String>> =
             self.files.into_iter().map(|file| (file, Vec::new())).collect();
-        // Some conflicts, as that of a directory that went two ways, leave no file unmerged.
-        let none = said.is_empty();
+        // Some conflicts leave no file unmerged, for example a directory that was renamed twice.
+        let none = reasons.is_empty();
         for message in self.messages.into_iter().filter(|message| message.is_conflict()) {
             for path in message.paths {
-                if none || said.contains_key(&path) {
-                    said.entry(path).or_default().push(message.text.clone());
+                if none || reasons.contains_key(&path) {
+                    reasons.entry(path).or_default().push(message.text.clone());
                 }
             }
         }
-        said.into_iter()
+        reasons
+            .into_iter()
             .map(|(path, mut why)| {
                 why.dedup();
                 let why = if why.is_empty() {
@@ -133,9 +135,8 @@ mod tests {
     use super::*;
     use bailiwick_testkit::Scratch;
 
-    /// Every git answers as the newest does: with attributes of a directory, and with a base that is named.
     #[test]
-    fn a_merge_by_an_old_git_is_the_merge_by_a_new_one() {
+    fn merge_with_options_of_an_old_git_equals_the_merge_of_a_new_one() {
         let scratch = Scratch::repository();
         let commit = |files: &[(&str, &str)]| {
             for (path, text) in files {
@@ -162,10 +163,10 @@ mod tests {
         let git = Git::at(scratch.root()).with_env("GIT_DIR", scratch.root().join(".git"));
         let by = |version, base: Option<&str>, ours: &str, theirs: &str| {
             let sides = Sides { base, ours, theirs, attributes: ours };
-            merge_by(version, &git, place.path(), &sides).unwrap()
+            merge_with_version(version, &git, place.path(), &sides).unwrap()
         };
         let newest = version::supported().unwrap();
-        // No git can do what a newer one does.
+        // A git cannot run with options of a newer version.
         let old = [GitVersion::new(2, 39), GitVersion::new(2, 40)];
         let old: Vec<_> = old.into_iter().filter(|version| *version <= newest).collect();
         for named in [None, Some(base.as_str()), Some(ours.as_str())] {
@@ -182,6 +183,6 @@ mod tests {
         }
         let left = std::fs::read_dir(place.path().join("temporary")).unwrap();
         let left = left.flatten().filter(|entry| entry.path().is_dir()).count();
-        assert_eq!(left, 0, "nothing is left of the files with attributes");
+        assert_eq!(left, 0, "the files with attributes are removed");
     }
 }

@@ -1,37 +1,37 @@
-//! Merges by a git that lacks `--attr-source` (before 2.41) or `--merge-base` (before 2.40).
+//! Merging with a git that lacks `--attr-source` (before 2.41) or `--merge-base` (before 2.40).
 //!
-//! Attributes are written as files of a work tree that has nothing else, because such a git reads them
-//! there. A merge base is given by commits that have it as their only parent.
+//! Attributes are written as files of an otherwise empty work tree, where such a git reads them. A merge
+//! base is given by commits that have it as their only parent.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::plain::{OURSELVES, signed};
-use super::private::PrivateDirectory;
+use super::scratch_directory::ScratchDirectory;
 use crate::git::command::{Git, GitError};
+use crate::git::identity::{BAILIWICK, with_identity};
 
 const ATTRIBUTES: &str = ".gitattributes";
 
-/// Git in a work tree in which the attribute files of `tree` are, and nothing else.
-pub(super) fn in_attributes_of(
+/// Git in a work tree that has only the attribute files of `tree`.
+pub(super) fn with_attributes_of(
     git: &Git,
     tree: &str,
-    directory: &PrivateDirectory,
+    directory: &ScratchDirectory,
 ) -> Result<Git, GitError> {
     let root = directory.path().join("attributes");
-    fs::create_dir(&root).map_err(unwritten)?;
+    fs::create_dir(&root).map_err(not_written)?;
     for (path, object) in attribute_files(git, tree)? {
         let file = root.join(&path);
         if let Some(parent) = file.parent() {
-            fs::create_dir_all(parent).map_err(unwritten)?;
+            fs::create_dir_all(parent).map_err(not_written)?;
         }
-        fs::write(&file, git.run(["cat-file", "blob", &object])?).map_err(unwritten)?;
+        fs::write(&file, git.run(["cat-file", "blob", &object])?).map_err(not_written)?;
     }
     Ok(git.clone().in_directory(&root).with_env("GIT_WORK_TREE", &root))
 }
 
-/// The attribute files of a tree, each with the object that it is. Links are left out, as git does.
+/// The attribute files of a tree, each with its object. As in git, links are left out.
 fn attribute_files(git: &Git, tree: &str) -> Result<Vec<(PathBuf, String)>, GitError> {
     let listed = git.run(["ls-tree", "-r", "-z", "--full-tree", tree])?;
     let listed =
@@ -50,15 +50,15 @@ fn attribute_file(entry: &str) -> Option<(PathBuf, String)> {
     (is_file && below).then(|| (path, object.to_owned()))
 }
 
-/// Commits of the two trees whose only parent, and so their merge base, is a commit of `base`'s tree.
+/// Commits of the two trees whose only parent, and so their merge base, has the tree of `base`.
 pub(super) fn with_base(
     git: &Git,
     base: &str,
     ours: &str,
     theirs: &str,
 ) -> Result<[String; 2], GitError> {
-    // The same names each time: nothing more is left behind by a merge that is made twice.
-    let git = signed(git.clone(), OURSELVES, Some("@0 +0000"));
+    // A fixed date gives the same commits each time, so that repeated merges leave no new objects.
+    let git = with_identity(git.clone(), BAILIWICK, Some("@0 +0000"));
     let commit = |of: &str, parent: Option<&str>| {
         let tree = format!("{of}^{{tree}}");
         let parent = parent.map(|parent| ["-p", parent]);
@@ -69,11 +69,10 @@ pub(super) fn with_base(
     Ok([commit(ours, Some(&base))?, commit(theirs, Some(&base))?])
 }
 
-fn unwritten(error: io::Error) -> GitError {
+fn not_written(error: io::Error) -> GitError {
     GitError::io("cannot write the attributes for a merge", error)
 }
 
-/// A directory for one merge.
-pub(super) fn directory(state: &Path) -> Result<PrivateDirectory, GitError> {
-    PrivateDirectory::make(state).map_err(unwritten)
+pub(super) fn scratch_directory(state: &Path) -> Result<ScratchDirectory, GitError> {
+    ScratchDirectory::create(state).map_err(not_written)
 }

@@ -1,51 +1,54 @@
 //! One agent's work in a git repository: its snapshot, its merge, its landing.
 //!
 //! ```text
-//! places      where things are; the agent's .git counts only if the repository agrees
-//! plain       a view on the objects alone, with no configuration of anybody's
-//! plain_file  files that are read without waiting for anybody
-//! private     directories for one piece of work, swept if we are killed
-//! base        the branch to land on      snapshot     all work as one commit: ahead, files,
-//!                                        refreshed, filtered
-//! changes     tree against tree          merge        without a checkout; merge_compat: by old gits
-//! materialise a tree as files            spawn_record, repository_state, movements
-//! land        commits, checkouts, contents, index_lock, journal; recover; rollback
-//! import      commits that an agent made in a layer over the repository
+//! worktree_paths     the directories of a repository and a worktree
+//! object_view        git that sees only the objects, without the repository's configuration
+//! regular_file       reading files that an agent may have replaced by pipes
+//! scratch_directory  temporary directories; those of killed processes are swept
+//!
+//! base_branch        the branch to land on
+//! snapshot           all work as one commit: pending_snapshot, worktree_files, index_file,
+//!                    index_cache, index_normalization, filtered_files, submodule
+//! merge, tree_diff, compose, materialise    trees, without a checkout
+//! land               landing_commits, checkouts, file_version, index_lock, landing_journal
+//! recover, rollback  after an interrupted landing; undoing a landing
+//! repository_state   what an agent changed in the repository: spawn_record, moved_refs
+//! import             commits that an agent made in an overlay of the repository
 //! ```
 
-mod ahead;
-mod base;
-mod changes;
+mod base_branch;
 mod checkouts;
-mod commits;
-mod composed;
-mod contents;
-mod files;
-mod filtered;
+mod compose;
+mod disabled_filters;
+mod escaped_path;
+mod file_version;
+mod filtered_files;
 mod import;
-mod index;
+mod index_cache;
+mod index_file;
 mod index_lock;
-mod journal;
+mod index_normalization;
 mod land;
+mod landing_commits;
+mod landing_journal;
 mod materialise;
 mod merge;
 mod merge_compat;
-mod movements;
-mod paths;
-mod peculiar;
-mod places;
-mod plain;
-mod plain_file;
-mod private;
-mod programs;
+mod moved_refs;
+mod object_view;
+mod pending_snapshot;
 mod recover;
-mod refreshed;
+mod regular_file;
 mod repository_state;
 mod rollback;
+mod scratch_directory;
 mod snapshot;
 mod spawn_record;
 mod submodule;
+mod tree_diff;
 mod untracked;
+mod worktree_files;
+mod worktree_paths;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,21 +61,21 @@ use bailiwick_model::AgentId;
 use bailiwick_verify::Change;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
-pub use base::BaseBranch;
+pub use base_branch::BaseBranch;
 pub use import::{ImportLimits, Imported};
-pub use movements::REJECTED;
-pub use recover::{Recovered, recover};
+pub use moved_refs::REJECTED_MARKER;
+pub use recover::{Recovery, recover};
 pub use rollback::RollbackPlan;
 pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};
 pub use untracked::{ignore_rules, new_files, untracked};
 
-/// Those of these changed paths of a checkout that are changed in truth: files that are stored through a filter and
-/// that nobody touched are not.
+/// Removes unmodified files with a git filter from the changed paths of a checkout: without their filter
+/// they only look changed.
 pub(super) fn without_filtered(
     root: &Path,
     changed: std::collections::BTreeSet<Vec<u8>>,
 ) -> Result<std::collections::BTreeSet<Vec<u8>>, super::GitError> {
-    match places::Places::observe(root, root) {
+    match worktree_paths::WorktreePaths::observe(root, root) {
         Ok(checkout) => checkouts::without_filtered(&checkout, changed),
         Err(_) => Ok(changed),
     }
@@ -81,19 +84,19 @@ pub(super) fn without_filtered(
 /// The work of one agent.
 #[derive(Debug, Clone)]
 pub struct GitWork {
-    places: places::Places,
+    paths: worktree_paths::WorktreePaths,
     state: PathBuf,
     agent: AgentId,
     base: Option<String>,
     record: Option<SpawnRecord>,
-    /// The beginning of the next snapshot.
-    ahead: Arc<Mutex<Option<ahead::Ahead>>>,
+    /// The next snapshot, if it was started ahead of time.
+    pending: Arc<Mutex<Option<pending_snapshot::PendingSnapshot>>>,
 }
 
 impl GitWork {
-    /// The work of `agent` in `worktree`, which belongs to `repository` (a checkout, a worktree or
-    /// a bare repository); what only we write is below `state`. `base` is the branch to land on, if
-    /// a person has named it.
+    /// The work of `agent` in `worktree`, which belongs to `repository` (a checkout, a worktree or a bare
+    /// repository). `state` is the directory of Bailiwick's own files. `base` is the branch to land on,
+    /// if a person named it.
     pub fn open(
         repository: &Path,
         worktree: &Path,
@@ -102,53 +105,58 @@ impl GitWork {
         base: Option<String>,
     ) -> Result<Self, WorkError> {
         Ok(Self {
-            places: places::Places::observe(repository, worktree)?,
-            state: std::path::absolute(state).map_err(trouble("the state cannot be found"))?,
+            paths: worktree_paths::WorktreePaths::observe(repository, worktree)?,
+            state: std::path::absolute(state)
+                .map_err(work_error("the state directory cannot be found"))?,
             agent: agent.clone(),
             base,
             record: spawn_record::read(state, agent)?,
-            ahead: Arc::default(),
+            pending: Arc::default(),
         })
     }
 
-    /// The same work, to land on `base` if a person has named it.
+    /// Sets the branch to land on, if a person named it.
     #[must_use]
-    pub fn onto(mut self, base: Option<String>) -> Self {
+    pub fn with_base(mut self, base: Option<String>) -> Self {
         self.base = base;
         self
     }
 
-    /// Looks at the work now, beside whatever else is done: the next snapshot, and only that one,
-    /// is of this moment. `object` is the name of any object of the repository.
-    pub fn look_ahead(&self, object: &str) -> Result<(), WorkError> {
-        // What is no whole name does not tell how long names are.
+    /// Starts the next snapshot in the background: it records the work as it is now. `object` is the
+    /// name of any object of the repository.
+    pub fn start_snapshot(&self, object: &str) -> Result<(), WorkError> {
+        // Only a full name tells the length of object names.
         if !matches!(object.len(), 40 | 64) {
             return Ok(());
         }
-        let begun =
-            ahead::Ahead::start(&self.places, &self.state, self.agent.as_str(), object.len() / 2)?;
-        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        let snapshot = pending_snapshot::PendingSnapshot::start(
+            &self.paths,
+            &self.state,
+            self.agent.as_str(),
+            object.len() / 2,
+        )?;
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
         Ok(())
     }
 
-    /// The directory that git shares between worktrees.
-    pub fn git_common(&self) -> &Path {
-        &self.places.common
+    /// The git directory that all worktrees share (`GIT_COMMON_DIR`).
+    pub fn common_dir(&self) -> &Path {
+        &self.paths.common_dir
     }
 
-    /// The directory that git has for the agent's worktree alone.
-    pub fn git_private(&self) -> &Path {
-        &self.places.private
+    /// The git directory of the agent's worktree (`GIT_DIR`).
+    pub fn git_dir(&self) -> &Path {
+        &self.paths.git_dir
     }
 
-    /// What was recorded when the agent was spawned.
+    /// The state of the repository when the agent was spawned.
     pub fn spawn_record(&self) -> Option<&SpawnRecord> {
         self.record.as_ref()
     }
 
-    /// An error if the work could not land now, whatever its checks say: nothing would change, the branch
-    /// is checked out with changes that are not committed, or it is in use. `branch` is the full name of
-    /// one to make instead of advancing the base. Work that cannot be read is left to its checks.
+    /// An error if the work cannot land now, whatever its checks say: nothing would change, a checkout of
+    /// the branch has uncommitted changes, or the branch is in use. `branch` is the full name of a branch
+    /// to create instead of advancing the base. Work that cannot be read is left to the checks.
     pub fn check_landing(&self, branch: Option<&str>) -> Result<(), LandError> {
         let Ok(base) = self.base() else { return Ok(()) };
         let Ok(work) = self.snapshot(&base) else { return Ok(()) };
@@ -163,42 +171,42 @@ impl GitWork {
             method: Method::Merge,
             message: String::new(),
         };
-        match self.could_land(&landing) {
-            // The checks are run on where it is then.
+        match self.check_landing_of(&landing) {
+            // The checks will run on the new tip.
             Err(LandError::Moved { .. }) => Ok(()),
             checked => checked,
         }
     }
 
-    /// Whether this could land as everything is now.
-    pub fn could_land(&self, landing: &Landing) -> Result<(), LandError> {
-        land::check(&self.places, &self.state, landing)
+    /// An error if this landing would be refused now.
+    pub fn check_landing_of(&self, landing: &Landing) -> Result<(), LandError> {
+        land::check(&self.paths, &self.state, landing)
     }
 
-    fn objects(&self, object: &str) -> Result<super::Git, WorkError> {
-        plain::git(&self.state, &self.places, object)
+    fn object_git(&self, object: &str) -> Result<super::Git, WorkError> {
+        object_view::git(&self.state, &self.paths, object)
     }
 }
 
 impl Work for GitWork {
     fn base(&self) -> Result<Base, WorkError> {
         let recorded = self.record.as_ref().and_then(|record| record.base.as_ref());
-        let wanted = base::Wanted {
-            given: self.base.as_deref(),
+        let wanted = base_branch::BaseHints {
+            named: self.base.as_deref(),
             recorded: recorded.map(|base| base.branch.as_str()),
             own: self.agent.branch(),
         };
-        base::observe(&self.places, &wanted)
+        base_branch::observe(&self.paths, &wanted)
     }
 
     fn snapshot(&self, base: &Base) -> Result<Snapshot, WorkError> {
-        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
-        snapshot::take(&self.places, &self.state, self.agent.as_str(), base, ahead)
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        snapshot::take(&self.paths, &self.state, self.agent.as_str(), base, pending)
     }
 
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError> {
         let what = || format!("{before} and {after} cannot be compared");
-        changes::between(&self.objects(after)?, before, after).map_err(trouble(what()))
+        tree_diff::between(&self.object_git(after)?, before, after).map_err(work_error(what()))
     }
 
     fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError> {
@@ -206,16 +214,16 @@ impl Work for GitWork {
             return Ok(Vec::new());
         }
         let what = || "the commits of the work cannot be read";
-        changes::touched(&self.objects(&work.head)?, &work.merge_base, &work.head)
-            .map_err(trouble(what()))
+        tree_diff::touched(&self.object_git(&work.head)?, &work.merge_base, &work.head)
+            .map_err(work_error(what()))
     }
 
     fn commits(&self, work: &Snapshot) -> Result<Vec<Commit>, WorkError> {
         if work.head == work.merge_base {
             return Ok(Vec::new());
         }
-        changes::commits(&self.objects(&work.head)?, &work.merge_base, &work.head)
-            .map_err(trouble("the commits of the work cannot be read"))
+        tree_diff::commits(&self.object_git(&work.head)?, &work.merge_base, &work.head)
+            .map_err(work_error("the commits of the work cannot be read"))
     }
 
     fn texts(
@@ -225,8 +233,8 @@ impl Work for GitWork {
     ) -> Result<BTreeMap<String, Texts>, WorkError> {
         let sides = changes.iter().flat_map(|change| [&change.before, &change.after]);
         let Some(any) = sides.flatten().next() else { return Ok(BTreeMap::new()) };
-        let texts = changes::texts(&self.objects(&any.object)?, changes, paths);
-        texts.map_err(trouble("changed files cannot be read"))
+        let texts = tree_diff::texts(&self.object_git(&any.object)?, changes, paths);
+        texts.map_err(work_error("changed files cannot be read"))
     }
 
     fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError> {
@@ -243,48 +251,52 @@ impl Work for GitWork {
             theirs: &work.commit,
             attributes: &base.tree,
         };
-        merge::merge(&self.objects(&base.tip)?, &self.state, &sides).map_err(trouble(what()))
+        merge::merge(&self.object_git(&base.tip)?, &self.state, &sides).map_err(work_error(what()))
     }
 
     fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
-        composed::compose(&self.places, &self.state, tree, changes)
+        compose::compose(&self.paths, &self.state, tree, changes)
     }
 
     fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError> {
-        materialise::materialise(&self.places, &self.state, tree, parents, directory)
+        materialise::materialise(&self.paths, &self.state, tree, parents, directory)
     }
 
     fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError> {
-        let what = format!("the state of {} cannot be told", self.places.common.display());
-        let subject = self.record.as_ref().map(|record| movements::Subject {
-            places: &self.places,
+        let what = format!("the state of {} cannot be read", self.paths.common_dir.display());
+        let context = self.record.as_ref().map(|record| moved_refs::AgentContext {
+            paths: &self.paths,
             state: &self.state,
             agent: self.agent.as_str(),
             branch: self.agent.branch(),
             record,
         });
-        repository_state::observe(&self.places, subject.as_ref(), base, work).map_err(trouble(what))
+        repository_state::observe(&self.paths, context.as_ref(), base, work)
+            .map_err(work_error(what))
     }
 
     fn land(&self, landing: &Landing) -> Result<Landed, LandError> {
-        land::land(&self.places, &self.state, landing)
+        land::land(&self.paths, &self.state, landing)
     }
 }
 
-/// Git over the objects of a repository and nothing else of it; `object` is the name of any of them.
+/// Git that sees only the objects of a repository; `object` is the name of any of them.
 pub(super) fn objects_of(
     repository: &Path,
     state: &Path,
     object: &str,
 ) -> Result<super::Git, WorkError> {
-    let common = places::common(repository)?;
-    let places =
-        places::Places { private: common.clone(), worktree: repository.to_owned(), common };
-    plain::git(state, &places, object)
+    let common_dir = worktree_paths::find_common_dir(repository)?;
+    let paths = worktree_paths::WorktreePaths {
+        git_dir: common_dir.clone(),
+        worktree: repository.to_owned(),
+        common_dir,
+    };
+    object_view::git(state, &paths, object)
 }
 
-/// Makes an error of whatever went wrong with `what`.
-fn trouble<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
+/// Turns an error into a `WorkError`; `what` says what failed.
+fn work_error<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
     let what = what.into();
     move |why| WorkError { what, why: why.to_string(), of_tree: false }
 }

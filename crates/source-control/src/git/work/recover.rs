@@ -1,11 +1,10 @@
-//! What a killed process has left is completed or forgotten.
+//! Completing or discarding landings that a killed process left.
 //!
-//! The lock of all landings is free only when no git of ours is alive. Then, of a landing that was
-//! cut off: a branch that has moved has its checkouts brought along, as far as every file there is
-//! either the old or the new one (or what a killed git leaves of the new one); a branch that has not
-//! moved is left alone. Locks are removed only if they are ours: an `index.lock` by the text that we
-//! put into it; a branch's lock if it has the name of our commit, or is empty and no process has it
-//! open.
+//! The lock of all landings is free only when no git of a landing is alive. If the branch has moved, its
+//! checkouts are updated, provided that every file there is either the old or the new version (or the
+//! beginning of the new one). If it has not moved, the landing is discarded. Locks are removed only if
+//! they are ours: an `index.lock` by its content; the lock of a branch if it contains the name of our
+//! commit, or is empty and no process has it open.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,52 +14,54 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_control::ports::WorkError;
 
-use super::checkouts::Moves;
-use super::contents::{self, Content, Way};
-use super::journal::{Journal, Landings};
-use super::places::{self, Places};
-use super::{base, checkouts, index_lock, paths, plain, private, trouble};
+use super::checkouts::PathChanges;
+use super::escaped_path::escape_path;
+use super::file_version::{self, FileVersion, Transition};
+use super::landing_journal::{LandingJournal, Landings};
+use super::worktree_paths::{self, WorktreePaths};
+use super::{base_branch, checkouts, index_lock, object_view, scratch_directory, work_error};
 use crate::git::command::{Git, GitError, Input};
 use crate::git::refs::resolve_ref;
 
-/// What was done about things that were cut off.
+/// What was done about interrupted landings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Agents whose landing is complete now.
+pub struct Recovery {
+    /// Agents whose landing was completed.
     pub completed: Vec<String>,
-    /// Agents whose landing had not begun in earnest.
-    pub forgotten: Vec<String>,
-    /// Checkouts that could not follow their branch, and why. The record of the landing is kept.
-    pub left: Vec<(PathBuf, String)>,
+    /// Agents whose landing was discarded: the branch had not moved.
+    pub discarded: Vec<String>,
+    /// Checkouts that could not be updated, and why. The journal of the landing is kept.
+    pub failed: Vec<(PathBuf, String)>,
     /// Directories and locks that were removed.
     pub removed: Vec<PathBuf>,
 }
 
-/// Completes or forgets what killed processes have left in `state` and in the repository.
-pub fn recover(state: &Path, repository: &Path) -> Result<Recovered, WorkError> {
-    let what = || "what was cut off cannot be completed".to_owned();
-    let state = std::path::absolute(state).map_err(trouble(what()))?;
-    let landings = Landings::lock(&state).map_err(trouble(what()))?;
-    let mut done = settle(&landings, &state, &places::common(repository)?)?;
-    done.removed.extend(private::sweep(&state).map_err(trouble(what()))?);
-    Ok(done)
+/// Completes or discards what killed processes left in `state` and in the repository.
+pub fn recover(state: &Path, repository: &Path) -> Result<Recovery, WorkError> {
+    let what = || "an interrupted landing cannot be completed".to_owned();
+    let state = std::path::absolute(state).map_err(work_error(what()))?;
+    let landings = Landings::lock(&state).map_err(work_error(what()))?;
+    let mut recovery =
+        recover_landings(&landings, &state, &worktree_paths::find_common_dir(repository)?)?;
+    recovery.removed.extend(scratch_directory::sweep(&state).map_err(work_error(what()))?);
+    Ok(recovery)
 }
 
-/// The same for landings alone, by whoever holds their lock.
-pub(super) fn settle(
+/// The same for landings only; the caller has locked them.
+pub(super) fn recover_landings(
     landings: &Landings,
     state: &Path,
-    common: &Path,
-) -> Result<Recovered, WorkError> {
-    let what = || "landings that were cut off cannot be completed".to_owned();
-    let mut done = Recovered::default();
-    for private in checkouts::private_directories(common) {
-        if index_lock::clear(&private, state).map_err(trouble(what()))? {
-            done.removed.push(private.join("index.lock"));
+    common_dir: &Path,
+) -> Result<Recovery, WorkError> {
+    let what = || "an interrupted landing cannot be completed".to_owned();
+    let mut recovery = Recovery::default();
+    for git_dir in checkouts::git_directories(common_dir) {
+        if index_lock::remove_stale(&git_dir, state).map_err(work_error(what()))? {
+            recovery.removed.push(git_dir.join("index.lock"));
         }
     }
-    for journal in landings.left().map_err(trouble(what()))? {
-        if journal.repository != common {
+    for journal in landings.unfinished().map_err(work_error(what()))? {
+        if journal.repository != common_dir {
             continue;
         }
         let ends: Vec<&str> = [Some(&journal.new), journal.old.as_ref()]
@@ -69,61 +70,68 @@ pub(super) fn settle(
             .map(String::as_str)
             .collect();
         let cleared = clear_branch_lock(&journal.repository, &journal.branch, &ends);
-        done.removed.extend(cleared.map_err(trouble(what()))?);
-        let now = resolve_ref(&Git::at(common), &journal.branch).map_err(trouble(what()))?;
+        recovery.removed.extend(cleared.map_err(work_error(what()))?);
+        let now = resolve_ref(&Git::at(common_dir), &journal.branch).map_err(work_error(what()))?;
         if now.as_deref() != Some(journal.new.as_str()) {
-            landings.end(&journal).map_err(trouble(what()))?;
-            done.forgotten.push(journal.agent);
+            landings.remove_journal(&journal).map_err(work_error(what()))?;
+            recovery.discarded.push(journal.agent);
             continue;
         }
-        let left = complete(landings, state, &journal);
-        if left.is_empty() {
-            landings.end(&journal).map_err(trouble(what()))?;
-            done.completed.push(journal.agent);
+        let failed = complete(landings, state, &journal);
+        if failed.is_empty() {
+            landings.remove_journal(&journal).map_err(work_error(what()))?;
+            recovery.completed.push(journal.agent);
         }
-        done.left.extend(left);
+        recovery.failed.extend(failed);
     }
-    Ok(done)
+    Ok(recovery)
 }
 
-/// Brings the checkouts of a branch that has moved along; gives those that stay behind.
-fn complete(landings: &Landings, state: &Path, journal: &Journal) -> Vec<(PathBuf, String)> {
-    let follow = |path: &PathBuf| match catch_up(landings, state, journal, path) {
+/// Updates the checkouts of a branch that has moved; returns those that could not be updated.
+fn complete(landings: &Landings, state: &Path, journal: &LandingJournal) -> Vec<(PathBuf, String)> {
+    let failure = |path: &PathBuf| match update_after_interruption(landings, state, journal, path) {
         Ok(()) => None,
         Err(error) => Some((path.clone(), error.to_string())),
     };
-    journal.checkouts.iter().filter(|path| path.exists()).filter_map(follow).collect()
+    journal.checkouts.iter().filter(|path| path.exists()).filter_map(failure).collect()
 }
 
-fn catch_up(
+fn update_after_interruption(
     landings: &Landings,
     state: &Path,
-    journal: &Journal,
+    journal: &LandingJournal,
     path: &Path,
 ) -> Result<(), WorkError> {
-    let what = || format!("{} does not follow {}", path.display(), journal.branch);
+    let what = || format!("{} cannot be updated to {}", path.display(), journal.branch);
     let Some(old) = journal.old.as_deref() else { return Ok(()) };
-    let checkout = Places::observe(&journal.repository, path)?;
-    let git = checkouts::git(&checkout).map_err(trouble(what()))?;
-    let head = base::checked_out(&checkout.private, &git).map_err(trouble(what()))?;
+    let checkout = WorktreePaths::observe(&journal.repository, path)?;
+    let git = checkouts::git(&checkout).map_err(work_error(what()))?;
+    let head = base_branch::head_branch(&checkout.git_dir, &git).map_err(work_error(what()))?;
     if head.as_deref() != Some(journal.branch.as_str()) {
         return Ok(());
     }
-    let lock = checkouts::lock(&journal.branch, &checkout, state).map_err(trouble(what()))?;
-    if has_index_of(&git, &journal.new).map_err(trouble(what()))? {
+    let lock = checkouts::lock(&journal.branch, &checkout, state).map_err(work_error(what()))?;
+    if has_index_of(&git, &journal.new).map_err(work_error(what()))? {
         return Ok(());
     }
     let refuse = |why: String| WorkError { what: what(), why, of_tree: false };
-    if !has_index_of(&git, old).map_err(trouble(what()))? {
-        return Err(refuse("something is staged there".to_owned()));
+    if !has_index_of(&git, old).map_err(work_error(what()))? {
+        return Err(refuse("it has staged changes".to_owned()));
     }
-    let view = plain::git(state, &checkout, &journal.new)?;
-    let moves = Moves::between(&view, old, &journal.new).map_err(trouble(what()))?;
-    let foreign = foreign(&git, &checkout, &moves, old, &journal.new).map_err(trouble(what()))?;
+    let objects = object_view::git(state, &checkout, &journal.new)?;
+    let path_changes =
+        PathChanges::between(&objects, old, &journal.new).map_err(work_error(what()))?;
+    let foreign =
+        foreign(&git, &checkout, &path_changes, old, &journal.new).map_err(work_error(what()))?;
     if !foreign.is_empty() {
-        return Err(refuse(format!("files are changed there: {}", foreign.join(", "))));
+        return Err(refuse(format!("it has changed files: {}", foreign.join(", "))));
     }
-    checkouts::bring(&checkout, &lock, landings.held(), &["--reset", "-u", &journal.new])
+    checkouts::update_checkout(
+        &checkout,
+        &lock,
+        landings.lock_file(),
+        &["--reset", "-u", &journal.new],
+    )
 }
 
 fn has_index_of(git: &Git, commit: &str) -> Result<bool, GitError> {
@@ -140,33 +148,33 @@ fn has_index_of(git: &Git, commit: &str) -> Result<bool, GitError> {
 /// new one, nor a part of the latter.
 fn foreign(
     git: &Git,
-    checkout: &Places,
-    moves: &Moves,
+    checkout: &WorktreePaths,
+    path_changes: &PathChanges,
     old: &str,
     new: &str,
 ) -> Result<Vec<String>, GitError> {
     let options = ["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"];
-    let printed = git.run(options)?;
+    let stdout = git.run(options)?;
     let mut suspects: Vec<&[u8]> =
-        printed.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
-    // What is new is not in the index yet; what is not there is in nobody's way.
-    let there = |path: &&[u8]| {
+        stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect();
+    // New files are not in the index yet.
+    let exists = |path: &&[u8]| {
         fs::symlink_metadata(checkout.worktree.join(OsStr::from_bytes(path))).is_ok()
     };
-    suspects.extend(moves.added.iter().map(Vec::as_slice).filter(there));
-    let way = Way { old, new };
+    suspects.extend(path_changes.added.iter().map(Vec::as_slice).filter(exists));
+    let transition = Transition { old, new };
     let moved = |path: &[u8]| {
-        let sets = [&moves.added, &moves.deleted, &moves.changed];
+        let sets = [&path_changes.added, &path_changes.deleted, &path_changes.changed];
         sets.iter().any(|set| set.contains(path))
     };
-    let is_foreign = |path: &&[u8]| match contents::observe(git, checkout, path, way) {
-        Content::Old | Content::New | Content::Gone => !moved(path),
-        Content::Foreign => true,
+    let is_foreign = |path: &&[u8]| match file_version::observe(git, checkout, path, transition) {
+        FileVersion::Old | FileVersion::New | FileVersion::Missing => !moved(path),
+        FileVersion::Foreign => true,
     };
-    Ok(suspects.into_iter().filter(is_foreign).map(paths::shown).collect())
+    Ok(suspects.into_iter().filter(is_foreign).map(escape_path).collect())
 }
 
-/// Removes the lock that a killed git of ours has left on the branch, on the way between commits.
+/// Removes the lock that a killed git of ours left on a branch while it moved between `commits`.
 pub(super) fn clear_branch_lock(
     repository: &Path,
     branch: &str,
@@ -182,7 +190,7 @@ pub(super) fn clear_branch_lock(
     Ok(None)
 }
 
-/// Whether some process has a file open; where that cannot be told, one has.
+/// Whether a process has a file open; true if this cannot be found out.
 fn is_open(path: &Path) -> std::io::Result<bool> {
     let wanted = fs::metadata(path)?;
     let Ok(processes) = fs::read_dir("/proc") else { return Ok(true) };

@@ -1,75 +1,81 @@
-//! All that an agent has made, as one commit: written by git into an index of our own, so that the
-//! agent's index and files are only read.
+//! All work of an agent as one commit. Git writes to an index of our own, so that the agent's index and
+//! files are only read.
 
 use std::path::Path;
 
 use bailiwick_control::ports::{Base, Snapshot, WorkError};
 
-use super::ahead::{Ahead, Known};
-use super::files::Files;
-use super::places::Places;
-use super::{filtered, plain, trouble};
+use super::pending_snapshot::{HeadCommit, PendingSnapshot};
+use super::worktree_files::RecordedFiles;
+use super::worktree_paths::WorktreePaths;
+use super::{filtered_files, object_view, work_error};
 use crate::git::command::Input;
+use crate::git::identity::{BAILIWICK, with_identity};
 
-/// The work as it is now; `ahead` if it was looked at before.
+/// Takes a snapshot of the work as it is now, or completes a pending one.
 pub(super) fn take(
-    places: &Places,
+    paths: &WorktreePaths,
     state: &Path,
     agent: &str,
     base: &Base,
-    ahead: Option<Ahead>,
+    pending: Option<PendingSnapshot>,
 ) -> Result<Snapshot, WorkError> {
-    let what = || format!("the work in {} cannot be recorded", places.worktree.display());
-    let mut ahead = match ahead {
-        Some(ahead) => ahead,
-        None => Ahead::start(places, state, agent, base.tip.len() / 2)?,
+    let what = || format!("the work in {} cannot be recorded", paths.worktree.display());
+    let mut pending = match pending {
+        Some(pending) => pending,
+        None => PendingSnapshot::start(paths, state, agent, base.tip.len() / 2)?,
     };
-    let (head, merge_base, merge_base_tree) = history(places, base, ahead.head())?;
-    let tree = match ahead.files()? {
-        Files::Tree(tree) => tree,
-        Files::Staged(staged) => staged.tree(places, agent, base)?,
+    let (head, merge_base, merge_base_tree) = history(paths, base, pending.head())?;
+    let tree = match pending.files()? {
+        RecordedFiles::Tree(tree) => tree,
+        RecordedFiles::Staged(staged) => staged.tree(paths, agent, base)?,
     };
     let commit = if tree == head.tree {
         head.commit.clone()
     } else {
-        // The same work gives the same commit, whenever and by whomever it is recorded.
+        // With a fixed identity and date, the same work always gives the same commit.
         let date = format!("@{} +0000", head.date);
-        let git = plain::signed(plain::git(state, places, &tree)?, plain::OURSELVES, Some(&date));
+        let git = with_identity(object_view::git(state, paths, &tree)?, BAILIWICK, Some(&date));
         let message = format!("Snapshot of {agent}");
         let line = git.line(["commit-tree", &tree, "-p", &head.commit, "-m", &message]);
-        line.map_err(trouble(what()))?
+        line.map_err(work_error(what()))?
     };
     let work = Snapshot { head: head.commit, commit, tree, merge_base, merge_base_tree };
-    let index = std::fs::read(places.private.join("index")).unwrap_or_default();
-    if work.tree != work.merge_base_tree && filtered::may_be_any(places, &index) {
-        filtered::refuse_raw(places, state, &plain::git(state, places, &work.tree)?, &work)?;
+    let index = std::fs::read(paths.git_dir.join("index")).unwrap_or_default();
+    if work.tree != work.merge_base_tree && filtered_files::may_exist(paths, &index) {
+        filtered_files::require_stored_form(
+            paths,
+            state,
+            &object_view::git(state, paths, &work.tree)?,
+            &work,
+        )?;
     }
     Ok(work)
 }
 
-/// The commit that is checked out, and the one where it left the base.
+/// HEAD, and the merge base with its tree.
 fn history(
-    places: &Places,
+    paths: &WorktreePaths,
     base: &Base,
-    head: Result<Known, WorkError>,
-) -> Result<(Known, String, String), WorkError> {
+    head: Result<HeadCommit, WorkError>,
+) -> Result<(HeadCommit, String, String), WorkError> {
     let head = head?;
     if head.commit == base.tip {
         let (commit, tree) = (head.commit.clone(), head.tree.clone());
         return Ok((head, commit, tree));
     }
-    let git = places.agent_git();
+    let git = paths.worktree_git();
     let what = format!("the work cannot be compared with {}", base.branch);
     let output = git
         .output(["merge-base", base.tip.as_str(), head.commit.as_str()], Input::Nothing)
-        .map_err(trouble(what.clone()))?;
+        .map_err(work_error(what.clone()))?;
     let merge_base = match output.exit_code {
         Some(0) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         Some(1) => {
             let why = format!("{} and {} have no commit in common", base.tip, head.commit);
             return Err(WorkError { what, why, of_tree: false });
         }
-        Some(_) | None => return Err(trouble(what)(output.into_error())),
+        Some(_) | None => return Err(work_error(what)(output.into_error())),
     };
     let tree = if merge_base == head.commit {
         head.tree.clone()
@@ -77,7 +83,7 @@ fn history(
         base.tree.clone()
     } else {
         git.line(["rev-parse", "--verify", &format!("{merge_base}^{{tree}}")])
-            .map_err(trouble(what))?
+            .map_err(work_error(what))?
     };
     Ok((head, merge_base, tree))
 }

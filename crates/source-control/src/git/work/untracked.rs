@@ -1,31 +1,31 @@
-//! The files of a worktree that its base neither tracks nor ignores.
+//! Listing the files of a worktree that its base neither tracks nor ignores.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::plain_file;
+use super::regular_file;
 use crate::git::command::{Git, GitError};
 use crate::git::timeout::Timeout;
 
-/// An agent can put a pipe where git reads a file.
+/// An agent can create a pipe where git reads a file.
 const TIMEOUT: Timeout = Timeout {
     grace: Duration::from_secs(2),
     limit: Duration::from_secs(60),
-    find_obstacle: plain_file::obstacle,
+    find_obstacle: regular_file::find_blocking_file,
 };
 
 const IGNORE_FILE: &str = ".gitignore";
 
-/// The rules of every `.gitignore` of a commit, as rules of one file at the root. What an agent writes into a
-/// `.gitignore` hides nothing then.
+/// The rules of all `.gitignore` files of a commit, as one file at the root. With them, an agent cannot
+/// hide files by writing to a `.gitignore`.
 pub fn ignore_rules(git: &Git, commit: &str) -> Result<Vec<u8>, GitError> {
     let listed = git.run(["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit])?;
-    let is_one =
+    let is_ignore_file =
         |path: &&[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(IGNORE_FILE.as_bytes());
-    let mut files: Vec<&[u8]> = listed.split(|byte| *byte == 0).filter(is_one).collect();
-    // A deeper file goes before: the last rule that matches decides.
+    let mut files: Vec<&[u8]> = listed.split(|byte| *byte == 0).filter(is_ignore_file).collect();
+    // Rules of deeper files come later: the last rule that matches decides.
     files.sort_by_key(|path| path.iter().filter(|byte| **byte == b'/').count());
     let mut rules = Vec::new();
     for path in files {
@@ -41,7 +41,7 @@ pub fn ignore_rules(git: &Git, commit: &str) -> Result<Vec<u8>, GitError> {
     Ok(rules)
 }
 
-/// A rule of the `.gitignore` in a directory (`a/b/`, or nothing), as one of the root.
+/// Converts a rule of the `.gitignore` in a directory (`a/b/`, or nothing) to one of the root.
 fn anchored(line: &[u8], directory: &[u8]) -> Vec<u8> {
     if directory.is_empty() || line.is_empty() || line.starts_with(b"#") {
         return line.to_vec();
@@ -62,8 +62,8 @@ fn anchored(line: &[u8], directory: &[u8]) -> Vec<u8> {
     [sign, b"/", &escaped, below, rule.strip_prefix(b"/").unwrap_or(rule)].concat()
 }
 
-/// The files of another directory that would be new in a worktree, without those that the rules in this file
-/// ignore. A directory that has nothing but new files is named once, with a slash.
+/// The files of another directory that would be new in a worktree, except those that the rules in
+/// `ignored` match. A directory with only new files is listed once, with a slash at its end.
 pub fn new_files(
     worktree: &Path,
     directory: &Path,
@@ -75,7 +75,7 @@ pub fn new_files(
     others(git, ignored, &["--directory", "--no-empty-directory"])
 }
 
-/// The files of a worktree that are neither tracked nor ignored by the rules in this file.
+/// The files of a worktree that are neither tracked nor matched by the rules in `ignored`.
 pub fn untracked(worktree: &Path, ignored: &Path) -> Result<Vec<PathBuf>, GitError> {
     others(Git::at(worktree), ignored, &[])
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_of_a_directory_means_the_same_at_the_root() {
+    fn rule_of_a_directory_is_converted_to_a_rule_of_the_root() {
         for (line, directory, expected) in [
             ("target", "", "target"),
             ("node_modules", "web/", "/web/**/node_modules"),

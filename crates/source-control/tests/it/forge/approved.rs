@@ -16,7 +16,7 @@ use super::{Setup, block_on};
 const REPOSITORY: &str = "acme/widgets";
 
 #[test]
-fn an_approved_push_arrives_once_and_not_on_a_branch_that_moved() {
+fn approved_push_happens_once_and_not_on_a_moved_branch() {
     let setup = Setup::new(Flavour::Gitea);
     setup.scratch.write("src/c.rs", "fn c() {}\n");
     let commit = setup.scratch.commit("third");
@@ -62,7 +62,7 @@ fn an_approved_push_arrives_once_and_not_on_a_branch_that_moved() {
     let status = decide(&approval, &AgentApprovalStatus::default(), &answer).unwrap();
     let allowed =
         authorise("uid-1", &approval, &status, REPOSITORY, &write, seen.as_deref()).unwrap();
-    // The answer is lost, and we are asked again: it is there once.
+    // The answer is lost, and the push is requested again: it happens once.
     setup.stand_in.fail_next("/git-receive-pack", Fault::DropAfterApplying);
     let first = next(block_on(send(&setup.forge, &allowed)));
     assert!(matches!(first, Next::TryAgain { .. }), "{first:?}");

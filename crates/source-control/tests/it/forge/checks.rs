@@ -1,4 +1,4 @@
-//! What ended since somebody last asked.
+//! Polling CI runs that ended since the last poll.
 
 use bailiwick_control::ports::fleet::Forge as _;
 use bailiwick_testkit::Depth;
@@ -8,7 +8,7 @@ use bailiwick_testkit::random::Random;
 use super::{BOTH, Setup, block_on};
 
 #[test]
-fn what_ended_before_anybody_asked_starts_nothing() {
+fn runs_that_ended_before_the_first_poll_are_not_reported() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         setup.stand_in.add_run(&RunSeed { sha: &setup.main, ..RunSeed::default() });
@@ -36,8 +36,8 @@ fn what_ended_before_anybody_asked_starts_nothing() {
 /// Runs begin, end and are run again in any order, and somebody asks now and then: every end is told
 /// exactly once, in order.
 #[test]
-fn every_end_is_told_once() {
-    let mut random = Random::rotating("every_end_is_told_once");
+fn every_ended_run_is_reported_once() {
+    let mut random = Random::rotating("every_ended_run_is_reported_once");
     for case in 0..Depth::from_env().cases(20) {
         let setup = Setup::new(BOTH[random.below(2)]);
         setup.stand_in.limit_pages(1 + random.below(5));

@@ -1,4 +1,4 @@
-//! A forge that fails: nothing is written twice, and it is told what happened.
+//! A forge that fails: nothing is written twice, and errors name the cause.
 
 use bailiwick_control::ports::fleet::{CheckState, Forge as _, ForgeError, Review, WriteBack};
 use bailiwick_model::fleet::ReviewDecision;
@@ -6,7 +6,7 @@ use bailiwick_testkit::forge::{Fault, Flavour, RunSeed};
 
 use super::{BOTH, Setup, block_on};
 
-/// One of each kind, with what is there afterwards.
+/// One write of each kind.
 fn everything(setup: &Setup) -> Vec<WriteBack> {
     let number = setup.stand_in.add_issue("It fails", "");
     let pull = setup.stand_in.add_pull("Add a", "feature", "main");
@@ -47,7 +47,7 @@ fn request(what: &WriteBack) -> &'static str {
     if matches!(what, WriteBack::Push { .. }) { "/git-receive-pack" } else { "POST /" }
 }
 
-/// How much is there.
+/// How many objects the forge has.
 fn seen(setup: &Setup, number: u64) -> (usize, usize, usize, usize, usize, u64, usize) {
     let state = &setup.stand_in;
     (
@@ -62,7 +62,7 @@ fn seen(setup: &Setup, number: u64) -> (usize, usize, usize, usize, usize, u64, 
 }
 
 #[test]
-fn what_was_done_before_the_connection_ended_is_not_done_again() {
+fn write_before_a_lost_connection_is_not_repeated() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let everything = everything(&setup);
@@ -74,14 +74,14 @@ fn what_was_done_before_the_connection_ended_is_not_done_again() {
             let again = block_on(setup.forge.write("key", what));
             assert!(again.as_ref().is_ok_and(|written| written.was_there), "{what:?}: {again:?}");
         }
-        // Each is there once: one comment, one review, a third and fourth branch, …
+        // Each exists once: one comment, one review, a third and fourth branch, …
         assert_eq!(seen(&setup, number), (1, 1, 4, 3, 1, 2, 1), "{flavour:?}");
         setup.keeps_contract();
     }
 }
 
 #[test]
-fn what_was_not_done_is_done_when_it_is_asked_for_again() {
+fn failed_write_succeeds_on_the_next_attempt() {
     for fault in [Fault::DropBeforeApplying, Fault::Status(500, "oops".to_owned())] {
         let setup = Setup::new(Flavour::Gitea);
         let everything = everything(&setup);
@@ -98,7 +98,7 @@ fn what_was_not_done_is_done_when_it_is_asked_for_again() {
 }
 
 #[test]
-fn looking_is_tried_again_and_writing_is_not() {
+fn reads_are_retried_and_writes_are_not() {
     let setup = Setup::new(Flavour::Gitea);
     let number = setup.stand_in.add_issue("It fails", "Why?");
     for _ in 0..2 {
@@ -108,21 +108,21 @@ fn looking_is_tried_again_and_writing_is_not() {
     setup.stand_in.fail_next("POST /", Fault::Status(503, "later".to_owned()));
     let what = super::writing::comment(number, "hello");
     let failed = block_on(setup.forge.write("key", &what));
-    assert_eq!(failed.unwrap_err().to_string(), "the forge did not answer: it answers with 503");
+    assert_eq!(failed.unwrap_err().to_string(), "the forge did not answer: status 503");
     assert_eq!(setup.writes(), 1);
 }
 
 #[test]
-fn a_refusal_brings_the_forges_own_words_and_busyness_is_none() {
+fn refusal_has_the_forges_message_and_a_rate_limit_is_not_a_refusal() {
     let setup = Setup::new(Flavour::Gitea);
     let number = setup.stand_in.add_issue("It fails", "");
     let write = || block_on(setup.forge.write("key", &super::writing::comment(number, "hello")));
     setup.stand_in.fail_next("POST /", Fault::Status(403, "comments are locked".to_owned()));
     let Err(ForgeError::Refused(why)) = write() else { panic!("it is refused") };
-    assert!(why.contains("403 comments are locked"), "{why}");
+    assert!(why.contains("status 403 comments are locked"), "{why}");
     setup.stand_in.fail_next("POST /", Fault::Status(429, "slowly".to_owned()));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
-    // The limit on what is written in a short time: other requests are left.
+    // The secondary rate limit: the primary one is not exhausted.
     setup.stand_in.fail_next("POST /", Fault::Later(403, 60));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
     let said = "You have exceeded a secondary rate limit.".to_owned();

@@ -1,4 +1,4 @@
-//! Forges, each against a stand-in that speaks its language.
+//! Forges, each against a test server with its API.
 
 mod approved;
 mod checks;

@@ -13,7 +13,7 @@ fn push(branch: &str, commit: &str, from: Option<&str>) -> WriteBack {
 }
 
 #[test]
-fn a_branch_moves_only_from_where_it_was() {
+fn push_moves_a_branch_only_from_the_expected_commit() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         setup.scratch.write("src/c.rs", "fn c() {}\n");
@@ -30,7 +30,7 @@ fn a_branch_moves_only_from_where_it_was() {
         assert!(!write(&push("feature", &newer, Some(&setup.feature))).unwrap().was_there);
         assert_eq!(at("feature"), newer);
         assert!(write(&push("feature", &newer, Some(&setup.feature))).unwrap().was_there);
-        // A new branch, and one that has to be there.
+        // A new branch, and one that must exist.
         let gone = write(&push("fix/new", &newer, Some(&setup.feature)));
         assert!(matches!(gone, Err(ForgeError::Moved { .. })), "{gone:?}");
         assert!(!write(&push("fix/new", &newer, None)).unwrap().was_there);
@@ -41,7 +41,7 @@ fn a_branch_moves_only_from_where_it_was() {
 }
 
 #[test]
-fn somebody_who_is_quicker_between_look_and_push_keeps_what_he_pushed() {
+fn concurrent_push_is_not_overwritten() {
     let setup = Setup::new(Flavour::Gitea);
     setup.scratch.write("src/c.rs", "fn c() {}\n");
     let newer = setup.scratch.commit("third");
@@ -56,7 +56,7 @@ fn somebody_who_is_quicker_between_look_and_push_keeps_what_he_pushed() {
 }
 
 #[test]
-fn what_is_no_commit_or_branch_is_not_pushed() {
+fn invalid_commits_and_branch_names_are_not_pushed() {
     let setup = Setup::new(Flavour::Gitea);
     let missing = "1".repeat(40);
     for (branch, commit) in [
@@ -75,7 +75,7 @@ fn what_is_no_commit_or_branch_is_not_pushed() {
 }
 
 #[test]
-fn a_local_repository_has_branches_and_nothing_else() {
+fn local_repository_supports_only_branches() {
     let setup = Setup::new(Flavour::Gitea);
     let mut repository = declared(&setup.stand_in, setup.scratch.root());
     repository.forge = ForgeKind::Local;
@@ -96,7 +96,7 @@ fn a_local_repository_has_branches_and_nothing_else() {
     let comment = super::writing::comment(1, "hello");
     let nothing = block_on(local.write("key", &comment));
     assert!(matches!(nothing, Err(ForgeError::Unsupported(_))), "{nothing:?}");
-    // The repository itself: a branch that somebody has checked out stays as it is.
+    // The repository itself: a branch that is checked out is not changed.
     repository.clone_url = None;
     let own = open(&repository, None, &setup.scratch.state()).unwrap();
     let what = push("feature", &setup.main, Some(&setup.feature));

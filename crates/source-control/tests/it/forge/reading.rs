@@ -6,7 +6,7 @@ use bailiwick_testkit::forge::{Fault, RunSeed};
 use super::{BOTH, Setup, block_on, opened};
 
 #[test]
-fn a_pull_request_comes_with_its_files_and_its_origin() {
+fn pull_request_has_its_files_and_its_origin() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         // More files than a page has.
@@ -33,7 +33,7 @@ fn a_pull_request_comes_with_its_files_and_its_origin() {
 }
 
 #[test]
-fn branches_and_issues_are_there_or_not() {
+fn existing_and_missing_branches_and_issues_are_told_apart() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         setup.stand_in.git(&["branch", "fix/deep/one", &setup.main]);
@@ -47,7 +47,7 @@ fn branches_and_issues_are_there_or_not() {
         assert_eq!(issue, Ok(("It fails".to_owned(), "Why?".to_owned())));
         let none = block_on(setup.forge.issue(999));
         assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
-        // Nothing is said of branches by a forge that does not know us.
+        // A forge that refuses the token does not tell whether a branch exists.
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");
         let none = block_on(stranger.branch("none"));
         assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
@@ -56,7 +56,7 @@ fn branches_and_issues_are_there_or_not() {
 }
 
 #[test]
-fn what_somebody_may_do_is_what_the_forge_says_of_them() {
+fn rights_of_a_user_are_those_of_the_forge() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         for (name, word) in [
@@ -77,10 +77,10 @@ fn what_somebody_may_do_is_what_the_forge_says_of_them() {
             assert_eq!(of(reader), Ok(Rights::Read), "{reader}");
         }
         assert_eq!(of("erin"), Ok(Rights::Unknown));
-        // A name is one part of an address, whatever is in it.
+        // A name is one path segment, whatever it contains.
         assert_eq!(of("../collaborators/alice"), Ok(Rights::Read));
         assert!(matches!(of(".."), Err(ForgeError::Refused(_))));
-        // Nothing is said of people by a forge that does not know us, or that is away.
+        // A forge that refuses the token, or is not available, does not tell the rights of a user.
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");
         let none = block_on(stranger.permission("nobody"));
         assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
@@ -89,7 +89,7 @@ fn what_somebody_may_do_is_what_the_forge_says_of_them() {
 }
 
 #[test]
-fn the_end_of_a_log_is_its_end() {
+fn only_the_end_of_a_long_log_is_returned() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let log: String = (0..200_000).map(|line| format!("line {line} ü\n")).collect();
@@ -106,7 +106,7 @@ fn the_end_of_a_log_is_its_end() {
 }
 
 #[test]
-fn a_forge_says_who_we_are_and_which_labels_there_are() {
+fn account_and_labels_are_read() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         setup.stand_in.limit_pages(3);
@@ -116,7 +116,7 @@ fn a_forge_says_who_we_are_and_which_labels_there_are() {
         assert_eq!(block_on(setup.forge.labels()), Ok(Some(wanted)), "all pages of them");
         let account = block_on(setup.forge.account());
         assert_eq!(account, Ok(Some("mender-account".to_owned())));
-        // Tokens of installations are nobody's.
+        // Tokens of app installations have no account.
         setup.stand_in.fail_next("/user", Fault::Status(403, "no user".to_owned()));
         assert_eq!(block_on(setup.forge.account()), Ok(None));
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");

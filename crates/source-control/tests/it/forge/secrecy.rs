@@ -1,4 +1,4 @@
-//! The credential is shown to the forge and to nobody else.
+//! The credential is sent only to the forge.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn no_error_shows_the_token() {
             assert!(matches!(error, ForgeError::Refused(_)), "{error:?}");
             assert!(!format!("{error:?} {error}").contains(secret), "{error:?}");
         }
-        // The forge itself says it again.
+        // The forge itself repeats it.
         let own = setup.stand_in.token();
         let number = setup.stand_in.add_issue("It fails", "");
         let echo = format!("no right for {own}");
@@ -35,7 +35,7 @@ fn no_error_shows_the_token() {
 }
 
 #[test]
-fn a_redirect_is_not_followed_with_the_token() {
+fn redirect_is_not_followed_with_the_token() {
     let other = StandIn::gitea("acme/widgets");
     let setup = Setup::new(Flavour::Gitea);
     let number = setup.stand_in.add_issue("It fails", "");
@@ -53,12 +53,12 @@ fn a_redirect_is_not_followed_with_the_token() {
 }
 
 #[test]
-fn an_address_in_the_clear_or_with_a_credential_is_refused() {
+fn address_without_tls_or_with_a_credential_is_refused() {
     let setup = Setup::new(Flavour::Gitea);
     let token = || Some(Token::parse("x").unwrap());
     for (url, why) in [
         ("http://forge.example.org/api/v1", "use https"),
-        ("https://me:secret@forge.example.org/api/v1", "has a credential"),
+        ("https://me:secret@forge.example.org/api/v1", "contains a credential"),
         ("ftp://forge.example.org", "must begin with https"),
         ("forge", "cannot be read"),
     ] {
@@ -75,16 +75,16 @@ fn an_address_in_the_clear_or_with_a_credential_is_refused() {
     assert!(Token::parse("a b").is_err() && Token::parse("").is_err());
 }
 
-/// A git of ours stands in the way and writes down how it is called.
+/// A wrapper around git records its arguments and its environment.
 #[test]
-fn neither_arguments_nor_files_have_the_token_and_the_checkouts_configuration_is_not_asked() {
+fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() {
     const NAME: &str = "PUSH_AS_A_CHILD";
     if let Ok(place) = std::env::var(NAME) {
         return push_here(&place);
     }
     let setup = Setup::new(Flavour::Gitea);
     let place = setup.scratch.place();
-    // An agent that could write the checkout's configuration would lead the push elsewhere.
+    // An agent that can write the checkout's configuration could redirect the push.
     let trap = StandIn::gitea("acme/widgets");
     let (url, elsewhere) = (setup.stand_in.base_url(), trap.base_url());
     setup.scratch.git(&["config", &format!("url.{elsewhere}/.insteadOf"), &format!("{url}/")]);
@@ -106,7 +106,7 @@ fn neither_arguments_nor_files_have_the_token_and_the_checkouts_configuration_is
         "commit": setup.feature,
     });
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
-    let test = "forge::secrecy::neither_arguments_nor_files_have_the_token_and_the_checkouts_configuration_is_not_asked";
+    let test = "forge::secrecy::token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(NAME, told.to_string())
@@ -121,7 +121,7 @@ fn neither_arguments_nor_files_have_the_token_and_the_checkouts_configuration_is
     let calls = std::fs::read_to_string(&log).unwrap();
     assert!(calls.contains(" push "), "{calls}");
     assert!(!calls.contains(&token) && !calls.contains("Authorization"), "{calls}");
-    // It went with the environment of git: the positive control.
+    // Positive control: it was in the environment of git.
     let seen = setup.stand_in.requests();
     assert!(seen.iter().any(|seen| {
         seen.path.contains("git-receive-pack")

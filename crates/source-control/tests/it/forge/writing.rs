@@ -11,11 +11,11 @@ pub(super) fn comment(number: u64, body: &str) -> WriteBack {
 }
 
 #[test]
-fn a_comment_is_written_once_for_a_key_and_again_for_another() {
+fn comment_is_written_once_per_key() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let number = setup.stand_in.add_issue("It fails", "Why?");
-        // More than fit on a page, so that ours is not on the first.
+        // More than one page, so that ours is not on the first.
         for other in 0..70 {
             setup.stand_in.add_comment(number, &format!("other {other}"));
         }
@@ -39,7 +39,7 @@ fn a_comment_is_written_once_for_a_key_and_again_for_another() {
 }
 
 #[test]
-fn a_copy_of_our_comment_is_not_taken_for_another_write() {
+fn quoted_comment_is_not_mistaken_for_a_written_one() {
     let setup = Setup::new(Flavour::Gitea);
     let number = setup.stand_in.add_issue("It fails", "");
     block_on(setup.forge.write("key-1", &comment(number, "One."))).unwrap();
@@ -52,7 +52,7 @@ fn a_copy_of_our_comment_is_not_taken_for_another_write() {
 }
 
 #[test]
-fn a_review_has_its_lines_and_is_bound_to_the_commit() {
+fn review_has_its_line_comments_and_its_commit() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let number = setup.stand_in.add_pull("Add a", "feature", "main");
@@ -77,7 +77,7 @@ fn a_review_has_its_lines_and_is_bound_to_the_commit() {
         let line = if flavour == Flavour::Gitea { "new_position" } else { "line" };
         assert_eq!(sent[0]["comments"][0][line], 1);
         assert_eq!(sent[0]["comments"][0]["path"], "src/a.rs");
-        // It was another commit that was looked at.
+        // The review is about another commit.
         review.sha = setup.main.clone();
         let moved = block_on(setup.forge.write("other", &WriteBack::Review(review)));
         let expected = ForgeError::Moved {
@@ -92,7 +92,7 @@ fn a_review_has_its_lines_and_is_bound_to_the_commit() {
 }
 
 #[test]
-fn a_pull_request_is_opened_once() {
+fn pull_request_is_opened_once() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let what = WriteBack::OpenPullRequest {
@@ -104,7 +104,7 @@ fn a_pull_request_is_opened_once() {
         let first = block_on(setup.forge.write("key", &what)).unwrap();
         let second = block_on(setup.forge.write("key", &what)).unwrap();
         assert!(!first.was_there && second.was_there && first.id == second.id);
-        // With another key it is another one, which the forge does not take.
+        // Another key means another pull request, which the forge refuses.
         let other = block_on(setup.forge.write("other", &what));
         let Err(ForgeError::Refused(why)) = other else { panic!("{other:?}") };
         assert!(why.contains("already exists"), "{why}");
@@ -114,7 +114,7 @@ fn a_pull_request_is_opened_once() {
 }
 
 #[test]
-fn a_status_is_set_once_and_changes_when_it_must() {
+fn equal_status_is_set_once() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let status = |state, description: &str| WriteBack::CheckStatus {
@@ -139,7 +139,7 @@ fn a_status_is_set_once_and_changes_when_it_must() {
 }
 
 #[test]
-fn a_rerun_happens_once_for_the_attempt_that_was_looked_at() {
+fn rerun_happens_once_per_attempt() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let seed = RunSeed { sha: &setup.feature, ..RunSeed::default() };
@@ -151,7 +151,7 @@ fn a_rerun_happens_once_for_the_attempt_that_was_looked_at() {
         assert!(!again(job, false, 1).unwrap().was_there);
         assert!(again(job, false, 1).unwrap().was_there);
         assert_eq!(setup.stand_in.runs()[0].attempt, 2);
-        // It is at work: a rerun of this attempt has to wait.
+        // It is running, so that it cannot be run again now.
         let early = again(run, true, 2);
         assert!(matches!(early, Err(ForgeError::Moved { .. })), "{early:?}");
         setup.stand_in.end_run(run, "failure");
@@ -163,7 +163,7 @@ fn a_rerun_happens_once_for_the_attempt_that_was_looked_at() {
 }
 
 #[test]
-fn notes_of_a_release_need_its_tag_and_spare_what_others_wrote() {
+fn release_notes_need_a_tag_and_do_not_overwrite_others() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let note = |tag: &str| WriteBack::ReleaseNote {
@@ -173,7 +173,7 @@ fn notes_of_a_release_need_its_tag_and_spare_what_others_wrote() {
         };
         let write = |what: &WriteBack| block_on(setup.forge.write("key", what));
         let Err(ForgeError::Refused(why)) = write(&note("v1")) else { panic!("no tag") };
-        assert!(why.contains("no tag v1"), "{why}");
+        assert!(why.contains("tag v1 does not exist"), "{why}");
         assert_eq!(setup.stand_in.releases().len(), 0);
         for tag in ["v1", "release/2", "v3"] {
             setup.stand_in.git(&["tag", tag, &setup.main]);
@@ -192,7 +192,7 @@ fn notes_of_a_release_need_its_tag_and_spare_what_others_wrote() {
 }
 
 #[test]
-fn a_deployment_is_approved_once_on_github_alone() {
+fn deployment_is_approved_once_and_only_on_github() {
     let what = |run: u64, environment: &str| WriteBack::DeploymentApproval {
         run: run.to_string(),
         environment: environment.to_owned(),

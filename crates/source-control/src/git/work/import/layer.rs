@@ -1,24 +1,22 @@
-//! What an agent has left in its layer, looked at without following a link or waiting for a pipe.
+//! Reading the files of a layer without following links or waiting for pipes.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-/// What is at a place in a layer.
+/// An entry of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The layer says nothing of it.
+    /// The layer has no entry here.
     Nothing,
-    /// It was removed.
+    /// The entry was deleted.
     Whiteout,
-    /// A file.
     File,
-    /// A directory.
     Directory,
 }
 
-/// What is there; an error if it is a link, a pipe or a device.
+/// The entry at a path; an error if it is a link, a pipe or a device.
 pub(super) fn look(path: &Path) -> io::Result<Entry> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -38,7 +36,7 @@ pub(super) fn look(path: &Path) -> io::Result<Entry> {
     Err(io::Error::other(format!("{} is neither a file nor a directory", path.display())))
 }
 
-/// Opens a file; an error if it is none.
+/// Opens a regular file.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let other = || io::Error::other(format!("{} is not a plain file", path.display()));
     let before = fs::symlink_metadata(path)?;
@@ -51,7 +49,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     if same { Ok(file) } else { Err(other()) }
 }
 
-/// The bytes of a file; an error if it has more than `limit`.
+/// The bytes of a file of at most `limit` bytes.
 pub(super) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -59,4 +57,12 @@ pub(super) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Ok(bytes);
     }
     Err(io::Error::other(format!("{} has more than {limit} bytes", path.display())))
+}
+
+/// The error for a file in the place of a directory, or the other way round.
+pub(super) fn wrong_kind(path: &Path) -> io::Error {
+    io::Error::other(format!(
+        "{} is a file where a directory belongs, or a directory where a file belongs",
+        path.display()
+    ))
 }

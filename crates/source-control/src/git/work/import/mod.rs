@@ -1,54 +1,53 @@
-//! An agent's commits, brought from the layer that covered the repository into the repository.
+//! Importing an agent's commits from an overlay layer into the repository.
 //!
-//! While an agent works, all that its git writes goes to a layer, and the repository stays as it is.
-//! Everything in the layer is the agent's word. Taken from it are the tip of the agent's own branch
-//! and the objects that this needs; its configuration, hooks, other references, replacements and
-//! whatever else git reads are not looked at.
+//! While an agent runs, everything that its git writes goes to a layer, and the repository does not
+//! change. Nothing in the layer is trusted. Only the tip of the agent's own branch and the objects that
+//! it needs are imported; configuration, hooks, other references and replacements are ignored.
 //!
-//! Nothing of a repository changes before everything was checked. Then a pack appears in it, and
-//! then the branch moves, by compare-and-swap. Cut off at any moment, it can be done again.
+//! The repository does not change before everything is checked. Then a pack is added, and then the branch
+//! moves by compare-and-swap. An interrupted import can be repeated.
 
-mod branch;
+mod copy_objects;
 mod layer;
-mod objects;
-mod stores;
+mod layer_branch;
+mod object_transfer;
 
 use std::path::Path;
 
 use bailiwick_control::ports::WorkError;
 
-use self::branch::Seen;
-use self::stores::Way;
-use super::journal::Landings;
-use super::places::Places;
-use super::plain::{self, OURSELVES};
-use super::private::PrivateDirectory;
-use super::{GitWork, land, recover, trouble};
+use self::layer_branch::LayerBranch;
+use self::object_transfer::BranchImport;
+use super::landing_journal::Landings;
+use super::scratch_directory::ScratchDirectory;
+use super::worktree_paths::WorktreePaths;
+use super::{GitWork, land, recover, work_error};
 use crate::git::command::Input;
+use crate::git::identity::{BAILIWICK, with_identity};
 use crate::git::refs::resolve_ref;
 
-/// What was brought into the repository.
+/// What was imported into the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Imported {
-    /// Nothing: the branch is where the repository has it.
+    /// Nothing: the branch did not move.
     Nothing,
-    /// Nothing: the agent deleted its branch. The repository keeps it.
+    /// Nothing: the agent deleted its branch; the repository keeps it.
     Deleted,
     /// The branch has moved.
     Commits {
-        /// Where it is now.
+        /// Its new commit.
         tip: String,
-        /// How many commits it has more than before.
+        /// How many commits are new.
         count: u64,
     },
 }
 
-/// How much is taken from a layer.
+/// How much is imported at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportLimits {
-    /// Bytes of objects, as they are stored; also what one object may need of memory.
+    /// Bytes of stored objects; also the memory for one object.
     pub bytes: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
 }
 
@@ -59,37 +58,43 @@ impl Default for ImportLimits {
 }
 
 impl GitWork {
-    /// Brings the commits on the agent's own branch from a layer into the repository; `upper` of
-    /// the layer covered what the repository's worktrees share. The agent must have ended.
+    /// Imports the commits on the agent's own branch from a layer. Its directory `upper` covered the git
+    /// directory that all worktrees share. The agent must have ended.
     pub fn import(&self, layer: &Path) -> Result<Imported, WorkError> {
-        self.import_within(layer, ImportLimits::default())
+        self.import_with_limits(layer, ImportLimits::default())
     }
 
-    /// The same with limits of the caller's.
-    pub fn import_within(&self, layer: &Path, limits: ImportLimits) -> Result<Imported, WorkError> {
+    /// The same with other limits.
+    pub fn import_with_limits(
+        &self,
+        layer: &Path,
+        limits: ImportLimits,
+    ) -> Result<Imported, WorkError> {
         let branch = format!("refs/heads/{}", self.agent.branch());
-        let what = format!("commits on {branch} cannot be taken from {}", layer.display());
+        let what = format!("commits on {branch} cannot be imported from {}", layer.display());
         let refuse =
             |why: &str| WorkError { what: what.clone(), why: why.to_owned(), of_tree: false };
-        if self.places.common.join("reftable").exists() {
-            return Err(refuse("the repository keeps its references in a reftable"));
+        if self.paths.common_dir.join("reftable").exists() {
+            return Err(refuse(
+                "the repository stores its references in a reftable, which is not supported",
+            ));
         }
         let upper = layer.join("upper");
-        if layer::look(&upper).map_err(trouble(what.as_str()))? != layer::Entry::Directory {
-            return Err(refuse("that is no layer: it has no directory `upper`"));
+        if layer::look(&upper).map_err(work_error(what.as_str()))? != layer::Entry::Directory {
+            return Err(refuse("it is not a layer: it has no directory `upper`"));
         }
-        let old = resolve_ref(&self.places.git(), &branch).map_err(trouble(what.as_str()))?;
+        let old = resolve_ref(&self.paths.git(), &branch).map_err(work_error(what.as_str()))?;
         let old = old.ok_or_else(|| refuse("the repository has no such branch"))?;
-        let seen = branch::observe(&upper, &self.places.common, &branch, old.len());
-        let tip = match seen.map_err(trouble(what.as_str()))? {
-            Seen::Unchanged => return Ok(Imported::Nothing),
-            Seen::Deleted => return Ok(Imported::Deleted),
-            Seen::At(tip) if tip == old => return Ok(Imported::Nothing),
-            Seen::At(tip) => tip,
+        let found = layer_branch::observe(&upper, &self.paths.common_dir, &branch, old.len());
+        let tip = match found.map_err(work_error(what.as_str()))? {
+            LayerBranch::Unchanged => return Ok(Imported::Nothing),
+            LayerBranch::Deleted => return Ok(Imported::Deleted),
+            LayerBranch::At(tip) if tip == old => return Ok(Imported::Nothing),
+            LayerBranch::At(tip) => tip,
         };
-        let directory = PrivateDirectory::make(&self.state).map_err(trouble(what.as_str()))?;
-        let way = Way {
-            places: &self.places,
+        let directory = ScratchDirectory::create(&self.state).map_err(work_error(what.as_str()))?;
+        let import = BranchImport {
+            paths: &self.paths,
             state: &self.state,
             directory: &directory,
             limits,
@@ -97,30 +102,31 @@ impl GitWork {
             tip: &tip,
             what: &what,
         };
-        let pack = way.pack(&way.raw(&upper)?)?;
-        let count = way.check(pack.as_deref())?;
-        apply(&way, pack.as_deref(), &branch)?;
+        let pack = import.pack(&import.raw(&upper)?)?;
+        let count = import.check(pack.as_deref())?;
+        apply(&import, pack.as_deref(), &branch)?;
         Ok(Imported::Commits { tip, count })
     }
 }
 
-/// Changes the repository: the objects first, then the one branch.
-fn apply(way: &Way<'_>, pack: Option<&Path>, branch: &str) -> Result<(), WorkError> {
-    // Whoever holds this knows that no git of ours that was cut off is still at work.
-    let landings = Landings::lock(way.state).map_err(trouble(way.what))?;
-    let now = resolve_ref(&way.places.git(), branch).map_err(trouble(way.what))?;
-    if now.as_deref() == Some(way.tip) {
+/// Changes the repository: first the objects, then the branch.
+fn apply(import: &BranchImport<'_>, pack: Option<&Path>, branch: &str) -> Result<(), WorkError> {
+    // The lock is free only if no git of a killed process is alive.
+    let landings = Landings::lock(import.state).map_err(work_error(import.what))?;
+    let now = resolve_ref(&import.paths.git(), branch).map_err(work_error(import.what))?;
+    if now.as_deref() == Some(import.tip) {
         return Ok(());
     }
     if let Some(pack) = pack {
-        way.bring(pack)?;
+        import.add_pack(pack)?;
     }
-    let Places { common, .. } = way.places;
-    recover::clear_branch_lock(common, branch, &[way.tip, way.old]).map_err(trouble(way.what))?;
-    let git = land::references(way.places, way.directory).map_err(trouble(way.what))?;
-    let git = plain::signed(git, OURSELVES, None);
+    let WorktreePaths { common_dir, .. } = import.paths;
+    recover::clear_branch_lock(common_dir, branch, &[import.tip, import.old])
+        .map_err(work_error(import.what))?;
+    let git = land::branch_git(import.paths, import.directory).map_err(work_error(import.what))?;
+    let git = with_identity(git, BAILIWICK, None);
     let arguments =
-        ["update-ref", "--no-deref", "-m", "bailiwick: import", branch, way.tip, way.old];
-    let moved = git.run_with_input(arguments, Input::File(landings.held()));
-    moved.map(drop).map_err(trouble(way.what))
+        ["update-ref", "--no-deref", "-m", "bailiwick: import", branch, import.tip, import.old];
+    let moved = git.run_with_input(arguments, Input::File(landings.lock_file()));
+    moved.map(drop).map_err(work_error(import.what))
 }

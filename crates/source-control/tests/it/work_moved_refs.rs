@@ -1,0 +1,171 @@
+//! Telling references that an agent moves by plumbing from those that others move.
+
+use std::fs;
+
+use bailiwick_control::ports::{Method, Work as _};
+use bailiwick_testkit::Scratch;
+
+use crate::agent::{Agent, git_in, repository};
+use crate::work_land::{land, landing};
+
+fn counted(agent: &Agent) -> Vec<String> {
+    let (base, snapshot) = agent.snapshot();
+    agent.work().repository(&base, &snapshot).unwrap().references
+}
+
+fn none(agent: &Agent, what: &str) {
+    assert_eq!(counted(agent), Vec::<String>::new(), "{what}");
+}
+
+/// A commit that no log of HEAD has.
+fn plumbed(scratch: &Scratch, agent: &Agent, parent: &str) -> String {
+    let commit = ["commit-tree", "HEAD^{tree}", "-p", parent, "-m", "by plumbing"];
+    agent.git(scratch, &commit).trim().to_owned()
+}
+
+#[test]
+fn reference_moved_by_plumbing_counts() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let commit = plumbed(&scratch, &agent, "HEAD");
+    none(&agent, "no reference has it");
+    agent.git(&scratch, &["tag", "harmless", "main"]);
+    none(&agent, "nothing new is reached");
+    agent.git(&scratch, &["update-ref", "refs/heads/side", &commit]);
+    agent.git(&scratch, &["tag", "-a", "-m", "x", "v1", &commit]);
+    assert_eq!(counted(&agent), ["refs/heads/side", "refs/tags/v1"]);
+    agent.git(&scratch, &["update-ref", "-m", "commit: of a person", "refs/heads/main", &commit]);
+    let expected = ["refs/heads/main", "refs/heads/side", "refs/tags/v1"];
+    assert_eq!(counted(&agent), expected);
+    // It stays the agent's commit if a person commits on top of it.
+    scratch.write("more.txt", "more\n");
+    scratch.commit("on top of it");
+    assert_eq!(counted(&agent), expected);
+}
+
+#[test]
+fn removed_or_truncated_log_counts() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let log = scratch.root().join(".git/worktrees/ag-1/logs/HEAD");
+    let then = fs::read(&log).unwrap();
+    assert!(!then.is_empty());
+    agent.write("a", "a\n");
+    agent.commit(&scratch, "mine");
+    agent.git(&scratch, &["reset", "--quiet", "--hard", "main"]);
+    none(&Agent::spawn(&scratch, "ag-2"), "another one sees nothing of it");
+    fs::write(&log, &then).unwrap();
+    none(&agent, "nothing but the log told of it");
+    let told = ["the log of HEAD in the worktree was removed or rewritten"];
+    fs::write(&log, then.get(1..).unwrap()).unwrap();
+    assert_eq!(counted(&agent), told);
+    fs::write(&log, "").unwrap();
+    assert_eq!(counted(&agent), told);
+    fs::remove_file(&log).unwrap();
+    assert_eq!(counted(&agent), told);
+}
+
+#[test]
+fn stash_counts_by_the_branch_it_was_made_on() {
+    let scratch = repository();
+    scratch.write("README.md", "before the spawn\n");
+    scratch.git(&["stash", "--quiet"]);
+    let agent = Agent::spawn(&scratch, "ag-1");
+    scratch.write("README.md", "of a person\n");
+    scratch.git(&["stash", "--quiet"]);
+    scratch.write("README.md", "of a person\n");
+    scratch.git(&["stash", "push", "--quiet", "-m", "with: a name"]);
+    none(&agent, "stashed in the main checkout");
+    agent.write("README.md", "of the agent\n");
+    agent.git(&scratch, &["stash", "--quiet"]);
+    assert_eq!(counted(&agent), ["refs/stash"]);
+    scratch.write("README.md", "of a person, later\n");
+    scratch.git(&["stash", "--quiet"]);
+    assert_eq!(counted(&agent), ["refs/stash"], "it is still in the log");
+    scratch.git(&["stash", "drop", "--quiet", "stash@{1}"]);
+    none(&agent, "only those of the person are left");
+    fs::remove_file(scratch.root().join(".git/logs/refs/stash")).unwrap();
+    assert_eq!(counted(&agent), ["refs/stash"], "no log tells whose it is");
+}
+
+#[test]
+fn commits_from_a_remote_or_another_checkout_do_not_count() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let remote = scratch.place().join("remote");
+    let (from, to) = (scratch.root(), remote.to_str().unwrap().to_owned());
+    git_in(&scratch, scratch.place(), &["clone", "--quiet", from.to_str().unwrap(), &to]);
+    let grow = |name: &str| {
+        fs::write(remote.join(name), name).unwrap();
+        git_in(&scratch, &remote, &["add", "."]);
+        git_in(&scratch, &remote, &["commit", "--quiet", "-m", name]);
+    };
+    grow("one");
+    scratch.git(&["fetch", "--quiet", &to, "main:pr-1"]);
+    none(&agent, "fetched without a remote of any name");
+    scratch.git(&["remote", "add", "origin", &to]);
+    grow("two");
+    scratch.git(&["fetch", "--quiet", "origin"]);
+    scratch.git(&["branch", "theirs", "origin/main"]);
+    none(&agent, "fetched");
+    scratch.write("mine", "mine\n");
+    scratch.commit("of the person");
+    scratch.git(&["merge", "--quiet", "-m", "merge", "origin/main"]);
+    scratch.git(&["tag", "-a", "-m", "v1", "v1"]);
+    none(&agent, "merged");
+    scratch.git(&["checkout", "--quiet", "-b", "topic", "HEAD~1"]);
+    scratch.write("topic", "topic\n");
+    scratch.commit("a topic");
+    scratch.git(&["commit", "--quiet", "--amend", "-m", "the same, amended"]);
+    scratch.git(&["rebase", "--quiet", "main"]);
+    scratch.git(&["checkout", "--quiet", "main"]);
+    none(&agent, "rebased");
+    let linked = scratch.place().join("linked");
+    scratch.git(&["worktree", "add", "--quiet", "-b", "linked", linked.to_str().unwrap()]);
+    git_in(&scratch, &linked, &["commit", "--quiet", "--allow-empty", "-m", "there"]);
+    none(&agent, "committed in another worktree");
+    let commit = plumbed(&scratch, &agent, "HEAD");
+    agent.git(&scratch, &["update-ref", "refs/heads/side", &commit]);
+    assert_eq!(counted(&agent), ["refs/heads/side"], "it is told among all of that");
+}
+
+#[test]
+fn landings_of_other_agents_do_not_count() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    for (name, method) in
+        [("ag-2", Method::Merge), ("ag-3", Method::Squash), ("ag-4", Method::Rebase)]
+    {
+        let other = Agent::spawn(&scratch, name);
+        other.write(&format!("{name}.txt"), "committed\n");
+        other.commit(&scratch, "of another agent");
+        other.write(&format!("{name}-more.txt"), "not committed\n");
+        let (_, snapshot) = other.snapshot();
+        scratch.git(&["update-ref", &format!("refs/bailiwick/kept/{name}"), &snapshot.commit]);
+        land(&other, &landing(&other, method)).unwrap();
+        none(&agent, name);
+        scratch.git(&["worktree", "remove", "--force", other.worktree.to_str().unwrap()]);
+        none(&agent, "when its worktree is gone");
+    }
+    // Without our record, the agent could have done it.
+    fs::remove_file(scratch.state().join("landed")).unwrap();
+    assert_eq!(counted(&agent), ["refs/heads/main"]);
+    let commit = plumbed(&scratch, &agent, "HEAD");
+    agent.git(&scratch, &["update-ref", "refs/bailiwick/kept/ag-1", &commit]);
+    agent.git(&scratch, &["update-ref", "refs/bailiwick/kept/nobody", &commit]);
+    let found = counted(&agent);
+    assert!(found.contains(&"refs/bailiwick/kept/ag-1".to_owned()), "{found:?}");
+    assert!(found.contains(&"refs/bailiwick/kept/nobody".to_owned()), "{found:?}");
+}
+
+#[test]
+fn landing_does_not_cover_the_commits_below_it() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let other = Agent::spawn(&scratch, "ag-2");
+    let commit = plumbed(&scratch, &agent, "HEAD");
+    agent.git(&scratch, &["update-ref", "refs/heads/main", &commit]);
+    other.write("other.txt", "other\n");
+    land(&other, &landing(&other, Method::Merge)).unwrap();
+    assert_eq!(counted(&agent), ["refs/heads/main"]);
+}
