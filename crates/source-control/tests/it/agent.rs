@@ -84,8 +84,8 @@ impl Agent {
 /// Plain git in a directory; it must succeed.
 pub(crate) fn git_in(scratch: &Scratch, directory: &Path, arguments: &[&str]) -> String {
     let output = scratch.command("git").current_dir(directory).args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "git {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "git {arguments:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -80,12 +80,12 @@ fn no_editor_is_opened() {
     assert!(opened.exists(), "plain git does open it");
 }
 
-const ASKED: &str = "BAILIWICK_TEST_COMMIT_OF";
+const REQUEST_VARIABLE: &str = "BAILIWICK_TEST_COMMIT_OF";
 
 /// The part of the tests below that needs another environment: it runs in a process of its own.
 #[test]
 fn prints_the_commit_that_another_test_requests() {
-    let Some(root) = std::env::var_os(ASKED) else { return };
+    let Some(root) = std::env::var_os(REQUEST_VARIABLE) else { return };
     let repository = Repository::discover(Path::new(&root)).unwrap();
     match repository.commit("HEAD") {
         Ok(commit) => println!("answer: {commit:?}"),
@@ -98,7 +98,7 @@ fn answer(scratch: &Scratch, environment: &[(&str, &Path)]) -> String {
     let mut command = scratch.command(std::env::current_exe().unwrap());
     let name = "git_command::prints_the_commit_that_another_test_requests";
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
-    command.env(ASKED, scratch.root());
+    command.env(REQUEST_VARIABLE, scratch.root());
     let output = command.envs(environment.iter().copied()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let answer = text.lines().find_map(|line| line.split_once("answer: "));
@@ -130,7 +130,7 @@ fn git_environment_variables_are_ignored() {
 }
 
 /// Changes the owner of the repository to another user; false if that is not permitted.
-fn given_away(scratch: &Scratch) -> bool {
+fn change_owner(scratch: &Scratch) -> bool {
     let root = scratch.root();
     let chown = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).arg(&root).output();
@@ -139,7 +139,7 @@ fn given_away(scratch: &Scratch) -> bool {
     chown("chown", &["-R", "12345"]) || chown("sudo", &["-n", "chown", "-R", "12345"])
 }
 
-fn hold_safe(scratch: &Scratch, path: &str) {
+fn trust_directory(scratch: &Scratch, path: &str) {
     let text = format!("[safe]\n\tdirectory = /somewhere/else\n\tdirectory = {path}\n");
     std::fs::write(scratch.place().join("home/.gitconfig"), text).unwrap();
 }
@@ -148,7 +148,7 @@ fn hold_safe(scratch: &Scratch, path: &str) {
 fn repository_of_another_user_needs_safe_directory() {
     let scratch = Scratch::repository();
     let commit = scratch.commit("first");
-    if !given_away(&scratch) {
+    if !change_owner(&scratch) {
         assert_ne!(
             std::env::var("CI").as_deref(),
             Ok("true"),
@@ -160,7 +160,7 @@ fn repository_of_another_user_needs_safe_directory() {
     let refused = answer(&scratch, &[]);
     assert!(refused.contains("dubious ownership"), "{refused}");
     let held = |path: &str| {
-        hold_safe(&scratch, path);
+        trust_directory(&scratch, path);
         answer(&scratch, &[])
     };
     assert!(held("/another/place").contains("dubious ownership"));

@@ -21,7 +21,7 @@ fn program(scratch: &Scratch, directory: &Path, name: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn left_behind(scratch: &Scratch) -> Vec<String> {
+fn leftovers(scratch: &Scratch) -> Vec<String> {
     let entries = fs::read_dir(scratch.place().join("home")).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -37,15 +37,15 @@ fn hooks_do_not_run(directory: &str, settings: &[&str]) {
     if !settings.is_empty() {
         scratch.git(settings);
     }
-    for stale in left_behind(&scratch) {
+    for stale in leftovers(&scratch) {
         fs::remove_file(scratch.place().join("home").join(stale)).unwrap();
     }
     workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
     workspaces.observe(&id("ag-1")).unwrap();
-    assert_eq!(left_behind(&scratch), Vec::<String>::new());
+    assert_eq!(leftovers(&scratch), Vec::<String>::new());
     // Plain git does run them, so it was not for want of a chance.
     scratch.git(&["worktree", "add", "--quiet", "-b", "plain", "../plain"]);
-    let ran = left_behind(&scratch);
+    let ran = leftovers(&scratch);
     assert!(ran.iter().any(|name| name == "post-checkout"), "plain git ran {ran:?}");
     assert!(ran.iter().any(|name| name == "reference-transaction"), "plain git ran {ran:?}");
 }
@@ -70,7 +70,7 @@ fn file_system_monitor_does_not_run() {
     scratch.git(&["config", "core.fsmonitor", monitor.to_str().unwrap()]);
     let repository = Repository::discover(&scratch.root()).unwrap();
     repository.differences(&["x"]).unwrap();
-    assert_eq!(left_behind(&scratch), Vec::<String>::new());
+    assert_eq!(leftovers(&scratch), Vec::<String>::new());
     scratch.git(&["status"]);
-    assert_eq!(left_behind(&scratch), ["fsmonitor"], "plain git does run it");
+    assert_eq!(leftovers(&scratch), ["fsmonitor"], "plain git does run it");
 }

@@ -66,7 +66,7 @@ fn initializing(scratch: &Scratch, worktree: &Path) {
     scratch.git(&["worktree", "lock", "--reason", "initializing", shown]);
 }
 
-fn made_anew_after(what: &str, undo: Undo) {
+fn is_created_again_after(what: &str, undo: Undo) {
     let (scratch, workspaces) = workspaces();
     let agent = id("ag-1");
     let worktree = workspaces.worktree_path(&agent);
@@ -88,7 +88,7 @@ fn made_anew_after(what: &str, undo: Undo) {
 #[test]
 fn incomplete_worktree_is_created_again() {
     for (what, undo) in &STATES[..2] {
-        made_anew_after(what, *undo);
+        is_created_again_after(what, *undo);
     }
 }
 
@@ -96,11 +96,11 @@ fn incomplete_worktree_is_created_again() {
 fn invalid_worktree_is_created_again() {
     let mut failed = Vec::new();
     for (what, undo) in &STATES[2..] {
-        if std::panic::catch_unwind(|| made_anew_after(what, *undo)).is_err() {
+        if std::panic::catch_unwind(|| is_created_again_after(what, *undo)).is_err() {
             failed.push(*what);
         }
     }
-    assert!(failed.is_empty(), "not made anew: {failed:?}");
+    assert!(failed.is_empty(), "not created again: {failed:?}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ impl<'a> Layer<'a> {
         command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "maintenance.auto");
         command.env("GIT_CONFIG_VALUE_0", "false");
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{script}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{script}: {stderr}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -110,8 +110,8 @@ impl<'a> Layer<'a> {
         assert_eq!(private(self.scratch), Vec::<PathBuf>::new());
         let real = |arguments: &[&str]| git_in(self.scratch, &self.scratch.root(), arguments);
         assert_eq!(real(&["rev-parse", "agent/ag-1"]).trim(), tip);
-        let said = real(&["fsck", "--strict", "--full", "--no-dangling"]);
-        assert_eq!(said, "");
+        let stderr = real(&["fsck", "--strict", "--full", "--no-dangling"]);
+        assert_eq!(stderr, "");
         assert_eq!(self.import().unwrap(), Imported::Nothing, "once more");
     }
 }

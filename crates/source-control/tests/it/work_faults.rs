@@ -23,8 +23,8 @@ fn compiles(scratch: &Scratch, directory: &Path) -> bool {
     }
     command.current_dir(directory).args(["--edition=2024", "--crate-type=lib", "--emit=metadata"]);
     let output = command.arg("--out-dir").arg(out).arg("src/lib.rs").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || said.contains("error[E0425]"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || stderr.contains("error[E0425]"), "{stderr}");
     output.status.success()
 }
 

@@ -101,7 +101,7 @@ fn land(agent: &Agent) -> Result<(), LandError> {
 }
 
 /// Writes the files and the index of the checkout at the same time, so that git must read the files.
-fn check_out_anew(scratch: &Scratch) {
+fn check_out_again(scratch: &Scratch) {
     let filters =
         ["-c", "filter.capitals.clean=tr a-z A-Z", "-c", "filter.capitals.smudge=tr A-Z a-z"];
     fs::remove_file(scratch.root().join("data/a.bin")).unwrap();
@@ -113,12 +113,12 @@ fn check_out_anew(scratch: &Scratch) {
 #[test]
 fn checkout_with_filtered_files_is_clean_with_a_new_index() {
     let scratch = filtered(false);
-    check_out_anew(&scratch);
+    check_out_again(&scratch);
     let open = Repository::discover(&scratch.root()).unwrap();
     assert_eq!(open.uncommitted().unwrap(), Vec::<String>::new());
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("src/new.rs", "// new\n");
-    check_out_anew(&scratch);
+    check_out_again(&scratch);
     land(&agent).unwrap();
     assert!(scratch.root().join("src/new.rs").exists());
     assert_eq!(fs::read_to_string(scratch.root().join("data/a.bin")).unwrap(), "small\n");

@@ -9,7 +9,7 @@ use bailiwick_testkit::{Depth, Scratch};
 
 use crate::agent::{Agent, repository};
 use crate::layer::{Layer, everything};
-use crate::work_killed::{kill, micros, recover_until_still, start};
+use crate::work_killed::{kill, micros, recover_until_unchanged, start};
 use crate::work_recover::leftovers;
 
 /// An agent with commits in its layer, some of them packed.
@@ -61,7 +61,11 @@ fn killed_import_can_be_repeated() {
         // A lock on the branch is cleared by the next import alone.
         let lock = layer.common().join("refs/heads/agent/ag-1.lock");
         if !lock.exists() {
-            assert_eq!(recover_until_still(&scratch), Vec::<std::path::PathBuf>::new(), "{case}");
+            assert_eq!(
+                recover_until_unchanged(&scratch),
+                Vec::<std::path::PathBuf>::new(),
+                "{case}"
+            );
         }
         let now = scratch.git(&["rev-parse", "agent/ag-1"]).trim().to_owned();
         moved += usize::from(now == tip);
@@ -73,7 +77,7 @@ fn killed_import_can_be_repeated() {
             Imported::Deleted => panic!("{case}"),
         }
         assert_eq!(scratch.git(&["rev-parse", "agent/ag-1"]).trim(), tip, "{case}");
-        assert_eq!(recover_until_still(&scratch), Vec::<std::path::PathBuf>::new(), "{case}");
+        assert_eq!(recover_until_unchanged(&scratch), Vec::<std::path::PathBuf>::new(), "{case}");
         scratch.git(&["fsck", "--strict", "--full", "--no-dangling"]);
         for (path, bytes) in before {
             let own = path.ends_with("refs/heads/agent/ag-1");

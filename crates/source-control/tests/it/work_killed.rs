@@ -16,15 +16,15 @@ use crate::work_land::landing;
 use crate::work_recover::leftovers;
 use crate::work_snapshot_random::seen;
 
-const ASKED: &str = "BAILIWICK_TEST_WORK";
-const PLACE: &str = "BAILIWICK_TEST_PLACE";
+const REQUEST_VARIABLE: &str = "BAILIWICK_TEST_WORK";
+const PLACE_VARIABLE: &str = "BAILIWICK_TEST_PLACE";
 const FILES: usize = 150;
 
 /// The part that is killed: it runs in a process of its own.
 #[test]
 fn runs_the_work_that_another_test_requests() {
-    let Ok(what) = std::env::var(ASKED) else { return };
-    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    let Ok(what) = std::env::var(REQUEST_VARIABLE) else { return };
+    let place = PathBuf::from(std::env::var_os(PLACE_VARIABLE).unwrap());
     let state = place.join("state");
     let agent = Agent::at(&place.join("repo"), &state.join("worktrees/ag-1"), &state, "ag-1");
     match what.as_str() {
@@ -48,7 +48,7 @@ pub(crate) fn start(scratch: &Scratch, what: &str) -> Child {
     let mut command = scratch.command(std::env::current_exe().unwrap());
     let name = "work_killed::runs_the_work_that_another_test_requests";
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
-    command.env(ASKED, what).env(PLACE, scratch.place());
+    command.env(REQUEST_VARIABLE, what).env(PLACE_VARIABLE, scratch.place());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap()
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn kill(child: &mut Child, whole_group: bool) {
 }
 
 /// A git that outlives its parent keeps the scratch directory; it is swept when that git has ended.
-pub(crate) fn recover_until_still(scratch: &Scratch) -> Vec<PathBuf> {
+pub(crate) fn recover_until_unchanged(scratch: &Scratch) -> Vec<PathBuf> {
     let mut left = Vec::new();
     for _ in 0..600 {
         let done = recover(&scratch.state(), &scratch.root()).unwrap();
@@ -170,7 +170,7 @@ fn kill_at_any_moment_loses_nothing_and_leaves_nothing() {
         kill(&mut child, whole_group);
         let case = format!("case {number}: {what} killed after {delay:?}, group {whole_group}");
         with_leftovers += usize::from(!leftovers(&scratch).is_empty());
-        assert_eq!(recover_until_still(&scratch), Vec::<PathBuf>::new(), "{case}");
+        assert_eq!(recover_until_unchanged(&scratch), Vec::<PathBuf>::new(), "{case}");
         assert_eq!(seen(&scratch, &agent), state, "{case}: the agent's worktree is another one");
         moved += usize::from(check(&scratch, &agent, &before, &case));
         assert!(Path::new(&agent.worktree).exists());

@@ -12,7 +12,7 @@ use crate::agent::{Agent, git_in, repository};
 use crate::random_work::scribble;
 
 /// The result of plain git in a clone: a tree, or the unmerged paths.
-fn by_plain_git(
+fn with_plain_git(
     scratch: &Scratch,
     clone: &Path,
     base: &str,
@@ -97,7 +97,7 @@ fn random_work_merges_as_git_merges_it() {
             let (base, work) = agent.snapshot();
             stale += usize::from(base.tip != work.merge_base);
             let ours = agent.work().merge(&base, &work).unwrap();
-            let theirs = by_plain_git(&scratch, &clone, &base.tip, &work.commit);
+            let theirs = with_plain_git(&scratch, &clone, &base.tip, &work.commit);
             match (&ours, &theirs) {
                 (Merge::Clean { tree }, Ok(expected)) => {
                     clean += 1;
@@ -160,7 +160,7 @@ fn criss_cross_histories_merge_as_git_merges_them() {
     assert_eq!(bases.lines().count(), 2, "the histories do cross");
     assert!(bases.lines().any(|line| line == work.merge_base));
     let clone = scratch.place().join("clone");
-    let expected = by_plain_git(&scratch, &clone, &base.tip, &work.commit).unwrap();
+    let expected = with_plain_git(&scratch, &clone, &base.tip, &work.commit).unwrap();
     assert_eq!(agent.work().merge(&base, &work).unwrap(), Merge::Clean { tree: expected });
 }
 

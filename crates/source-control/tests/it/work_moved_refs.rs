@@ -18,7 +18,7 @@ fn none(agent: &Agent, what: &str) {
 }
 
 /// A commit that no log of HEAD has.
-fn plumbed(scratch: &Scratch, agent: &Agent, parent: &str) -> String {
+fn move_by_plumbing(scratch: &Scratch, agent: &Agent, parent: &str) -> String {
     let commit = ["commit-tree", "HEAD^{tree}", "-p", parent, "-m", "by plumbing"];
     agent.git(scratch, &commit).trim().to_owned()
 }
@@ -27,7 +27,7 @@ fn plumbed(scratch: &Scratch, agent: &Agent, parent: &str) -> String {
 fn reference_moved_by_plumbing_counts() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
-    let commit = plumbed(&scratch, &agent, "HEAD");
+    let commit = move_by_plumbing(&scratch, &agent, "HEAD");
     none(&agent, "no reference has it");
     agent.git(&scratch, &["tag", "harmless", "main"]);
     none(&agent, "nothing new is reached");
@@ -55,7 +55,7 @@ fn removed_or_truncated_log_counts() {
     agent.git(&scratch, &["reset", "--quiet", "--hard", "main"]);
     none(&Agent::spawn(&scratch, "ag-2"), "another one sees nothing of it");
     fs::write(&log, &then).unwrap();
-    none(&agent, "nothing but the log told of it");
+    none(&agent, "only the log had it");
     let told = ["the log of HEAD in the worktree was removed or rewritten"];
     fs::write(&log, then.get(1..).unwrap()).unwrap();
     assert_eq!(counted(&agent), told);
@@ -124,9 +124,9 @@ fn commits_from_a_remote_or_another_checkout_do_not_count() {
     scratch.git(&["worktree", "add", "--quiet", "-b", "linked", linked.to_str().unwrap()]);
     git_in(&scratch, &linked, &["commit", "--quiet", "--allow-empty", "-m", "there"]);
     none(&agent, "committed in another worktree");
-    let commit = plumbed(&scratch, &agent, "HEAD");
+    let commit = move_by_plumbing(&scratch, &agent, "HEAD");
     agent.git(&scratch, &["update-ref", "refs/heads/side", &commit]);
-    assert_eq!(counted(&agent), ["refs/heads/side"], "it is told among all of that");
+    assert_eq!(counted(&agent), ["refs/heads/side"], "it is reported among all others");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn landings_of_other_agents_do_not_count() {
     // Without our record, the agent could have done it.
     fs::remove_file(scratch.state().join("landed")).unwrap();
     assert_eq!(counted(&agent), ["refs/heads/main"]);
-    let commit = plumbed(&scratch, &agent, "HEAD");
+    let commit = move_by_plumbing(&scratch, &agent, "HEAD");
     agent.git(&scratch, &["update-ref", "refs/bailiwick/kept/ag-1", &commit]);
     agent.git(&scratch, &["update-ref", "refs/bailiwick/kept/nobody", &commit]);
     let found = counted(&agent);
@@ -163,7 +163,7 @@ fn landing_does_not_cover_the_commits_below_it() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let other = Agent::spawn(&scratch, "ag-2");
-    let commit = plumbed(&scratch, &agent, "HEAD");
+    let commit = move_by_plumbing(&scratch, &agent, "HEAD");
     agent.git(&scratch, &["update-ref", "refs/heads/main", &commit]);
     other.write("other.txt", "other\n");
     land(&other, &landing(&other, Method::Merge)).unwrap();

@@ -44,7 +44,7 @@ fn pending_snapshot_records_the_moment_of_its_start() {
         git.args(["cat-file", "-e", early.trim()]);
         git.output().unwrap().status.success()
     };
-    assert!(!known(), "nobody has recorded it yet");
+    assert!(!known(), "it is not recorded yet");
     let work = agent.work();
     work.start_snapshot(&head(&scratch, &agent)).unwrap();
     wait_until(|| known() && under_way(&scratch).is_empty());
@@ -66,7 +66,7 @@ fn error_of_a_pending_snapshot_does_not_affect_the_next() {
     work.start_snapshot(&head(&scratch, &agent)).unwrap();
     let error = work.snapshot(&work.base().unwrap()).unwrap_err();
     assert!(error.why.contains("has a git repository of its own"), "{error}");
-    assert!(error.of_tree, "whoever works there can mend it");
+    assert!(error.of_tree, "the agent can fix it");
     fs::remove_dir_all(agent.worktree.join("nested/.git")).unwrap();
     assert_eq!(changed(&work), ["nested/file"]);
 }
@@ -103,11 +103,11 @@ fn report_is_left_out_and_a_dropped_snapshot_leaves_no_files() {
     assert_eq!(under_way(&scratch), Vec::<PathBuf>::new());
     let work = agent.work();
     work.start_snapshot("main").unwrap();
-    assert_eq!(changed(&work), ["new"], "what is no name of an object begins nothing");
+    assert_eq!(changed(&work), ["new"], "an invalid object name starts no snapshot");
 }
 
 /// An agent with many files that are all newer than its index, and older than this second.
-fn with_young_files(scratch: &Scratch) -> Agent {
+fn with_new_files(scratch: &Scratch) -> Agent {
     for number in 0..600 {
         scratch.write(&format!("many/{number}"), &format!("file {number}\n"));
     }
@@ -137,7 +137,7 @@ fn change_quietly(file: &Path) {
 #[test]
 fn cached_index_hides_no_change() {
     let scratch = repository();
-    let agent = with_young_files(&scratch);
+    let agent = with_new_files(&scratch);
     let kept = scratch.state().join("runs/ag-1/index");
     change_quietly(&agent.worktree.join("many/7"));
     assert!(!kept.exists());
@@ -158,7 +158,7 @@ fn cached_index_hides_no_change() {
 #[test]
 fn cached_index_is_used_only_for_the_same_index() {
     let scratch = repository();
-    let agent = with_young_files(&scratch);
+    let agent = with_new_files(&scratch);
     let kept = scratch.state().join("runs/ag-1/index");
     change_quietly(&agent.worktree.join("many/7"));
     assert_eq!(changed(&agent.work()), ["many/7"]);
@@ -172,7 +172,7 @@ fn cached_index_is_used_only_for_the_same_index() {
     for other in [b"".as_slice(), b"no line", b"0 0 0\nno index"] {
         fs::write(&kept, other).unwrap();
         assert_eq!(changed(&work), ["many/7"]);
-        assert_eq!(fs::read(&kept).unwrap().len(), first.len(), "made anew");
+        assert_eq!(fs::read(&kept).unwrap().len(), first.len(), "written again");
     }
     // The same bytes of another time may speak of other files.
     fs::write(&kept, [head, b"\nno index"].concat()).unwrap();

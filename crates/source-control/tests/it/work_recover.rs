@@ -45,7 +45,7 @@ struct CutOff {
 }
 
 /// `changed` is rewritten, `gone` deleted, `added` and `deep/added` made.
-fn cut_off() -> CutOff {
+fn interrupted_landing() -> CutOff {
     let scratch = repository();
     scratch.write("changed", "old\n");
     scratch.write("gone", "old\n");
@@ -58,9 +58,9 @@ fn cut_off() -> CutOff {
     agent.commit(&scratch, "work");
     let new = agent.git(&scratch, &["rev-parse", "HEAD"]).trim().to_owned();
     scratch.git(&["update-ref", "refs/heads/main", &new]);
-    let cut = CutOff { scratch, agent, old, new };
-    cut.write_journal();
-    cut
+    let interrupted = CutOff { scratch, agent, old, new };
+    interrupted.write_journal();
+    interrupted
 }
 
 impl CutOff {
@@ -102,31 +102,31 @@ impl CutOff {
 
 #[test]
 fn checkout_that_was_not_updated_is_updated() {
-    let cut = cut_off();
-    assert_ne!(cut.status(), "");
-    cut.is_complete();
-    assert_eq!(cut.recover(), Recovery::default(), "a second time there is nothing to do");
+    let interrupted = interrupted_landing();
+    assert_ne!(interrupted.status(), "");
+    interrupted.is_complete();
+    assert_eq!(interrupted.recover(), Recovery::default(), "a second time there is nothing to do");
 }
 
 #[test]
 fn partly_updated_checkout_is_completed() {
-    let cut = cut_off();
-    cut.scratch.write("changed", "new text of");
-    fs::remove_file(cut.scratch.root().join("gone")).unwrap();
-    cut.scratch.write("added", "new\n");
-    cut.scratch.write("deep/added", "");
-    cut.is_complete();
+    let interrupted = interrupted_landing();
+    interrupted.scratch.write("changed", "new text of");
+    fs::remove_file(interrupted.scratch.root().join("gone")).unwrap();
+    interrupted.scratch.write("added", "new\n");
+    interrupted.scratch.write("deep/added", "");
+    interrupted.is_complete();
 }
 
 #[test]
 fn updated_checkout_is_not_touched() {
-    let cut = cut_off();
-    cut.scratch.git(&["reset", "--quiet", "--hard"]);
-    cut.scratch.write("README.md", "the person goes on\n");
-    let done = cut.recover();
+    let interrupted = interrupted_landing();
+    interrupted.scratch.git(&["reset", "--quiet", "--hard"]);
+    interrupted.scratch.write("README.md", "the person goes on\n");
+    let done = interrupted.recover();
     assert_eq!(done.completed, ["ag-1"]);
-    assert_eq!(cut.scratch.read("README.md"), "the person goes on\n");
-    assert_eq!(cut.status(), " M README.md\n");
+    assert_eq!(interrupted.scratch.read("README.md"), "the person goes on\n");
+    assert_eq!(interrupted.status(), " M README.md\n");
 }
 
 #[test]
@@ -142,88 +142,97 @@ fn changes_of_a_person_are_not_overwritten() {
         },
     ];
     for change in changes {
-        let cut = cut_off();
-        change(&cut.scratch);
-        let before = crate::workspaces::snapshot(&cut.scratch.root());
-        let done = cut.recover();
+        let interrupted = interrupted_landing();
+        change(&interrupted.scratch);
+        let before = crate::workspaces::snapshot(&interrupted.scratch.root());
+        let done = interrupted.recover();
         assert_eq!((done.completed.len(), done.failed.len()), (0, 1), "{done:?}");
-        assert_eq!(crate::workspaces::snapshot(&cut.scratch.root()), before);
-        assert!(cut.journal().exists(), "it is not forgotten");
-        cut.scratch.git(&["reset", "--quiet", "--hard", &cut.old]);
-        cut.scratch.git(&["update-ref", "refs/heads/main", &cut.new]);
-        let _gone = fs::remove_file(cut.scratch.root().join("added"));
-        cut.is_complete();
+        assert_eq!(crate::workspaces::snapshot(&interrupted.scratch.root()), before);
+        assert!(interrupted.journal().exists(), "it is not forgotten");
+        interrupted.scratch.git(&["reset", "--quiet", "--hard", &interrupted.old]);
+        interrupted.scratch.git(&["update-ref", "refs/heads/main", &interrupted.new]);
+        let _gone = fs::remove_file(interrupted.scratch.root().join("added"));
+        interrupted.is_complete();
     }
 }
 
 #[test]
 fn landing_is_discarded_if_the_branch_did_not_move_or_moved_on() {
-    let cut = cut_off();
-    cut.scratch.git(&["update-ref", "refs/heads/main", &cut.old]);
-    assert_eq!(cut.recover().discarded, ["ag-1"]);
-    assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
-    let cut = cut_off();
-    cut.scratch.git(&["reset", "--quiet", "--hard"]);
-    cut.scratch.commit("the person goes on");
-    assert_eq!(cut.recover().discarded, ["ag-1"]);
-    assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
+    let interrupted = interrupted_landing();
+    interrupted.scratch.git(&["update-ref", "refs/heads/main", &interrupted.old]);
+    assert_eq!(interrupted.recover().discarded, ["ag-1"]);
+    assert_eq!(
+        (interrupted.status(), leftovers(&interrupted.scratch)),
+        (String::new(), Vec::new())
+    );
+    let interrupted = interrupted_landing();
+    interrupted.scratch.git(&["reset", "--quiet", "--hard"]);
+    interrupted.scratch.commit("the person goes on");
+    assert_eq!(interrupted.recover().discarded, ["ag-1"]);
+    assert_eq!(
+        (interrupted.status(), leftovers(&interrupted.scratch)),
+        (String::new(), Vec::new())
+    );
 }
 
 #[test]
 fn next_landing_completes_an_interrupted_one() {
-    let cut = cut_off();
-    let next = Agent::spawn(&cut.scratch, "ag-2");
+    let interrupted = interrupted_landing();
+    let next = Agent::spawn(&interrupted.scratch, "ag-2");
     next.write("next", "next\n");
     next.work().land(&crate::work_land::landing(&next, Method::Merge)).unwrap();
-    assert_eq!((cut.status(), leftovers(&cut.scratch)), (String::new(), Vec::new()));
-    assert_eq!(cut.scratch.read("next"), "next\n");
-    assert_eq!(cut.scratch.read("deep/added"), "new\n");
+    assert_eq!(
+        (interrupted.status(), leftovers(&interrupted.scratch)),
+        (String::new(), Vec::new())
+    );
+    assert_eq!(interrupted.scratch.read("next"), "next\n");
+    assert_eq!(interrupted.scratch.read("deep/added"), "new\n");
 }
 
 #[test]
 fn journal_of_another_repository_is_not_touched() {
-    let cut = cut_off();
+    let interrupted = interrupted_landing();
     let other = repository();
-    let done = recover(&cut.scratch.state(), &other.root()).unwrap();
+    let done = recover(&interrupted.scratch.state(), &other.root()).unwrap();
     assert_eq!(done, Recovery::default());
-    assert!(cut.journal().exists());
-    fs::write(cut.journal(), "{").unwrap();
-    let error = recover(&cut.scratch.state(), &other.root()).unwrap_err().to_string();
+    assert!(interrupted.journal().exists());
+    fs::write(interrupted.journal(), "{").unwrap();
+    let error = recover(&interrupted.scratch.state(), &other.root()).unwrap_err().to_string();
     assert!(error.contains("ag-1.json cannot be parsed"), "{error}");
 }
 
 #[test]
 fn locks_are_removed_only_if_they_are_ours() {
-    let cut = cut_off();
-    let git = cut.scratch.root().join(".git");
+    let interrupted = interrupted_landing();
+    let git = interrupted.scratch.root().join(".git");
     let branch = git.join("refs/heads/main.lock");
     // Another git is running, or was killed: this cannot be known.
     fs::write(git.join("index.lock"), "DIRC").unwrap();
     fs::write(&branch, format!("{}\n", "1".repeat(40))).unwrap();
-    let done = cut.recover();
+    let done = interrupted.recover();
     assert!(done.removed.is_empty() && done.failed.len() == 1, "{done:?}");
     assert!(branch.exists() && git.join("index.lock").exists());
     fs::remove_file(git.join("index.lock")).unwrap();
     // Empty, but open: a git that has just begun.
     let open = fs::File::create(&branch).unwrap();
-    assert!(cut.recover().removed.is_empty());
+    assert!(interrupted.recover().removed.is_empty());
     assert!(branch.exists());
     drop(open);
-    cut.write_journal();
-    assert_eq!(cut.recover().removed.len(), 1, "empty, and nobody has it open");
-    cut.write_journal();
-    fs::write(&branch, format!("{}\n", cut.new)).unwrap();
-    assert_eq!(cut.recover().removed.len(), 1, "it has the name of our commit");
+    interrupted.write_journal();
+    assert_eq!(interrupted.recover().removed.len(), 1, "empty, and no process has it open");
+    interrupted.write_journal();
+    fs::write(&branch, format!("{}\n", interrupted.new)).unwrap();
+    assert_eq!(interrupted.recover().removed.len(), 1, "it has the name of our commit");
     assert!(!branch.exists());
     // A lock on the index whose content says that it is ours.
-    let state = cut.scratch.state();
+    let state = interrupted.scratch.state();
     let mark =
         |state: &Path| format!("a landing of bailiwick with its state in {}\n", state.display());
     fs::write(git.join("index.lock"), mark(Path::new("/another/state"))).unwrap();
-    assert!(cut.recover().removed.is_empty());
+    assert!(interrupted.recover().removed.is_empty());
     fs::write(git.join("index.lock"), mark(&state)).unwrap();
     fs::write(git.join("bailiwick.index"), "half").unwrap();
-    assert_eq!(cut.recover().removed.len(), 1);
-    assert_eq!(leftovers(&cut.scratch), Vec::<PathBuf>::new());
-    assert_eq!(cut.agent.git(&cut.scratch, &["status", "--porcelain"]), "");
+    assert_eq!(interrupted.recover().removed.len(), 1);
+    assert_eq!(leftovers(&interrupted.scratch), Vec::<PathBuf>::new());
+    assert_eq!(interrupted.agent.git(&interrupted.scratch, &["status", "--porcelain"]), "");
 }

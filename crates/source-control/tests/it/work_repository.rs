@@ -250,7 +250,10 @@ fn record_is_written_before_the_agent_runs() {
     fs::remove_file(scratch.state().join("runs/ag-1/ready")).unwrap();
     workspaces.make_ready(&agent, &setup("git config a.b second")).unwrap();
     let second = fs::read(&place).unwrap();
-    assert_ne!(first, second, "it was cut off before the agent could start, and is made anew");
+    assert_ne!(
+        first, second,
+        "the spawn was interrupted before the agent could start, and is recorded again"
+    );
     scratch.git(&["config", "a.b", "third"]);
     workspaces.make_ready(&agent, &Preparation::default()).unwrap();
     assert_eq!(fs::read(&place).unwrap(), second, "an agent may have run: it stays");

@@ -86,7 +86,7 @@ fn file_modes_are_kept_and_renames_are_detected() {
     let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
     let texts = agent.work().texts(&changes, &paths).unwrap();
     let after = |path: &str| texts.get(path).unwrap().after.as_deref();
-    assert_eq!(after("README.md"), Some("src/renamed.rs".as_bytes()), "of a link, where it leads");
+    assert_eq!(after("README.md"), Some("src/renamed.rs".as_bytes()), "the target of a link");
     assert_eq!(after("src/deep/er.rs"), None);
     assert_eq!(
         texts.get("src/deep/er.rs").unwrap().before.as_deref(),
@@ -235,7 +235,11 @@ fn submodule_is_recorded_by_its_commit_without_running_it() {
     git_in(&scratch, &inside, &["config", "filter.evil.clean", &command]);
     fs::write(inside.join(".gitattributes"), "* filter=evil\n").unwrap();
     fs::write(inside.join("code.txt"), "two\n").unwrap();
-    assert_eq!(changed(&agent), Vec::<String>::new(), "what is not committed there is not ours");
+    assert_eq!(
+        changed(&agent),
+        Vec::<String>::new(),
+        "uncommitted changes of a submodule are not recorded"
+    );
     assert!(!ran.exists());
     git_in(
         &scratch,

@@ -62,7 +62,7 @@ pub(crate) fn administrative(scratch: &Scratch, agent: &Agent) -> PathBuf {
     scratch.root().join(".git/worktrees").join(agent.id.as_str())
 }
 
-fn work_at_random(random: &mut Random, scratch: &Scratch, agent: &Agent) {
+fn random_work(random: &mut Random, scratch: &Scratch, agent: &Agent) {
     for _ in 0..=random.below(3) {
         for _ in 0..=random.below(6) {
             scribble(random, &agent.worktree);
@@ -85,7 +85,7 @@ fn work_at_random(random: &mut Random, scratch: &Scratch, agent: &Agent) {
 }
 
 /// The tree that plain git records; this changes the agent's index.
-fn by_plain_git(scratch: &Scratch, agent: &Agent) -> String {
+fn with_plain_git(scratch: &Scratch, agent: &Agent) -> String {
     agent.git(scratch, &["add", "--all"]);
     agent.git(scratch, &["write-tree"]).trim().to_owned()
 }
@@ -96,7 +96,7 @@ fn random_work_is_recorded_as_git_commits_it_and_is_not_changed() {
     for case in 0..Depth::from_env().cases(150) {
         let scratch = repository();
         let agent = Agent::spawn(&scratch, "ag-1");
-        work_at_random(&mut random, &scratch, &agent);
+        random_work(&mut random, &scratch, &agent);
         let before = seen(&scratch, &agent);
         let (_, snapshot) = agent.snapshot();
         let (_, again) = agent.snapshot();
@@ -105,7 +105,7 @@ fn random_work_is_recorded_as_git_commits_it_and_is_not_changed() {
         assert_eq!(left_in_state(&scratch), Vec::<PathBuf>::new(), "case {case}");
         let tree = agent.git(&scratch, &["rev-parse", &format!("{}^{{tree}}", snapshot.commit)]);
         assert_eq!(tree.trim(), snapshot.tree, "case {case}");
-        assert_eq!(snapshot.tree, by_plain_git(&scratch, &agent), "case {case}");
+        assert_eq!(snapshot.tree, with_plain_git(&scratch, &agent), "case {case}");
         let changes = agent.work().changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
         let mut paths: Vec<&str> = changes.iter().flat_map(|change| change.paths()).collect();
         let count = paths.len();

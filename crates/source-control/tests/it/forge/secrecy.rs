@@ -49,7 +49,7 @@ fn redirect_is_not_followed_with_the_token() {
     let refused =
         block_on(setup.forge.write("key", &WriteBack::Push { branch, commit, from: None }));
     assert!(refused.is_err(), "{refused:?}");
-    assert_eq!(other.requests().len(), 0, "nobody asked the other one");
+    assert_eq!(other.requests().len(), 0, "the other forge gets no request");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() 
     );
     std::fs::write(tools.join("git"), script).unwrap();
     std::fs::set_permissions(tools.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
-    let told = serde_json::json!({
+    let parameters = serde_json::json!({
         "root": setup.scratch.root(), "state": setup.scratch.state(),
         "api": setup.stand_in.api_url(), "token": setup.stand_in.token(),
         "commit": setup.feature,
@@ -109,7 +109,7 @@ fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() 
     let test = "forge::secrecy::token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(NAME, told.to_string())
+        .env(NAME, parameters.to_string())
         .env("PATH", path)
         .output()
         .unwrap();
@@ -141,9 +141,9 @@ fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() 
     }
 }
 
-fn push_here(told: &str) {
-    let told: serde_json::Value = serde_json::from_str(told).unwrap();
-    let text = |name: &str| told.get(name).unwrap().as_str().unwrap().to_owned();
+fn push_here(parameters: &str) {
+    let parameters: serde_json::Value = serde_json::from_str(parameters).unwrap();
+    let text = |name: &str| parameters.get(name).unwrap().as_str().unwrap().to_owned();
     let anything = StandIn::gitea("acme/widgets");
     let mut repository = declared(&anything, text("root").into());
     repository.api_url = Some(text("api"));

@@ -11,7 +11,7 @@ use bailiwick_testkit::random::Random;
 
 use super::Setup;
 
-const CHILD: &str = "VERBS_AS_A_CHILD";
+const CHILD: &str = "OPERATIONS_AS_A_CHILD";
 
 /// Does verbs over and over, until it is killed.
 fn child(told: &str) {
