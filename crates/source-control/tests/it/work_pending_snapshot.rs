@@ -103,7 +103,7 @@ fn report_is_left_out_and_a_dropped_snapshot_leaves_no_files() {
     assert_eq!(under_way(&scratch), Vec::<PathBuf>::new());
     let work = agent.work();
     work.start_snapshot("main").unwrap();
-    assert_eq!(changed(&work), ["new"], "what is no name of an object begins nothing");
+    assert_eq!(changed(&work), ["new"], "an invalid object name starts no snapshot");
 }
 
 /// An agent with many files that are all newer than its index, and older than this second.

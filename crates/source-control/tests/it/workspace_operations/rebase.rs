@@ -59,7 +59,7 @@ fn conflict_waits_for_a_person() {
     // The markers are those of git.
     assert!(std::fs::read_to_string(&open[0]).unwrap().contains("<<<<<<< "));
     let why = refusal(setup.operations.rebase_mark_resolved(&setup.workspace()));
-    assert!(why.contains("README.md still has marks"), "{why}");
+    assert!(why.contains("README.md still has conflict markers"), "{why}");
     // No conflict was resolved before, so none is resolved now.
     assert_eq!(setup.operations.rebase_auto_resolve(&setup.workspace()).unwrap(), conflicts());
     setup.write("README.md", "both\n");
