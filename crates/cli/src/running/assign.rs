@@ -282,11 +282,11 @@ pub fn random_name() -> Result<String, Failure> {
 
 /// What the run may spend by itself; one of a tree shares what it has with those below it.
 fn budget(running: &Running, adapter: &dyn Adapter, wishes: &Wishes) -> Result<Allowance, Failure> {
-    let task = &running.subject.bound.task.budget;
+    let task = &running.subject.bound.task;
+    // Without a wire nobody counts; and what an agent gives to others must have been stated by a person.
     let stated = match adapter.wire() {
-        Some(_) => Budget::of_run(task).0,
-        // Nobody counts what it asks a model.
-        None => Budget::of(task).0,
+        Some(_) if task.agent.allowed_subagents.is_empty() => Budget::of_run(&task.budget).0,
+        Some(_) | None => Budget::of(&task.budget).0,
     };
     let before = running.allowed().unwrap_or(stated);
     let known = running.kept.with(async |store| store.delegate(&running.id).await)?;

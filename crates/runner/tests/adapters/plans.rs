@@ -7,6 +7,7 @@ use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_model::task::{Line, Login, ScriptStep, SubAgent};
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Instruction, Session};
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode, Script, adapter};
+use bailiwick_runner::proxy::Models;
 use serde_json::json;
 
 fn plain() -> Assignment {
@@ -94,6 +95,29 @@ fn codex_searches_only_where_all_let_it() {
         let launch = Codex.plan(&Assignment { tools, searches, ..plain() }).unwrap();
         let config = &launch.files[".codex/config.toml"];
         assert!(config.contains(&format!("web_search = \"{expected}\"")), "{config}");
+    }
+}
+
+#[test]
+fn a_run_asks_the_models_of_its_task_and_the_small_ones_of_its_program() {
+    let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let models = |adapter: &dyn Adapter, model: &str| {
+        Assignment { model: Some(model.to_owned()), ..plain() }.models(adapter)
+    };
+    let named = |own: &[&str], side: &[&str]| Models::Named { own: list(own), side: list(side) };
+    let (haiku, flash) = (["*claude*haiku*"], ["gemini-*flash*"]);
+    let opus = "claude-opus-4-8";
+    assert_eq!(models(&ClaudeCode, opus), named(&[opus], &haiku));
+    assert_eq!(models(&ClaudeCode, "opus[1m]"), named(&["*claude*opus*"], &haiku));
+    let both = ["*claude*opus*", "*claude*sonnet*"];
+    assert_eq!(models(&ClaudeCode, "opusplan"), named(&both, &haiku));
+    assert_eq!(models(&Codex, "gpt-5.5"), named(&["gpt-5.5"], &[]));
+    assert_eq!(models(&OpenCode, "gpt-5.5"), named(&["gpt-5.5"], &[]));
+    assert_eq!(models(&Gemini, "pro"), named(&["gemini-*pro*"], &flash));
+    assert_eq!(plain().models(&Gemini), named(&["gemini-*pro*"], &flash));
+    for adapter in [&Codex as &dyn Adapter, &OpenCode] {
+        let first = Models::First { own: Vec::new(), side: Vec::new() };
+        assert_eq!(plain().models(adapter), first, "{}", adapter.name());
     }
 }
 
