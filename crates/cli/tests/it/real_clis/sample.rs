@@ -109,7 +109,7 @@ const ALLOWED: [&str; 50] = [
     "echo more >> src/new.txt && wc -l < src/new.txt",
     "cp src/words.txt src/copy.txt && cmp src/words.txt src/copy.txt && echo same",
     "mv src/copy.txt src/moved.txt && ls src/moved.txt",
-    "rm -f src/moved.txt && ls src | grep -c moved",
+    "rm -f src/moved.txt && test ! -e src/moved.txt && echo gone",
     "sed -i s/pear/plum/ src/words.txt && head -1 src/words.txt",
     "chmod 755 src/new.txt && stat -c %a src/new.txt",
     "python3 -c 'open(\"src/p.txt\",\"w\").write(\"p\\n\")' && cat src/p.txt",
@@ -199,6 +199,12 @@ fn stage(cli: Cli) -> Stage {
     stage.model = ScriptedModel::start(Script::new(turns));
     let root = stage.scratch.root().canonicalize().unwrap();
     let run = as_people_start(CliRun::new(cli, &stage.model, &root), cli);
+    // Of what it would ask nobody answers, and then it ends: the sandbox is to hold it, not a question.
+    let permissions = r#"{"bash":"allow","edit":"allow","external_directory":"allow"}"#;
+    let run = match cli {
+        Cli::OpenCode => run.variable("OPENCODE_PERMISSION", permissions),
+        Cli::Claude | Cli::Codex | Cli::Gemini => run,
+    };
     stage.run = run.limit(Duration::from_secs(1500)).prepare();
     stage
 }
