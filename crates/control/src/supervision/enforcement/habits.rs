@@ -100,12 +100,9 @@ mod tests {
             let (id, tool) = ("call_1".to_owned(), "Bash".to_owned());
             Lost { id, tool, denied, evidence }.to_string()
         };
-        for evidence in [
-            Evidence::CameBack,
-            Evidence::NeverAsked,
-            Evidence::ProgramSays,
-            Evidence::Unaccounted,
-        ] {
+        for evidence in
+            [Evidence::CameBack, Evidence::NeverAsked, Evidence::ProgramSays, Evidence::Unaccounted]
+        {
             for denied in [false, true] {
                 let message = message(evidence, denied);
                 assert!(message.starts_with("the call call_1 of Bash "), "{message}");
