@@ -10,7 +10,7 @@ const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Ge
 
 fn with_tool(wire: Wire, tool: &Value) -> (&'static str, Value) {
     let (path, mut body) = beginning(wire);
-    body["tools"].as_array_mut().unwrap().push(tool.clone());
+    body.get_mut("tools").unwrap().as_array_mut().unwrap().push(tool.clone());
     (path, body)
 }
 
