@@ -144,7 +144,7 @@ fn always(agent: Agent) -> Vec<Limit> {
         Agent::Codex => vec![
             limit(
                 "write_stdin is put to no hook: what is typed into a shell that runs is not seen",
-                "keep Codex's own sandbox on (-s workspace-write, or read-only)",
+                "keep Codex's own sandbox on (-s workspace-write)",
             ),
             limit(
                 "a hook that is changed, moved or not trusted is skipped in silence",

@@ -117,7 +117,7 @@ const ALLOWED: [&str; 50] = [
     "d=$(mktemp -d) && echo t > $d/t && cat $d/t && rm -r $d",
     "echo a | tee src/tee.txt",
     "printf 'one\\0two\\0' | xargs -0 -n1 echo",
-    "exit 3",
+    "(exit 3); echo code $?",
 ];
 
 fn forbidden() -> Vec<String> {
@@ -232,8 +232,8 @@ fn is_held(cli: Cli) {
         let (code, output) = outside(command, &far, &far_home);
         let told = stage.model.result(&format!("call_0_{}_0", place * 2 + 1));
         let same = output.lines().all(|line| told.contains(line.trim()));
-        // Every CLI says a code that is not 0 in words of its own.
-        if !same || (code != 0 && !told.contains(&code.to_string())) {
+        assert_eq!(code, 0, "not every CLI tells the model a code: {command}");
+        if !same {
             other.push(format!("{command}: outside {code} {output:?}, inside {told:?}"));
         }
     }
