@@ -16,6 +16,7 @@ mod checks_between_calls;
 mod claims;
 mod conformance;
 mod corpus;
+mod effects;
 mod environment;
 mod exec;
 mod exec_clis;
