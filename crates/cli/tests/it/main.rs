@@ -51,6 +51,7 @@ mod run;
 mod run_endings;
 mod run_kills;
 mod run_load;
+mod same_results;
 mod schemas;
 mod screens;
 mod seed_binaries;
