@@ -58,6 +58,7 @@ mod seed_binaries;
 mod spawn;
 mod spec_fields;
 mod template_contract;
+mod trajectories;
 mod tree;
 mod verify;
 mod writes_nothing;
