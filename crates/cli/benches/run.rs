@@ -98,7 +98,7 @@ fn compare(cli: Cli, name: &str, model: &str) {
         median(&mut spawns).as_secs_f64() * 1000.0,
         memory as f64 / 1024.0,
     ));
-    assert!(memory < MOST_KIB, "{memory} KiB");
+    assert!(cfg!(debug_assertions) || memory < MOST_KIB, "{memory} KiB");
 }
 
 /// The program alone: no gate, no sandbox, no proxy, in a new home and a new checkout.

@@ -102,7 +102,7 @@ impl Count {
 }
 
 /// A directory of the person's cache: /tmp is a place of its own to some rules.
-fn outside_tmp() -> std::path::PathBuf {
+pub(crate) fn outside_tmp() -> std::path::PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
     let home = || std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
     let place = cache.unwrap_or_else(home).join("bailiwick/scenes");

@@ -2,7 +2,9 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::policy_no_git_ops::{copies_git, gh_changes, helper_verb, is_git, written_git};
+use crate::gates::policy_no_git_ops::{
+    Looking, copies_git, gh_changes, helper_verb, is_git, written_git,
+};
 use crate::gates::{Care, base_name, named_program, names, shown};
 use crate::shell::variables::steers_git;
 use crate::shell::{Field, Run, Setting};
@@ -61,7 +63,8 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
         shown(&words.join(" "))
     };
     if named.iter().any(|name| base_name(name) == "gh") {
-        return gh_changes(run).then(|| format!("`{}` changes a repository", line()));
+        return gh_changes(run, Looking::Allowed)
+            .then(|| format!("`{}` changes a repository", line()));
     }
     if let Some(verb) = named.iter().find_map(|name| helper_verb(name)) {
         let reads = listed(READS, verb);

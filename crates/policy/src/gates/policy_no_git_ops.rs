@@ -66,7 +66,8 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
         return Some(format!("`{}` runs git", line(run)));
     }
     if named.iter().any(|name| base_name(name) == "gh") {
-        return gh_changes(run).then(|| format!("`{}` changes a repository", line(run)));
+        return gh_changes(run, Looking::Forbidden)
+            .then(|| format!("`{}` changes a repository", line(run)));
     }
     if hands_git_on(&program, run) {
         return Some(format!("`{}` hands a git command on", line(run)));
@@ -134,8 +135,15 @@ fn is_program_place(path: &str) -> bool {
     ["/bin/", "/sbin/", "/libexec/", "/git-core/"].iter().any(|place| path.contains(place))
 }
 
-/// Whether a `gh` command changes a repository, or hands out its keys.
-pub(crate) fn gh_changes(run: &Run) -> bool {
+/// Whether `gh` may look at repositories of a forge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looking {
+    Allowed,
+    Forbidden,
+}
+
+/// Whether a `gh` command changes a repository, hands out its keys, or looks at one where that is forbidden.
+pub(crate) fn gh_changes(run: &Run, looking: Looking) -> bool {
     let words: Vec<Option<String>> = run.argv.iter().skip(1).map(Field::known).collect();
     if words.iter().any(Option::is_none) && words.iter().take(2).any(Option::is_none) {
         return true;
@@ -163,6 +171,7 @@ pub(crate) fn gh_changes(run: &Run) -> bool {
     match (topic, verb) {
         (None | Some("help" | "version" | "completion" | "search" | "status"), _) => false,
         (Some("browse"), _) => false,
+        (Some("repo"), Some("view" | "list")) => unsure || looking == Looking::Forbidden,
         (Some("repo"), _) => true,
         (Some("api"), path) => {
             let path = path.unwrap_or_default().trim_start_matches('/');
@@ -176,7 +185,8 @@ pub(crate) fn gh_changes(run: &Run) -> bool {
                     || option.starts_with("--raw-field")
                     || option.starts_with("--input")
             });
-            repositories || writes || path == "graphql" || path.is_empty() || path.contains('{')
+            let looks = repositories && looking == Looking::Forbidden;
+            looks || writes || path == "graphql" || path.is_empty() || path.contains('{')
         }
         (Some("auth"), verb) => unsure || !matches!(verb, None | Some("status")),
         (Some("config"), verb) => !matches!(verb, None | Some("get" | "list")),
@@ -222,12 +232,32 @@ mod tests {
 
     #[test]
     fn the_value_of_an_option_is_no_verb() {
-        let changes = |text: &str| crate::shell::read(text).runs.iter().any(gh_changes);
+        let changes = |text: &str| {
+            let runs = crate::shell::read(text).runs;
+            runs.iter().any(|run| gh_changes(run, Looking::Allowed))
+        };
         for text in ["gh pr --label list create", "gh issue -l view close 3", "gh pr merge 1"] {
             assert!(changes(text), "{text}");
         }
         for text in ["gh pr list --label create", "gh -R a/b pr view 1", "gh pr --repo a/b list"] {
             assert!(!changes(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn looking_at_a_repository_changes_it_only_where_looking_is_forbidden() {
+        for (text, writes) in [
+            ("gh repo view a/b", false),
+            ("gh api repos/a/b/pulls --paginate", false),
+            ("gh api repos/a/b -X DELETE", true),
+            ("gh api graphql -f query=x", true),
+            ("gh repo delete a/b", true),
+            ("gh repo -x view delete", true),
+        ] {
+            let runs = crate::shell::read(text).runs;
+            let any = |looking| runs.iter().any(|run| gh_changes(run, looking));
+            assert_eq!(any(Looking::Allowed), writes, "{text}");
+            assert!(any(Looking::Forbidden), "{text}");
         }
     }
 }
