@@ -63,7 +63,7 @@ fn sources(place: &Path, found: &mut Vec<String>) {
 /// The fields of every type but those that are written by the control plane alone: the statuses.
 fn fields() -> Vec<Field> {
     let mut texts = Vec::new();
-    sources(&crates().join("model/src/fleet"), &mut texts);
+    sources(&crates().join("resources/src"), &mut texts);
     let mut found = Vec::new();
     for text in texts {
         let mut of: Option<String> = None;
@@ -88,7 +88,7 @@ fn fields() -> Vec<Field> {
 /// Every word behind a dot that is no call and no file's name, outside of the model.
 fn read_somewhere() -> BTreeSet<String> {
     let mut texts = Vec::new();
-    for name in ["control", "cli", "server", "store", "runner", "source-control"] {
+    for name in ["lifecycle", "fleet", "cli", "server", "store", "runner", "source-control"] {
         sources(&crates().join(name).join("src"), &mut texts);
     }
     let mut found = BTreeSet::new();

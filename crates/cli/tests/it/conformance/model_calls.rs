@@ -26,7 +26,7 @@ fn model_call(stage: &Stage) -> Held {
          'http://127.0.0.1:4117{path}' > src/answer.json"
     );
     let ended = agent.run(Script::new(vec![
-        Turn::Calls(vec![Call::write(agent.path("src/request.json"), &body.to_string())]),
+        Turn::Calls(vec![Call::write(agent.path("src/request.json"), body.to_string())]),
         Turn::Calls(vec![Call::shell(ask)]),
         Turn::say("finished"),
     ]));
