@@ -48,7 +48,7 @@ const FAULTS: &str = "
 18 | dispatch.rs | work_is_written_back_only_when_a_person_has_approved_exactly_that
 19 | dispatch.rs | a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had
 20 | triggers/signature.rs | a_missing_signature_is_refused
-20 | ../../../server/tests/it/webhooks.rs | what_is_not_signed_is_not_kept
+20 | ../../../server/tests/it/webhooks.rs | unsigned_webhooks_are_not_stored
 21 | admission/faults.rs | fault_21_a_grant_has_no_place_for_a_value
 22 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
 22 | ../../../cli/tests/it/conformance/fleet.rs | a_failed_check_is_mended_approved_and_written_back_once
