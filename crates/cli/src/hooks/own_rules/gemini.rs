@@ -90,8 +90,12 @@ fn started_with() -> Result<Vec<PathBuf>, String> {
         if words.iter().any(|word| word.starts_with("--exclude-tools")) {
             return Err("--exclude-tools".to_owned());
         }
-        let directory = std::fs::read_link(place.join("cwd")).unwrap_or_default();
-        found.extend(named_in(&words).into_iter().map(|path| directory.join(path)));
+        let named = named_in(&words);
+        if !named.is_empty() {
+            let directory = std::fs::read_link(place.join("cwd"))
+                .map_err(|error| format!("the directory of process {process}: {error}"))?;
+            found.extend(named.into_iter().map(|path| directory.join(path)));
+        }
         let after = status.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
         process = after.split_whitespace().nth(1).and_then(|id| id.parse().ok()).unwrap_or(0);
     }
