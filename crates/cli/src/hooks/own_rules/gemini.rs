@@ -52,10 +52,13 @@ fn check(
             policies.extend(paths.iter().filter_map(Node::text).map(PathBuf::from));
         }
     }
+    // The program may look for it elsewhere than here.
+    if let Some(missing) = policies.iter().find(|policy| !policy.exists()) {
+        return Err(unreadable(missing, "a policy that is named and not found"));
+    }
     policies.extend([around.home.join("policies"), around.system.join("policies")]);
     policies.extend(inside.map(|inside| inside.join("policies")));
-    let extensions = std::fs::read_dir(around.home.join("extensions")).into_iter().flatten();
-    policies.extend(extensions.flatten().map(|entry| entry.path().join("policies")));
+    policies.extend(extension_policies(&around.home.join("extensions"))?);
     for place in policies {
         let files = if place.is_dir() { files_in(&place, "toml")? } else { vec![place] };
         for file in files {
@@ -66,6 +69,17 @@ fn check(
         }
     }
     Ok(None)
+}
+
+/// Where the extensions have their policies.
+fn extension_policies(extensions: &Path) -> Result<Vec<PathBuf>, Objection> {
+    let entries = match std::fs::read_dir(extensions) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.and_then(Iterator::collect::<Result<Vec<_>, _>>),
+    };
+    let entries =
+        entries.map_err(|_| unreadable(extensions, "extensions that cannot be listed"))?;
+    Ok(entries.into_iter().map(|entry| entry.path().join("policies")).collect())
 }
 
 /// The policies that the programs above this one name in their arguments.
@@ -237,6 +251,22 @@ mod tests {
         let arguments = rule("argsPattern = '\"command\":\"curl'\ndecision = \"deny\"");
         assert_eq!(kind(&arguments, "curl x"), Some(Kind::Forbids));
         assert_eq!(kind(&arguments, "ls"), None);
+    }
+
+    #[test]
+    fn policies_that_cannot_be_found_or_listed_are_unreadable() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        let around = Around { home: home.clone(), root: None, system: place.path().join("none") };
+        let input = json!({"command": "ls"});
+        let found = || objection(&around, "ls", input.as_object().unwrap()).map(|one| one.kind);
+        assert_eq!(found(), None, "the control");
+        std::fs::write(home.join("settings.json"), r#"{"policyPaths":["~/rules.toml"]}"#).unwrap();
+        assert_eq!(found(), Some(Kind::Unreadable));
+        std::fs::remove_file(home.join("settings.json")).unwrap();
+        std::fs::write(home.join("extensions"), "not a directory").unwrap();
+        assert_eq!(found(), Some(Kind::Unreadable));
     }
 
     #[test]
