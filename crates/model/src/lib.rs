@@ -36,6 +36,7 @@ pub mod settings;
 pub mod size;
 pub mod task;
 pub mod template;
+pub mod token_formats;
 pub mod toml_file;
 pub mod well_known;
 

@@ -1,32 +1,14 @@
 //! Taking secrets out of a text before it is kept.
 
+use std::ops::Range;
+
+use crate::token_formats::tokens;
+
 /// What stands in the place of a secret.
 pub const PLACEHOLDER: &str = "[secret]";
 
 /// A line of a secret that is shorter is not taken out by itself.
 const MIN_LINE: usize = 20;
-
-/// Beginnings by which well-known keys and tokens are recognised, with the least that follows.
-const BEGINNINGS: [(&str, usize); 18] = [
-    ("sk-", 16),
-    ("ghp_", 20),
-    ("gho_", 20),
-    ("ghu_", 20),
-    ("ghs_", 20),
-    ("ghr_", 20),
-    ("github_pat_", 20),
-    ("glpat-", 16),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxa-", 10),
-    ("AKIA", 16),
-    ("ASIA", 16),
-    ("AIza", 30),
-    ("npm_", 30),
-    ("pypi-", 30),
-    ("hf_", 20),
-    ("eyJ", 30),
-];
 
 /// Words behind which a secret is written.
 const LABELS: [&str; 12] = [
@@ -44,6 +26,13 @@ const LABELS: [&str; 12] = [
     "bearer",
 ];
 
+/// Words that announce a secret only if what follows is long: they are common in code.
+const LONG_VALUE_LABELS: [&str; 6] =
+    ["auth", "_auth", "accountkey", "sharedaccesskey", "sig", "client-key-data"];
+
+/// The label of a PEM block is not longer.
+const MAX_PEM_LABEL: usize = 40;
+
 /// The lines of a secret with several lines that identify it: those of a key, not those of the format around it.
 pub fn telling_lines(value: &str) -> impl Iterator<Item = &str> {
     let lines = value.trim().lines().map(str::trim);
@@ -58,24 +47,110 @@ pub fn is_telling(line: &str) -> bool {
 
 /// The text with every secret that can be recognised taken out.
 pub fn redacted(text: &str) -> String {
+    let mut secrets: Vec<Range<usize>> = private_keys(text);
+    secrets.extend(url_passwords(text));
+    secrets.extend(tokens(text));
+    without_labelled(&without(text, secrets))
+}
+
+/// Whether a text has a key or token in it that its form alone gives away.
+pub fn has_key_or_token(text: &str) -> bool {
+    !tokens(text).is_empty() || !private_keys(text).is_empty()
+}
+
+/// The text with these parts taken out; parts may overlap.
+fn without(text: &str, mut parts: Vec<Range<usize>>) -> String {
+    parts.sort_by_key(|part| part.start);
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for part in parts {
+        if part.start >= at {
+            out.push_str(text.get(at..part.start).unwrap_or_default());
+            out.push_str(PLACEHOLDER);
+        }
+        at = at.max(part.end);
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    out
+}
+
+/// Private keys in PEM, from their first line to their last, or to the end of a text that was cut.
+fn private_keys(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) =
+        text.get(at..).and_then(|rest| rest.find("-----BEGIN ")).map(|start| at + start)
+    {
+        let rest = text.get(start..).unwrap_or_default();
+        let first = rest
+            .get("-----BEGIN ".len()..)
+            .and_then(|rest| rest.split("-----").next())
+            .unwrap_or_default();
+        at = start + "-----BEGIN ".len();
+        if first.len() > MAX_PEM_LABEL || !first.contains("PRIVATE KEY") {
+            continue;
+        }
+        let end = format!("-----END {first}-----");
+        let length = rest.find(&end).map_or(rest.len(), |found| found + end.len());
+        found.push(start..start + length);
+        at = start + length;
+    }
+    found
+}
+
+/// The passwords of URLs: `https://name:password@host`, and the name, which is a token as often.
+fn url_passwords(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for (scheme_end, separator) in text.match_indices("://") {
+        let start = scheme_end + separator.len();
+        let rest = text.get(start..).unwrap_or_default();
+        let end =
+            rest.find(|c: char| c.is_whitespace() || "/?#\"'`<>".contains(c)).unwrap_or(rest.len());
+        let Some((user, _)) = rest.get(..end).and_then(|authority| authority.rsplit_once('@'))
+        else {
+            continue;
+        };
+        let has_password =
+            user.split_once(':').is_some_and(|(_, password)| names_a_value(password));
+        if has_password {
+            found.push(start..start + user.len());
+        }
+    }
+    found
+}
+
+/// `$TOKEN` or `{password}` in the place of a password is none.
+fn names_a_value(password: &str) -> bool {
+    !password.is_empty() && !password.starts_with(['$', '{', '<', '*', '%', '['])
+}
+
+/// The text without the values that stand behind words such as `password`.
+fn without_labelled(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    let mut secret_follows = false;
+    let mut follows = None;
     while let Some(first) = rest.chars().next() {
         if !is_part(first) {
+            // A placeholder stands for a value already.
+            if let Some(more) = rest.strip_prefix(PLACEHOLDER) {
+                out.push_str(PLACEHOLDER);
+                rest = more;
+                follows = None;
+                continue;
+            }
             out.push(first);
             rest = rest.get(first.len_utf8()..).unwrap_or_default();
             continue;
         }
         let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         let (word, more) = rest.split_at_checked(end).unwrap_or((rest, ""));
-        let label = is_label(word);
-        if is_token(word) || (secret_follows && !label) {
+        let label = label(word);
+        if follows.is_some_and(|min| word.len() >= min) && label.is_none() {
             out.push_str(PLACEHOLDER);
-            secret_follows = false;
+            follows = None;
         } else {
             out.push_str(word);
-            secret_follows = label && announces(word, more);
+            follows = label.filter(|_| announces(word, more));
         }
         rest = more;
     }
@@ -86,16 +161,14 @@ fn is_part(c: char) -> bool {
     c.is_alphanumeric() || "-_.+/~".contains(c)
 }
 
-fn is_token(word: &str) -> bool {
-    BEGINNINGS.iter().any(|(beginning, least)| {
-        word.strip_prefix(beginning).is_some_and(|rest| rest.chars().count() >= *least)
-    })
-}
-
-fn is_label(word: &str) -> bool {
+/// How long a value behind this word must be at least to count as a secret; nothing if the word announces none.
+fn label(word: &str) -> Option<usize> {
     let lower = word.to_ascii_lowercase();
     let lower = lower.trim_start_matches('-');
-    LABELS.iter().any(|label| lower.ends_with(label)) || lower == "basic"
+    if LABELS.iter().any(|label| lower.ends_with(label)) || lower == "basic" {
+        return Some(1);
+    }
+    LONG_VALUE_LABELS.contains(&lower).then_some(MIN_LINE)
 }
 
 /// Whether a value follows a label: behind `=`, `:`, or a blank for words of HTTP and options.
@@ -126,6 +199,31 @@ mod tests {
             ("cargo test token_parser", "cargo test token_parser"),
             ("grep -r password src", "grep -r password src"),
             ("git commit -m 'rotate the secret'", "git commit -m 'rotate the secret'"),
+            (
+                "git clone https://me:hunter2@example.com/a.git",
+                "git clone https://[secret]@example.com/a.git",
+            ),
+            ("https://x:$TOKEN@example.com", "https://x:$TOKEN@example.com"),
+            ("http://localhost:8080/a@b", "http://localhost:8080/a@b"),
+            ("export GH_TOKEN=ghp_0123456789abcdefghij0123 x", "export GH_TOKEN=[secret] x"),
+            (
+                "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb",
+                "a\n[secret]\nb",
+            ),
+            ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz", "[secret]"),
+            (
+                "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+                "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+            ),
+            (
+                "{\"auths\":{\"r\":{\"auth\":\"dXNlcjpodW50ZXIyaHVudGVyMg==\"}}}",
+                "{\"auths\":{\"r\":{\"auth\":\"[secret]==\"}}}",
+            ),
+            ("auth = login()", "auth = login()"),
+            (
+                "bwk_0123456789abcdef0123 and hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXX",
+                "[secret] and [secret]",
+            ),
         ] {
             assert_eq!(redacted(text), expected);
         }

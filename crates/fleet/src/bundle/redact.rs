@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bailiwick_model::secret::telling_lines;
+use bailiwick_model::token_formats::tokens;
 use regex::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
@@ -96,27 +97,9 @@ fn built_in() -> Vec<(&'static str, String)> {
         format!(r#"(?i)(?P<keep>(?:^|\s)--?[A-Za-z0-9_-]*(?:{STRONG}|token)[ \t]+){value}"#);
     let text = |pattern: &str| pattern.to_owned();
     vec![
-        ("token", text(r"(?-u:\b)sk-[A-Za-z0-9_-]{16,}")),
-        ("token", text(r"(?-u:\b)[sr]k_(?:live|test)_[A-Za-z0-9]{16,}")),
-        ("token", text(r"(?-u:\b)gh[pousr]_[A-Za-z0-9]{20,}")),
-        ("token", text(r"(?-u:\b)github_pat_[A-Za-z0-9_]{20,}")),
-        ("token", text(r"(?-u:\b)glpat-[A-Za-z0-9_-]{16,}")),
-        ("token", text(r"(?-u:\b)xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}")),
-        ("token", text(r"(?-u:\b)(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,}")),
-        ("token", text(r"(?-u:\b)AIza[A-Za-z0-9_-]{30,}")),
-        ("token", text(r"(?-u:\b)npm_[A-Za-z0-9]{30,}")),
-        ("token", text(r"(?-u:\b)pypi-[A-Za-z0-9_-]{30,}")),
-        ("token", text(r"(?-u:\b)hf_[A-Za-z0-9]{20,}")),
-        ("token", text(r"(?-u:\b)dop_v1_[a-f0-9]{40,}")),
-        ("token", text(r"(?-u:\b)SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}")),
-        ("token", text(r"(?-u:\b)eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?")),
-        ("token", text(r"(?-u:\b)eyJ[A-Za-z0-9_-]{30,}={0,2}")),
         ("key-name", fields),
         ("key-name", tokens),
         ("key-name", options),
-        ("provider-credential", text(r"(?-u:\b)ya29\.[A-Za-z0-9_-]{20,}")),
-        ("provider-credential", text(r"(?-u:\b)GOCSPX-[A-Za-z0-9_-]{20,}")),
-        ("provider-credential", text(r"(?-u:\b)1//0[A-Za-z0-9_-]{20,}")),
         (
             "provider-credential",
             text(
@@ -129,7 +112,6 @@ fn built_in() -> Vec<(&'static str, String)> {
                 r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
             ),
         ),
-        ("private-key", text(r"(?-u:\b)AGE-SECRET-KEY-1[A-Z0-9]{20,}")),
         (
             "kubeconfig",
             text(
@@ -241,6 +223,11 @@ impl Redactor {
                 count("denied-value", u64::try_from(times).unwrap_or(u64::MAX));
                 text = Cow::Owned(text.replace(value.as_str(), PLACEHOLDER));
             }
+        }
+        let tokens = tokens(&text);
+        count("token", u64::try_from(tokens.len()).unwrap_or(u64::MAX));
+        for token in tokens.into_iter().rev() {
+            text.to_mut().replace_range(token, PLACEHOLDER);
         }
         for (category, pattern) in &self.patterns {
             let mut times = 0;

@@ -25,21 +25,12 @@ pub(super) fn suspect(
 
 /// Words for people have no reason to look like a secret.
 fn in_words(text: &str) -> bool {
-    secret::redacted(text) != text || has_private_key(text)
+    secret::redacted(text) != text
 }
 
 /// Code speaks of tokens and passwords all the time: only what is one by its own form counts.
 fn in_code(text: &str) -> bool {
-    let word = |word: &str| secret::redacted(word) != word;
-    has_private_key(text) || text.split(|c: char| !in_token(c)).any(word)
-}
-
-fn in_token(c: char) -> bool {
-    c.is_alphanumeric() || "-_.+/~".contains(c)
-}
-
-fn has_private_key(text: &str) -> bool {
-    text.contains("PRIVATE KEY-----")
+    secret::has_key_or_token(text)
 }
 
 fn texts(write: &WriteBack) -> Vec<(&'static str, &str)> {
