@@ -36,14 +36,14 @@ struct Jobs {
 }
 
 impl Paged for Runs {
-    fn is_empty(&self) -> bool {
-        self.workflow_runs.as_ref().is_none_or(Vec::is_empty)
+    fn len(&self) -> usize {
+        self.workflow_runs.as_ref().map_or(0, Vec::len)
     }
 }
 
 impl Paged for Jobs {
-    fn is_empty(&self) -> bool {
-        self.jobs.as_ref().is_none_or(Vec::is_empty)
+    fn len(&self) -> usize {
+        self.jobs.as_ref().map_or(0, Vec::len)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bailiwick_fleet::ports::ForgeError;
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue, LINK, LOCATION, RETRY_AFTER,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue, LINK, LOCATION, RETRY_AFTER,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, Url};
@@ -56,6 +56,8 @@ pub(super) struct ApiResponse {
     pub(super) date: Option<String>,
     /// Whether there is another page, if the forge says so.
     has_next: Option<bool>,
+    /// How many entries all pages of a list have, if the forge says so.
+    total: Option<usize>,
     /// The path that was requested.
     path: String,
 }
@@ -147,6 +149,7 @@ impl Api {
         mut matching: impl FnMut(&P) -> Option<T>,
     ) -> Result<Option<T>, ForgeError> {
         let mut last = Vec::new();
+        let mut seen = 0;
         for page in 1..=MAX_PAGES {
             let number = page.to_string();
             let mut query = query.to_vec();
@@ -156,8 +159,15 @@ impl Api {
             if let Some(found) = matching(&parsed) {
                 return Ok(Some(found));
             }
-            // A forge without pages returns the same again. A short page may still have a successor.
-            if parsed.is_empty() || response.has_next == Some(false) || response.body == last {
+            seen += parsed.len();
+            // A forge without pages returns the same again. A short page may still have a successor. Gitea before
+            // 1.21 answers a page behind the last one with an error.
+            let is_complete = response.total.is_some_and(|total| seen >= total);
+            if parsed.len() == 0
+                || is_complete
+                || response.has_next == Some(false)
+                || response.body == last
+            {
                 return Ok(None);
             }
             last = response.body;
@@ -240,7 +250,9 @@ impl Api {
         let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let date = text(DATE).map(str::to_owned);
         let has_next = text(LINK).map(|link| link.contains("rel=\"next\""));
-        let remaining = text(reqwest::header::HeaderName::from_static("x-ratelimit-remaining"));
+        let total =
+            text(HeaderName::from_static("x-total-count")).and_then(|text| text.parse().ok());
+        let remaining = text(HeaderName::from_static("x-ratelimit-remaining"));
         // Rate limits: some forges only send `Retry-After`.
         let has_retry_after = response.headers().contains_key(RETRY_AFTER);
         let is_limited =
@@ -257,7 +269,7 @@ impl Api {
             let why = format!("status {status}: too many requests");
             return Err(ForgeError::Unavailable(why));
         }
-        Ok(ApiResponse { status, body, date, has_next, path: path.join("/") })
+        Ok(ApiResponse { status, body, date, has_next, total, path: path.join("/") })
     }
 
     fn unavailable(&self, error: reqwest::Error) -> ForgeError {
@@ -268,12 +280,12 @@ impl Api {
 
 /// A page of a list.
 pub(super) trait Paged {
-    fn is_empty(&self) -> bool;
+    fn len(&self) -> usize;
 }
 
 impl<T> Paged for Vec<T> {
-    fn is_empty(&self) -> bool {
-        Self::is_empty(self)
+    fn len(&self) -> usize {
+        Self::len(self)
     }
 }
 

@@ -184,9 +184,17 @@ pub(super) async fn branch(api: &Api, name: &str) -> Result<Option<String>, Forg
     commit.map(Some).ok_or_else(unknown)
 }
 
-/// The rights of a user. A user who is not a collaborator can read at most.
-pub(super) async fn permission(api: &Api, actor: &str) -> Result<Rights, ForgeError> {
-    let response = api.get(&["collaborators", actor, "permission"], &[]).await?;
+/// Asks for the rights of a user.
+pub(super) async fn get_permission(api: &Api, actor: &str) -> Result<ApiResponse, ForgeError> {
+    api.get(&["collaborators", actor, "permission"], &[]).await
+}
+
+/// The rights of a user by this response. A user who is not a collaborator can read at most.
+pub(super) async fn rights(
+    api: &Api,
+    actor: &str,
+    response: ApiResponse,
+) -> Result<Rights, ForgeError> {
     if response.is_missing() {
         let repository = api.get(&[], &[]).await?;
         api.require_success(repository)?;

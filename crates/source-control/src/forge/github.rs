@@ -177,7 +177,7 @@ impl Forge for Github {
     }
 
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
-        common::permission(&self.api, actor).await
+        common::rights(&self.api, actor, common::get_permission(&self.api, actor).await?).await
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {

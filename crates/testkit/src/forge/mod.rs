@@ -122,6 +122,11 @@ impl StandIn {
         self.state().permissions.insert(name.to_owned(), permission.to_owned());
     }
 
+    /// From now on the token is that of a writer, who must not read the rights of others.
+    pub fn make_token_writer(&self) {
+        self.state().is_writer_token = true;
+    }
+
     /// A new issue.
     pub fn add_issue(&self, title: &str, body: &str) -> u64 {
         self.add(title, body, None)

@@ -26,6 +26,9 @@ impl Asked<'_> {
     }
 }
 
+/// What the rights of users who can write are called.
+const WRITES: [&str; 4] = ["write", "admin", "owner", "maintain"];
+
 const NOT_FOUND: &str = "The target couldn't be found.";
 
 pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
@@ -43,6 +46,12 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
         ["pulls", rest @ ..] => pulls(state, asked, rest),
         ["branches", name @ ..] if read => branch(state, &name.join("/")),
         ["collaborators", name, "permission"] if read => permission(state, name),
+        ["assignees"] if read => {
+            let shown =
+                state.permissions.iter().filter(|(_, word)| WRITES.contains(&word.as_str()));
+            let shown: Vec<Value> = shown.map(|(name, _)| user(name)).collect();
+            Answer::json(200, &Value::Array(shown))
+        }
         ["tags", name @ ..] if read && state.flavour == Flavour::Gitea => {
             tag(state, &name.join("/"))
         }
@@ -51,8 +60,14 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
         }
         ["commits", sha, "statuses"] if read => {
             let ours = state.statuses.iter().rev().filter(|status| status.sha == *sha);
-            let shown = ours.map(|status| state.show_status(status)).collect();
-            page(state, asked, shown)
+            let shown: Vec<Value> = ours.map(|status| state.show_status(status)).collect();
+            let behind_the_end = asked.parameter("page").is_some_and(|page| page != "1")
+                && cut(state, asked, shown.clone()).0.is_empty();
+            match state.flavour {
+                // Gitea before 1.21.
+                Flavour::Gitea if behind_the_end => Answer::no(500, ""),
+                Flavour::Gitea | Flavour::Github => page(state, asked, shown),
+            }
         }
         ["statuses", sha] if asked.method == "POST" => set_status(state, asked, sha),
         ["releases", rest @ ..] => releases(state, asked, rest),
@@ -63,8 +78,12 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
 
 /// One page of a list, and whether there are more.
 pub(super) fn page(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> Answer {
+    let total = all.len().to_string();
     let (shown, next) = cut(state, asked, all);
-    let answer = Answer::json(200, &Value::Array(shown));
+    let mut answer = Answer::json(200, &Value::Array(shown));
+    if state.flavour == Flavour::Gitea {
+        answer = answer.with("X-Total-Count", total);
+    }
     if next { answer.with("Link", "<https://example.org/next>; rel=\"next\"") } else { answer }
 }
 
@@ -83,12 +102,18 @@ pub(super) fn cut(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> (Vec<Val
 
 /// What somebody may do here; a name that nobody has is not there.
 fn permission(state: &State, name: &str) -> Answer {
+    if state.is_writer_token {
+        let why = "Only admins can query all permissions, repo admins can query all repo permissions, collaborators \
+                   can query only their own";
+        return Answer::no(403, why);
+    }
     let Some(permission) = state.permissions.get(name) else { return Answer::no(404, NOT_FOUND) };
-    let user = json!({
-        "id": 7, "login": name, "full_name": "", "email": format!("{name}@example.org"),
-    });
-    let told = json!({ "permission": permission, "role_name": permission, "user": user });
+    let told = json!({ "permission": permission, "role_name": permission, "user": user(name) });
     Answer::json(200, &told)
+}
+
+fn user(name: &str) -> Value {
+    json!({ "id": 7, "login": name, "full_name": "", "email": format!("{name}@example.org") })
 }
 
 fn issue(state: &State, number: &str) -> Answer {

@@ -187,6 +187,8 @@ pub(super) struct State {
     pub(super) page_limit: usize,
     /// What people may do, by their names.
     pub(super) permissions: BTreeMap<String, String>,
+    /// Whether our token can only write: it must not read the rights of others.
+    pub(super) is_writer_token: bool,
     pub(super) items: BTreeMap<u64, Item>,
     pub(super) comments: Vec<Comment>,
     pub(super) reviews: Vec<Review>,
@@ -211,6 +213,7 @@ impl State {
             next_id: 0,
             page_limit: 50,
             permissions: BTreeMap::new(),
+            is_writer_token: false,
             items: BTreeMap::new(),
             comments: Vec::new(),
             reviews: Vec::new(),

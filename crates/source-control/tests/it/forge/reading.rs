@@ -1,7 +1,7 @@
 //! What is read from a forge.
 
 use bailiwick_fleet::ports::{Forge as _, ForgeError, Rights};
-use bailiwick_testkit::forge::{Fault, RunSeed};
+use bailiwick_testkit::forge::{Fault, Flavour, RunSeed};
 
 use super::{BOTH, Setup, block_on, opened};
 
@@ -86,6 +86,23 @@ fn rights_of_a_user_are_those_of_the_forge() {
         assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
         setup.keeps_contract();
     }
+}
+
+#[test]
+fn a_writers_token_suffices_to_tell_writers_on_gitea() {
+    let setup = Setup::new(Flavour::Gitea);
+    for (name, word) in [("alice", "write"), ("bob", "admin"), ("carol", "read")] {
+        setup.stand_in.permit(name, word);
+    }
+    setup.stand_in.make_token_writer();
+    let of = |name: &str| block_on(setup.forge.permission(name));
+    for writer in ["alice", "Bob"] {
+        assert_eq!(of(writer), Ok(Rights::Write), "{writer}");
+    }
+    for reader in ["carol", "nobody", "ali"] {
+        assert_eq!(of(reader), Ok(Rights::Read), "{reader}");
+    }
+    setup.keeps_contract();
 }
 
 #[test]
