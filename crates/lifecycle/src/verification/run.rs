@@ -224,7 +224,10 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             .collect();
         // What is quick comes first; the report, which is compared with all the others, last.
         let found = self.world.work.changes(&tree.before, &tree.tree);
-        let found = found.and_then(|changes| Ok((self.passing(tree, &changes)?, changes)));
+        let found = found.and_then(|changes| {
+            self.world.work.require_submodule_commits(&changes)?;
+            Ok((self.passing(tree, &changes)?, changes))
+        });
         let (passing, changes) = match found {
             Ok(found) => found,
             Err(error) => {

@@ -76,6 +76,10 @@ impl Work for Repository {
         Ok(self.changes.clone())
     }
 
+    fn require_submodule_commits(&self, _changes: &[Change]) -> Result<(), WorkError> {
+        Ok(())
+    }
+
     fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
         Ok(Vec::new())
     }
