@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bailiwick_lifecycle::verification::Verdicts;
-use bailiwick_verify::Verdict;
+use bailiwick_verify::{ExecutedTests, Verdict};
 
 use crate::wire;
 
@@ -35,6 +35,21 @@ impl Verdicts for VerdictFiles {
 
     fn keep(&mut self, key: &str, verdict: &Verdict) {
         let Ok(text) = serde_json::to_string(verdict) else { return };
+        let made = std::fs::create_dir_all(&self.directory);
+        if made.is_ok() && wire::write_whole(&self.directory.join(key), &text).is_ok() {
+            self.reached.push(key.to_owned());
+        }
+    }
+
+    fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests> {
+        if self.fresh && !self.reached.iter().any(|reached| reached == key) {
+            return None;
+        }
+        serde_json::from_slice(&std::fs::read(self.directory.join(key)).ok()?).ok()
+    }
+
+    fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests) {
+        let Ok(text) = serde_json::to_string(tests) else { return };
         let made = std::fs::create_dir_all(&self.directory);
         if made.is_ok() && wire::write_whole(&self.directory.join(key), &text).is_ok() {
             self.reached.push(key.to_owned());

@@ -1,13 +1,14 @@
 //! Carries a verification out: looks facts up through the ports, and lets each check judge them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_model::Run;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::well_known::is_manifest;
 use bailiwick_verify::checks::{CheckMethod, Subject, judge, needs};
+use bailiwick_verify::executed_tests::Comparison;
 use bailiwick_verify::facts::{Report, Texts};
-use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
+use bailiwick_verify::{Change, ExecutedTests, Facts, Job, Needs, Outcome, Pass, Verdict};
 
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{commits, includes, reuse, set_up};
@@ -139,6 +140,31 @@ struct Tree<'a> {
     work: &'a Snapshot,
 }
 
+impl Tree<'_> {
+    /// The tree before the change.
+    fn base_of(&self) -> Self {
+        let parent = match self.pass {
+            Pass::Worktree => self.work.merge_base.clone(),
+            Pass::SimulatedMerge => self.base.tip.clone(),
+        };
+        Self {
+            pass: self.pass,
+            before: self.before.clone(),
+            tree: self.before.clone(),
+            parents: vec![parent],
+            base: self.base,
+            work: self.work,
+        }
+    }
+}
+
+fn can_have_tests(job: &Job) -> bool {
+    match job {
+        Job::Command { .. } | Job::CargoTest { .. } => true,
+        Job::CargoCheck { .. } => false,
+    }
+}
+
 /// The tree as the agent has it.
 fn worktree<'a>(base: &'a Base, work: &'a Snapshot) -> Tree<'a> {
     Tree {
@@ -249,8 +275,8 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat)
         };
         checks.sort_by_key(|planned| {
-            let runs = !needs(&planned.check, &subject).jobs.is_empty();
-            (is_report(planned), runs)
+            let needs = needs(&planned.check, &subject);
+            (is_report(planned), needs.executed_tests, !needs.jobs.is_empty())
         });
         let mut facts = self.facts(tree, &changes, &checks, &subject);
         if let Err(error) = &facts {
@@ -320,6 +346,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             texts,
             commits,
             jobs: BTreeMap::new(),
+            executed_tests: None,
             repository,
             report,
             ledger: self.world.ledger.clone(),
@@ -345,6 +372,9 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
                 facts.jobs.insert(job.clone(), outcome);
             }
         }
+        if needs.executed_tests {
+            facts.executed_tests = Some(self.executed_tests(tree, subject, facts));
+        }
         let verdict = judge(&planned.check, subject, facts);
         if let Some(key) = key.filter(|_| verdict.is_pass()) {
             // Files that changed while the check ran may or may not have been copied.
@@ -355,6 +385,69 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             }
         }
         (verdict, false)
+    }
+
+    /// The executed tests of each job that passed on this tree, compared with the base.
+    fn executed_tests(
+        &mut self,
+        tree: &Tree<'_>,
+        subject: &Subject<'_>,
+        facts: &Facts,
+    ) -> Vec<Comparison> {
+        if tree.before == tree.tree {
+            return Vec::new();
+        }
+        let passed: Vec<&str> = self
+            .results
+            .iter()
+            .filter(|result| result.pass == tree.pass && result.verdict.is_pass())
+            .map(|result| result.capability.as_str())
+            .collect();
+        let checks = self.request.checks.iter().map(|planned| &planned.check);
+        let checks = checks.filter(|check| passed.contains(&check.capability.to_string().as_str()));
+        let jobs: BTreeSet<Job> = checks.flat_map(|check| needs(check, subject).jobs).collect();
+        let base = tree.base_of();
+        let mut compared = Vec::new();
+        for job in jobs.iter().filter(|job| can_have_tests(job)) {
+            let Some(after) = self.executed_on(tree, job, facts.jobs.get(job)) else { continue };
+            // A base that cannot run the job has no number to compare with, and is no trouble.
+            let trouble = self.trouble.take();
+            let before = self.executed_on(&base, job, None).unwrap_or_default();
+            self.trouble = trouble;
+            compared.extend(Comparison::new(job, &before, &after));
+        }
+        compared
+    }
+
+    /// The executed tests of a job on a tree, which is run only if they are not known. With an outcome,
+    /// only those of a job that passed.
+    fn executed_on(
+        &mut self,
+        tree: &Tree<'_>,
+        job: &Job,
+        outcome: Option<&Outcome>,
+    ) -> Option<ExecutedTests> {
+        let copied = self.copied_files();
+        let key =
+            copied.map(|copied| reuse::executed_tests_key(self.request, job, &tree.tree, &copied));
+        let tests = match outcome {
+            Some(outcome) => ExecutedTests::of_passed(outcome)?,
+            None => {
+                let found =
+                    key.as_deref().and_then(|key| self.world.verdicts.find_executed_tests(key));
+                if found.is_some() {
+                    return found;
+                }
+                match self.run(job, tree) {
+                    Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => return None,
+                    outcome => ExecutedTests::of(&outcome),
+                }
+            }
+        };
+        if let Some(key) = key {
+            self.world.verdicts.keep_executed_tests(&key, &tests);
+        }
+        Some(tests)
     }
 
     /// The key of a verdict; nothing where it cannot be reused.

@@ -217,7 +217,7 @@ fn together(listing: &CommandResult, went: &[Went], took: Duration) -> CommandRe
         cut += 1;
     }
     let tail = tail.split_off(cut);
-    CommandResult { line: listing.line.clone(), ended, tail, took }
+    CommandResult { line: listing.line.clone(), ended, tail, took, executed_tests: None }
 }
 
 /// What all tests of a program may use up together.
