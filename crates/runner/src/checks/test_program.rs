@@ -188,7 +188,7 @@ impl Alone<'_> {
             JobError::TreeChanged { line, paths } => {
                 JobError::TreeChanged { line: format!("{line} -- --exact {test}"), paths }
             }
-            JobError::CouldNotRun(_) => error,
+            JobError::CouldNotRun(_) | JobError::LayersUnsupported(_) => error,
         };
         let started = self.start(&["--exact", test, "--logfile", &log], Capture::Together);
         let started = started.map_err(named)?;
