@@ -194,6 +194,7 @@ fn worked(
         None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
+    disk.started(launched.running.id());
     let observer = Listening {
         hub: Arc::clone(hub),
         between: between.cloned(),
