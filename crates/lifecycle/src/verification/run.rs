@@ -1,14 +1,13 @@
 //! Carries a verification out: looks facts up through the ports, and lets each check judge them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bailiwick_model::Run;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::well_known::is_manifest;
 use bailiwick_verify::checks::{CheckMethod, Subject, judge, needs};
-use bailiwick_verify::executed_tests::Comparison;
 use bailiwick_verify::facts::{Report, Texts};
-use bailiwick_verify::{Change, ExecutedTests, Facts, Job, Needs, Outcome, Pass, Verdict};
+use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
 
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{commits, includes, reuse, set_up};
@@ -131,38 +130,13 @@ pub fn nothing_found(request: &Request<'_>, error: &WorkError) -> Verification {
 }
 
 /// A tree that is checked.
-struct Tree<'a> {
-    pass: Pass,
-    before: String,
-    tree: String,
-    parents: Vec<String>,
-    base: &'a Base,
-    work: &'a Snapshot,
-}
-
-impl Tree<'_> {
-    /// The tree before the change.
-    fn base_of(&self) -> Self {
-        let parent = match self.pass {
-            Pass::Worktree => self.work.merge_base.clone(),
-            Pass::SimulatedMerge => self.base.tip.clone(),
-        };
-        Self {
-            pass: self.pass,
-            before: self.before.clone(),
-            tree: self.before.clone(),
-            parents: vec![parent],
-            base: self.base,
-            work: self.work,
-        }
-    }
-}
-
-fn can_have_tests(job: &Job) -> bool {
-    match job {
-        Job::Command { .. } | Job::CargoTest { .. } => true,
-        Job::CargoCheck { .. } => false,
-    }
+pub(super) struct Tree<'a> {
+    pub(super) pass: Pass,
+    pub(super) before: String,
+    pub(super) tree: String,
+    pub(super) parents: Vec<String>,
+    pub(super) base: &'a Base,
+    pub(super) work: &'a Snapshot,
 }
 
 /// The tree as the agent has it.
@@ -211,13 +185,13 @@ impl From<WorkshopError> for Unready {
     }
 }
 
-struct Running<'a, 'b, W> {
-    request: &'b Request<'b>,
-    world: World<'a, W>,
+pub(super) struct Running<'a, 'b, W> {
+    pub(super) request: &'b Request<'b>,
+    pub(super) world: World<'a, W>,
     place: Place<'a>,
-    results: Vec<CheckResult>,
+    pub(super) results: Vec<CheckResult>,
     /// Why something could not be looked up or run, where the tree is not why.
-    trouble: Option<String>,
+    pub(super) trouble: Option<String>,
     /// The digest of the files that are copied from the checkout, once it was needed.
     copied: Option<String>,
 }
@@ -257,7 +231,9 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         let (passing, changes) = match found {
             Ok(found) => found,
             Err(error) => {
-                self.trouble.get_or_insert_with(|| error.to_string());
+                if !error.of_tree {
+                    self.trouble.get_or_insert_with(|| error.to_string());
+                }
                 for planned in checks {
                     let name = planned.check.capability.to_string();
                     self.conclude(&name, tree.pass, Verdict::fail(error.to_string()), false);
@@ -387,69 +363,6 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         (verdict, false)
     }
 
-    /// The executed tests of each job that passed on this tree, compared with the base.
-    fn executed_tests(
-        &mut self,
-        tree: &Tree<'_>,
-        subject: &Subject<'_>,
-        facts: &Facts,
-    ) -> Vec<Comparison> {
-        if tree.before == tree.tree {
-            return Vec::new();
-        }
-        let passed: Vec<&str> = self
-            .results
-            .iter()
-            .filter(|result| result.pass == tree.pass && result.verdict.is_pass())
-            .map(|result| result.capability.as_str())
-            .collect();
-        let checks = self.request.checks.iter().map(|planned| &planned.check);
-        let checks = checks.filter(|check| passed.contains(&check.capability.to_string().as_str()));
-        let jobs: BTreeSet<Job> = checks.flat_map(|check| needs(check, subject).jobs).collect();
-        let base = tree.base_of();
-        let mut compared = Vec::new();
-        for job in jobs.iter().filter(|job| can_have_tests(job)) {
-            let Some(after) = self.executed_on(tree, job, facts.jobs.get(job)) else { continue };
-            // A base that cannot run the job has no number to compare with, and is no trouble.
-            let trouble = self.trouble.take();
-            let before = self.executed_on(&base, job, None).unwrap_or_default();
-            self.trouble = trouble;
-            compared.extend(Comparison::new(job, &before, &after));
-        }
-        compared
-    }
-
-    /// The executed tests of a job on a tree, which is run only if they are not known. With an outcome,
-    /// only those of a job that passed.
-    fn executed_on(
-        &mut self,
-        tree: &Tree<'_>,
-        job: &Job,
-        outcome: Option<&Outcome>,
-    ) -> Option<ExecutedTests> {
-        let copied = self.copied_files();
-        let key =
-            copied.map(|copied| reuse::executed_tests_key(self.request, job, &tree.tree, &copied));
-        let tests = match outcome {
-            Some(outcome) => ExecutedTests::of_passed(outcome)?,
-            None => {
-                let found =
-                    key.as_deref().and_then(|key| self.world.verdicts.find_executed_tests(key));
-                if found.is_some() {
-                    return found;
-                }
-                match self.run(job, tree) {
-                    Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => return None,
-                    outcome => ExecutedTests::of(&outcome),
-                }
-            }
-        };
-        if let Some(key) = key {
-            self.world.verdicts.keep_executed_tests(&key, &tests);
-        }
-        Some(tests)
-    }
-
     /// The key of a verdict; nothing where it cannot be reused.
     fn key(&mut self, planned: &Planned, needs: &Needs, tree: &Tree<'_>) -> Option<String> {
         if !reuse::is_reusable(needs) {
@@ -461,7 +374,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     }
 
     /// The digest of the files that are copied from the checkout; nothing if they cannot be read.
-    fn copied_files(&mut self) -> Option<String> {
+    pub(super) fn copied_files(&mut self) -> Option<String> {
         if self.request.preparation.copy.is_empty() {
             return Some(String::new());
         }
@@ -471,7 +384,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         self.copied.clone()
     }
 
-    fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
+    pub(super) fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
         if let Err(Unready { why, of_tree }) = self.make_ready(tree) {
             if !of_tree {
                 self.trouble.get_or_insert_with(|| why.clone());
