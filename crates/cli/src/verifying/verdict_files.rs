@@ -81,4 +81,16 @@ mod tests {
         fresh.keep("a", &holds);
         assert_eq!(fresh.find("a"), Some(holds));
     }
+
+    #[test]
+    fn executed_tests_are_found_again_and_are_no_verdict() {
+        let place = tempfile::tempdir().unwrap();
+        let mut kept = VerdictFiles::new(place.path().join("v"), false);
+        assert_eq!(kept.find_executed_tests("a"), None);
+        kept.keep_executed_tests("a", &ExecutedTests::default());
+        assert_eq!(kept.find_executed_tests("a"), Some(ExecutedTests::default()));
+        assert_eq!(kept.find("a"), None);
+        let fresh = VerdictFiles::new(place.path().join("v"), true);
+        assert_eq!(fresh.find_executed_tests("a"), None);
+    }
 }
