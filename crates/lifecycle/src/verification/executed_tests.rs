@@ -65,7 +65,9 @@ impl<W: Work> Running<'_, '_, W> {
                 }
                 match self.run(job, tree) {
                     Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => return None,
-                    outcome => ExecutedTests::of(&outcome),
+                    outcome @ (Outcome::Commands(_) | Outcome::Tests { .. }) => {
+                        ExecutedTests::of(&outcome)
+                    }
                 }
             }
         };

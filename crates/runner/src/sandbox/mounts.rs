@@ -73,11 +73,11 @@ impl From<io::Error> for LayerError {
 impl From<Errno> for LayerError {
     /// The kernel has the file system not at all, not for us, or not over these directories.
     fn from(error: Errno) -> Self {
-        match error {
-            Errno::ENODEV | Errno::EPERM | Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP => {
-                Self::Unsupported(error.into())
-            }
-            _ => Self::Failed(error.into()),
+        let unsupported =
+            [Errno::ENODEV, Errno::EPERM, Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP];
+        match unsupported.contains(&error) {
+            true => Self::Unsupported(error.into()),
+            false => Self::Failed(error.into()),
         }
     }
 }
