@@ -109,13 +109,18 @@ pub fn bound(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), 
 
 /// Compiles a policy to look at: from the working copy, and says where that differs from the commit.
 pub fn compile_working(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+    bound_working(context, what).map(|(_, compiled)| compiled)
+}
+
+/// The same, with what it was compiled from.
+pub fn bound_working(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), Failure> {
     let (kit, watch) = wire::watched_kit(context)?;
     let bound = bind(&kit, &source(context, what)?)?;
     let repository = context.repository();
     let root = repository.as_ref().map(Repository::root);
     let compiled = of_bound(context, &bound, None, root)?;
     wire::note(watch)?;
-    Ok(compiled)
+    Ok((bound, compiled))
 }
 
 /// Compiles the policy of a task that is bound already.
@@ -167,23 +172,22 @@ fn surroundings(
             switched_on.push(name);
         }
     }
-    let root = root.map(|root| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()));
-    let mut temporary = Vec::new();
-    for place in ["/tmp", "/var/tmp"] {
-        let place = std::fs::canonicalize(place).unwrap_or_else(|_| PathBuf::from(place));
-        // A workspace inside of it makes it no place for whatever one likes.
-        let free = root.as_ref().is_none_or(|root| !root.starts_with(&place));
-        if let Some(place) = place.to_str().filter(|_| free) {
-            temporary.push(place.to_owned());
-        }
-    }
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let places = ["/tmp", "/var/tmp"].map(|place| real(Path::new(place)));
+    let mut temporary: Vec<String> =
+        places.iter().filter_map(|place| place.to_str().map(str::to_owned)).collect();
     temporary.dedup();
+    // A checkout in such a directory is no temporary file.
+    let checkout = context.repository().map(|repository| real(repository.root()));
+    let checkouts = [checkout, root.map(real)].into_iter().flatten();
+    let checkouts = checkouts.filter(|root| places.iter().any(|place| root.starts_with(place)));
     let home = variable("HOME")?.map(PathBuf::from);
     let of_clis =
         [".claude", ".claude.json", ".codex", ".gemini", ".config/opencode", ".gitconfig"];
     let of_clis = home.iter().flat_map(|home| of_clis.iter().map(|name| home.join(name)));
     let mut protected = Vec::new();
-    for place in [context.state.clone(), context.user_kit.clone()].into_iter().chain(of_clis) {
+    let own = [context.state.clone(), context.user_kit.clone()];
+    for place in own.into_iter().chain(of_clis).chain(checkouts) {
         let place = std::fs::canonicalize(&place).unwrap_or(place);
         protected.extend(place.to_str().map(str::to_owned));
     }

@@ -6,15 +6,28 @@ use std::fmt::Display;
 
 use bailiwick_kit::Bound;
 use bailiwick_kit::bind::{SEPARATOR, texts};
+use bailiwick_model::attempt::Allowance;
 use bailiwick_model::task::{CrateName, TestChanges};
 use bailiwick_model::{Problem, Task};
 
-/// Composes the prompt of a bound task.
+use crate::supervision::Budget;
+
+/// Composes the prompt of a bound task. It depends on the task and its role alone.
 pub fn compose(bound: &Bound) -> Result<String, Problem> {
+    composed(bound, None)
+}
+
+/// Composes the prompt of an agent that is run, with what else binds it then: a budget that its task does
+/// not name, and mounts that let it change nothing.
+pub fn compose_for_run(bound: &Bound, budget: &Allowance) -> Result<String, Problem> {
+    composed(bound, Some(budget))
+}
+
+fn composed(bound: &Bound, run: Option<&Allowance>) -> Result<String, Problem> {
     require_spawnable(bound)?;
     let parts = texts(&bound.capabilities)
         .chain(scope(&bound.task))
-        .chain(limits(bound))
+        .chain(limits(bound, run))
         .chain(body(&bound.task));
     let parts: Vec<String> = parts.map(|part| part.trim_end().to_owned()).collect();
     Ok(parts.join(SEPARATOR) + "\n")
@@ -89,20 +102,36 @@ fn scope(task: &Task) -> Option<String> {
     titled("## Your task's scope (resolved from task.toml)", entries.into_iter().flatten())
 }
 
+const WHITELIST: &str = "scope::files-whitelist";
+/// What an agent is told whose scope has no file.
+const NOTHING_WRITABLE: &str = "**you may change no file**: the task's files-whitelist is empty, so that \
+                                every write in the worktree fails as on a read-only file system; put what \
+                                should change into your report";
+
+fn may_change_nothing(bound: &Bound) -> bool {
+    let is_limited = bound.role.capabilities.iter().any(|name| name.to_string() == WHITELIST);
+    is_limited && bound.task.scope.files_whitelist.get().is_empty()
+}
+
 /// Tools, budget and what to do when stopped, with a heading.
-fn limits(bound: &Bound) -> Option<String> {
+fn limits(bound: &Bound, run: Option<&Allowance>) -> Option<String> {
     let role = &bound.role;
-    let budget = &bound.task.budget;
+    let stated = &bound.task.budget;
     let tools = if role.tools.is_empty() { "none".to_owned() } else { code(&role.tools) };
     let spend = [
-        budget.tokens.map(|limit| format!("{limit} tokens")),
-        budget.usd.map(|limit| format!("{limit} US dollars")),
-        budget.turns.map(|limit| format!("{limit} turns")),
-        budget.minutes.map(|limit| format!("{limit} minutes")),
-        budget.tool_calls.map(|limit| format!("{limit} tool calls")),
+        stated.tokens.map(|limit| format!("{limit} tokens")),
+        stated.usd.map(|limit| format!("{limit} US dollars")),
+        stated.turns.map(|limit| format!("{limit} turns")),
+        stated.minutes.map(|limit| format!("{limit} minutes")),
+        stated.tool_calls.map(|limit| format!("{limit} tool calls")),
     ];
-    let spend: Vec<String> = spend.into_iter().flatten().collect();
+    let mut spend: Vec<String> = spend.into_iter().flatten().collect();
+    if let Some(budget) = run.filter(|_| Budget::is_default(stated)) {
+        spend.extend(budget.tokens.map(|limit| format!("{limit} tokens (default)")));
+        spend.extend(budget.turns.map(|limit| format!("{limit} turns (default)")));
+    }
     let entries = [
+        run.filter(|_| may_change_nothing(bound)).map(|_| NOTHING_WRITABLE.to_owned()),
         Some(format!("**tools**: {tools}; anything else is denied")),
         (!role.ask.is_empty())
             .then(|| format!("**a person must approve** each use of {}", code(&role.ask))),

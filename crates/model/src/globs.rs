@@ -36,11 +36,23 @@ impl Globs {
 
     /// Whether the list has this path, given relative to the root, or a directory that it lies in.
     pub fn matches(&self, path: &str, is_directory: bool) -> bool {
+        self.matches_beside(path, is_directory, |_| false)
+    }
+
+    /// The same where some directories of the path were files before: who named such a file meant nothing
+    /// that lies below it now.
+    pub fn matches_beside(
+        &self,
+        path: &str,
+        is_directory: bool,
+        was_file: impl Fn(&str) -> bool,
+    ) -> bool {
         let mut end = path.len();
         let mut directory = is_directory;
         loop {
             let Some(part) = path.get(..end).filter(|part| !part.is_empty()) else { return false };
-            if self.patterns.iter().any(|pattern| one(pattern, part, directory)) {
+            let counts = end == path.len() || !was_file(part);
+            if counts && self.patterns.iter().any(|pattern| one(pattern, part, directory)) {
                 return true;
             }
             let Some(slash) = part.rfind('/') else { return false };
@@ -151,5 +163,20 @@ mod tests {
         assert!(denied.reaches_below(""));
         assert!(!denied.reaches_below("docs"));
         assert!(!denied.reaches_below("sr"));
+    }
+
+    #[test]
+    fn a_pattern_of_a_file_has_nothing_below_it_if_that_becomes_a_directory() {
+        let has = |pattern: &str| {
+            let globs = Globs::parse(&[pattern.to_owned()]);
+            globs.matches_beside("src/a.txt/evil", false, |path| path == "src/a.txt")
+        };
+        for pattern in ["src/a.txt", "*.txt", "src/*.txt"] {
+            assert!(!has(pattern), "{pattern}");
+            assert!(Globs::parse(&[pattern.to_owned()]).matches("src/a.txt/evil", false));
+        }
+        for pattern in ["src/**", "src", "src/", "**"] {
+            assert!(has(pattern), "{pattern}");
+        }
     }
 }

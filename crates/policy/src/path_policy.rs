@@ -151,12 +151,17 @@ impl PathPolicy {
 
     /// The capability that forbids to change this path, from the root of the worktree.
     pub fn forbids(&self, path: &str) -> Option<&str> {
+        self.forbids_beside(path, |_| false)
+    }
+
+    /// The same where some directories of the path were files before.
+    pub fn forbids_beside(&self, path: &str, was_file: impl Fn(&str) -> bool) -> Option<&str> {
         if self.report.as_deref() == Some(path) {
             return None;
         }
         let forbids = |limit: &&Limit| match &limit.forbids {
             Forbids::Everything => true,
-            Forbids::AllBut(globs) => !globs.matches(path, false),
+            Forbids::AllBut(globs) => !globs.matches_beside(path, false, &was_file),
             Forbids::These(globs) => globs.matches(path, false),
             Forbids::Rules => is_rule(path),
             Forbids::Manifests => is_manifest(path),

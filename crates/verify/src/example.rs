@@ -36,6 +36,7 @@ pub(crate) fn facts() -> Facts {
         texts: BTreeMap::new(),
         commits: None,
         jobs: BTreeMap::new(),
+        executed_tests: None,
         repository: None,
         report: None,
         ledger: None,
@@ -86,6 +87,7 @@ pub(crate) fn result(line: &str, code: i32, tail: &str) -> CommandResult {
         ended: Termination::Exit(code),
         tail: tail.to_owned(),
         took: std::time::Duration::ZERO,
+        executed_tests: None,
     }
 }
 

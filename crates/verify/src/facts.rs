@@ -6,6 +6,7 @@ use bailiwick_model::Run;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
+use crate::executed_tests::Comparison;
 use crate::job::{Job, Outcome};
 use crate::verdict::Verdict;
 
@@ -28,6 +29,8 @@ pub struct Needs {
     pub commits: bool,
     /// What has to be run.
     pub jobs: Vec<Job>,
+    /// How many tests the jobs of the other checks executed, on the base and with the change.
+    pub executed_tests: bool,
     /// The state of the repository, compared with its state at the spawn.
     pub repository: bool,
     /// The agent's report.
@@ -49,6 +52,8 @@ pub struct Facts {
     pub commits: Option<Vec<CommitDifferences>>,
     /// The outcomes of the jobs.
     pub jobs: BTreeMap<Job, Outcome>,
+    /// How many tests the jobs executed, on the base and with the change.
+    pub executed_tests: Option<Vec<Comparison>>,
     /// The state of the repository.
     pub repository: Option<RepositoryFacts>,
     /// The agent's report.

@@ -73,6 +73,9 @@ pub struct CommandResult {
     pub tail: String,
     /// The elapsed time.
     pub took: Duration,
+    /// The number of tests that it executed, if its whole output reports one.
+    #[serde(default)]
+    pub executed_tests: Option<u64>,
 }
 
 /// How a program ended.

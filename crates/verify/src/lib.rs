@@ -14,6 +14,7 @@ pub mod checks;
 mod dependencies;
 #[cfg(test)]
 mod example;
+pub mod executed_tests;
 pub mod facts;
 pub mod job;
 mod measure;
@@ -23,6 +24,7 @@ pub mod verdict;
 
 pub use change::{Change, Entry, Mode};
 pub use checks::{Check, CheckMethod, Subject, judge, needs};
+pub use executed_tests::ExecutedTests;
 pub use facts::{Facts, Needs, Pass};
 pub use job::{Job, Outcome};
 pub use verdict::Verdict;

@@ -6,7 +6,9 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use bailiwick_gate::{Surroundings, look_up};
-use bailiwick_model::RoleName;
+use bailiwick_lifecycle::supervision::Budget;
+use bailiwick_model::attempt::Allowance;
+use bailiwick_model::{RoleName, Task};
 use bailiwick_policy::call::{Action, Call};
 use bailiwick_policy::decide::{Verdict, decide_effects, verdicts, wanted};
 use bailiwick_policy::decision::Outcome;
@@ -22,7 +24,8 @@ use super::fleet::{Namespace, explain as object};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{self, What, compile_working};
+use crate::policy_file::{self, What, bound_working};
+use crate::running::assign;
 use crate::wire;
 
 /// Explain what the limits say to a command, or why a resource is in its state
@@ -126,12 +129,12 @@ impl Explain {
         };
         policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
         let call = self.call(context)?;
-        let compiled = match compile_working(context, &what) {
+        let (bound, compiled) = match bound_working(context, &what) {
             Err(Failure::Problems(problems))
                 if problems.iter().all(|problem| problem.code == "unaccepted-parameter") =>
             {
                 let What::Role { role, .. } = what else { return Err(problems.into()) };
-                compile_working(context, &What::Role { role, files: Vec::new(), deny: Vec::new() })?
+                bound_working(context, &What::Role { role, files: Vec::new(), deny: Vec::new() })?
             }
             other => other?,
         };
@@ -149,6 +152,7 @@ impl Explain {
             spots: spots(&effects, &facts),
             role: compiled.policy.role.clone(),
             enforced: enforced(&compiled.policy),
+            budget: RunBudget::of(&bound.task),
             call,
             effects,
             facts,
@@ -200,7 +204,46 @@ struct Explained {
     verdicts: Vec<Verdict>,
     /// What holds the limit of each capability.
     enforced: BTreeMap<String, EnforcedBy>,
+    /// What a run with these limits may use.
+    budget: RunBudget,
     decision: Decision,
+}
+
+/// What a run may use.
+struct RunBudget {
+    allowance: Allowance,
+    /// Whether the task names no budget.
+    is_default: bool,
+}
+
+impl RunBudget {
+    fn of(task: &Task) -> Self {
+        // What an agent gives to others must have been stated by a person.
+        if !task.agent.allowed_subagents.is_empty() {
+            return Self { allowance: Budget::of(&task.budget).0, is_default: false };
+        }
+        let is_default = Budget::is_default(&task.budget);
+        Self { allowance: Budget::of_run(&task.budget).0, is_default }
+    }
+
+    fn value(&self) -> Value {
+        json!({"allowance": self.allowance, "default": self.is_default})
+    }
+
+    /// Nothing if it is not limited.
+    fn line(&self) -> Option<String> {
+        let Allowance { tokens, micro_usd, turns, milliseconds, tool_calls } = self.allowance;
+        let limits = [
+            tokens.map(|limit| format!("{limit} tokens")),
+            micro_usd.map(|limit| format!("{:.2} US dollars", assign::dollars(limit))),
+            turns.map(|limit| format!("{limit} turns")),
+            milliseconds.map(|limit| format!("{} minutes", limit / 60_000)),
+            tool_calls.map(|limit| format!("{limit} tool calls")),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        let default = if self.is_default { " (default)" } else { "" };
+        (!limits.is_empty()).then(|| format!("budget of a run: {}{default}", limits.join(", ")))
+    }
 }
 
 fn enforced(policy: &Policy) -> BTreeMap<String, EnforcedBy> {
@@ -246,6 +289,7 @@ impl Explained {
             "hidden": hidden.collect::<Vec<_>>(),
             "left_to_sandbox": self.decision.left_to_sandbox,
             "verdicts": verdicts.collect::<Vec<_>>(),
+            "budget": self.budget.value(),
             "decision": self.decision,
         })
     }
@@ -326,6 +370,9 @@ impl Explained {
                 let below = format!("{bar}         ");
                 output::wrapped_behind(&format!("{bar}instead: "), &below, &objection.instead);
             }
+        }
+        if let Some(line) = self.budget.line() {
+            output::line(styled(DIM, line));
         }
     }
 }

@@ -8,7 +8,6 @@ use bailiwick_lifecycle::ports::{LandError, Landing, Method, RunStore as _, Work
 use bailiwick_lifecycle::verification::Verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::settings::LandMethod;
-use bailiwick_model::task::TestChanges;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus, Sha256Hex};
 use bailiwick_store::Event;
 use bailiwick_verify::Verdict;
@@ -179,7 +178,7 @@ impl Land {
         let shown = Shown::new(Some(run.id.to_string()), &done.verification);
         subject.record(&shown)?;
         if !json {
-            tell_allowed_test_changes(&subject, &done.verification);
+            tell_test_changes(&done.verification);
         }
         self.finish(&subject, &run, &record(&run.id, &done, method), quiet)
     }
@@ -301,12 +300,8 @@ fn said(failure: Failure) -> String {
     }
 }
 
-/// Tests that are weaker land, where the task allows it, but not in silence.
-fn tell_allowed_test_changes(subject: &Subject, verification: &Verification) {
-    let allowed = subject.bound.task.verification.test_changes.as_ref();
-    if allowed.is_none_or(|changes| *changes.get_ref() == TestChanges::Refused) {
-        return;
-    }
+/// Tells what became of tests: weaker ones that the task allows, and how many were executed.
+fn tell_test_changes(verification: &Verification) {
     let mut results = verification.results.iter().rev();
     let found = results.find(|result| result.capability == TESTS_KEPT);
     if let Some(Verdict::Pass { evidence }) = found.map(|result| &result.verdict) {

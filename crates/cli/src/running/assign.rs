@@ -92,7 +92,7 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let handed = managed.map(|managed| managed.skills).unwrap_or_default();
     let place = skill_files::write(directory, &subject.repository, &handed)?;
     let session = session(running, start)?;
-    let mut prompt = prompt(running, start)?;
+    let mut prompt = prompt(running, start, &budget)?;
     if let (Session::New(_), Some(place)) = (&session, &place) {
         prompt += &skill_files::told(place, &handed);
     }
@@ -246,8 +246,8 @@ fn handed_over(running: &Running, start: &Start) -> Result<Vec<Handed>, Failure>
 }
 
 /// An agent that was ended before it had begun a conversation has not heard of its task.
-fn prompt(running: &Running, start: &Start) -> Result<String, Failure> {
-    let task = || brief::compose(&running.subject.bound);
+fn prompt(running: &Running, start: &Start, budget: &Allowance) -> Result<String, Failure> {
+    let task = || brief::compose_for_run(&running.subject.bound, budget);
     match (start, running.session()) {
         (Start::Fresh | Start::Resume(None), None) | (Start::Fresh, Some(_)) => Ok(task()?),
         (Start::Resume(Some(words)), None) => Ok(format!("{}\n\n{words}", task()?)),
@@ -299,7 +299,7 @@ fn budget(running: &Running, adapter: &dyn Adapter, wishes: &Wishes) -> Result<A
 
 /// An amount as agent programs want to be told it.
 #[expect(clippy::cast_precision_loss, reason = "more than there is money in the world is rounded")]
-pub(super) fn dollars(micro_usd: u64) -> f64 {
+pub fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
 }
 

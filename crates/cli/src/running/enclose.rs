@@ -14,7 +14,7 @@ use bailiwick_runner::environment::{self, ProjectEnvironment};
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, WorktreeAccess};
 use bailiwick_runner::supervisor::Enclosure;
 use bailiwick_runner::toolchain::{GIT_ACROSS_MOUNTS, Host, NO_BYTECODE, OFFLINE, Visible};
-use bailiwick_source_control::{GitWork, Repository};
+use bailiwick_source_control::{GitError, GitWork, Repository};
 
 use super::{Running, Wishes, own_program, versions};
 use crate::failure::Failure;
@@ -214,7 +214,7 @@ pub(crate) struct Scope {
 }
 
 /// The files of a commit.
-fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failure> {
+pub(super) fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, GitError> {
     let listed = repository.git().run(["ls-tree", "-r", "-z", "--full-tree", commit])?;
     let entry = |line: &[u8]| {
         let tab = line.iter().position(|byte| *byte == b'\t')?;
@@ -228,8 +228,11 @@ fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failur
     };
     let lines = listed.split(|byte| *byte == 0).filter(|line| !line.is_empty());
     // An entry that is left out would not be protected.
-    let unread = || Failure::general(format!("git's list of the files of {commit} cannot be read"));
-    lines.map(|line| entry(line).ok_or_else(unread)).collect()
+    let unread = |line: &[u8]| GitError::UnexpectedOutput {
+        command: format!("ls-tree -r -z --full-tree {commit}"),
+        output: String::from_utf8_lossy(line).into_owned(),
+    };
+    lines.map(|line| entry(line).ok_or_else(|| unread(line))).collect()
 }
 
 impl Scope {

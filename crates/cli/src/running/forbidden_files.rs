@@ -7,18 +7,23 @@ use std::ffi::OsStr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles, WorkError};
-use bailiwick_model::well_known::is_build_output;
+use bailiwick_model::well_known::{is_build_output, is_rule};
 use bailiwick_policy::PathPolicy;
+use bailiwick_policy::path_policy::{Tracked, TrackedKind};
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
 use bailiwick_source_control::git::{ignore_rules, new_files, untracked};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat};
 use rustix::io::Errno;
 
+use super::enclose;
+
+/// How many links can lead to each other.
+const MAX_LINKS: usize = 16;
 /// How many files a note names.
 const NAMED: usize = 10;
 
@@ -30,6 +35,10 @@ pub struct NewFiles {
     /// The file with the ignore rules of the base.
     ignored: PathBuf,
     paths: PathPolicy,
+    /// The files of the base.
+    tracked: BTreeSet<PathBuf>,
+    /// What links with rules would lead to if it were there, and the capability that forbids it.
+    missing_rules: Vec<ForbiddenFile>,
     /// What was there before the agent first started: the setup's.
     before: BTreeSet<PathBuf>,
     /// How many were moved; held while somebody looks.
@@ -83,15 +92,25 @@ impl NewFiles {
             None => Vec::new(),
         };
         std::fs::write(&ignored, rules).map_err(failed)?;
+        let tracked = match base {
+            Some(base) => enclose::tracked(repository, base).map_err(failed)?,
+            None => Vec::new(),
+        };
         let mut files = Self {
-            worktree,
             removed,
             ignored,
+            missing_rules: missing_rules(&tracked, &worktree, &paths),
+            tracked: tracked
+                .into_iter()
+                .filter(|file| file.kind != TrackedKind::Submodule)
+                .map(|file| file.path)
+                .collect(),
             paths,
             before: BTreeSet::new(),
             moved: Mutex::new(0),
             given: Mutex::new(BTreeSet::new()),
             scratch,
+            worktree,
         };
         files.before = files.untracked()?.into_iter().collect();
         *files.given.get_mut().unwrap_or_else(PoisonError::into_inner) =
@@ -130,12 +149,20 @@ impl ForbiddenFiles for NewFiles {
     fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut removed, mut trouble) = (Vec::new(), None);
-        for file in self.untracked()?.into_iter().filter(|file| !self.before.contains(file)) {
+        let new = self.untracked()?.into_iter().filter(|file| !self.before.contains(file));
+        let forbidden = new.filter_map(|file| {
             let path = file.to_string_lossy().into_owned();
-            let Some(capability) = self.paths.forbids(path.trim_end_matches('/')) else { continue };
+            let was_file = |path: &str| self.tracked.contains(Path::new(path));
+            let forbidden = self.paths.forbids_beside(path.trim_end_matches('/'), was_file);
+            let capability = forbidden?.to_owned();
+            Some((file, ForbiddenFile { path, capability }))
+        });
+        // Git may ignore what such a link leads to.
+        let rules = self.missing_rules.iter().map(|rule| (PathBuf::from(&rule.path), rule.clone()));
+        for (file, ForbiddenFile { path, capability }) in forbidden.chain(rules) {
             match move_away(&self.worktree, &file, &self.removed, &mut moved) {
                 Ok(false) => {}
-                Ok(true) => removed.push(ForbiddenFile { path, capability: capability.to_owned() }),
+                Ok(true) => removed.push(ForbiddenFile { path, capability }),
                 // The others are moved all the same.
                 Err(error) => {
                     trouble = Some(failed(format!("{path} cannot be moved away: {error}")));
@@ -156,6 +183,47 @@ impl ForbiddenFiles for NewFiles {
         };
         Ok(new.map(forbidden).collect())
     }
+}
+
+/// What links that instruct agents would lead to in a worktree, where that is missing: who makes it writes a
+/// rule.
+fn missing_rules(tracked: &[Tracked], worktree: &Path, paths: &PathPolicy) -> Vec<ForbiddenFile> {
+    let links = tracked.iter().filter(|file| file.kind == TrackedKind::Link);
+    let missing = links.filter_map(|link| {
+        let text = link.path.to_str().filter(|text| is_rule(text))?;
+        let capability = paths.forbids(text)?.to_owned();
+        let path = missing_target(worktree, &link.path)?.to_str()?.to_owned();
+        Some(ForbiddenFile { path, capability })
+    });
+    missing.collect()
+}
+
+/// What a link of a worktree leads to, from its root, if it is not there.
+fn missing_target(worktree: &Path, link: &Path) -> Option<PathBuf> {
+    let mut place = worktree.join(link);
+    for _ in 0..MAX_LINKS {
+        match std::fs::read_link(&place) {
+            Ok(target) => place = plain(&place.parent()?.join(target)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return place.strip_prefix(worktree).ok().map(Path::to_owned);
+            }
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// The files that an agent has made outside of its scope, which do not land: without what the base ignores

@@ -308,7 +308,7 @@ fn begin(
 
 /// What the agent is told of its limits. The person tells it the rest.
 fn told(bound: &Bound) -> Result<String, Failure> {
-    let brief = brief::compose(bound)?;
+    let brief = brief::compose_for_run(bound, &Budget::of(&bound.task.budget).0)?;
     Ok(format!(
         "A person talks to you in their own terminal, and you work in their own checkout. What follows \
          is enforced: a call that breaks it is denied.\n\n{brief}"

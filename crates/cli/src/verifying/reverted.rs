@@ -37,6 +37,10 @@ impl Work for Fixed<'_> {
         self.git.changes(before, after)
     }
 
+    fn require_submodule_commits(&self, changes: &[Change]) -> Result<(), WorkError> {
+        self.git.require_submodule_commits(changes)
+    }
+
     fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
         Ok(Vec::new())
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bailiwick_lifecycle::verification::Verdicts;
-use bailiwick_verify::Verdict;
+use bailiwick_verify::{ExecutedTests, Verdict};
 
 use crate::wire;
 
@@ -40,6 +40,21 @@ impl Verdicts for VerdictFiles {
             self.reached.push(key.to_owned());
         }
     }
+
+    fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests> {
+        if self.fresh && !self.reached.iter().any(|reached| reached == key) {
+            return None;
+        }
+        serde_json::from_slice(&std::fs::read(self.directory.join(key)).ok()?).ok()
+    }
+
+    fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests) {
+        let Ok(text) = serde_json::to_string(tests) else { return };
+        let made = std::fs::create_dir_all(&self.directory);
+        if made.is_ok() && wire::write_whole(&self.directory.join(key), &text).is_ok() {
+            self.reached.push(key.to_owned());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -65,5 +80,17 @@ mod tests {
         assert_eq!(fresh.find("a"), None);
         fresh.keep("a", &holds);
         assert_eq!(fresh.find("a"), Some(holds));
+    }
+
+    #[test]
+    fn executed_tests_are_found_again_and_are_no_verdict() {
+        let place = tempfile::tempdir().unwrap();
+        let mut kept = VerdictFiles::new(place.path().join("v"), false);
+        assert_eq!(kept.find_executed_tests("a"), None);
+        kept.keep_executed_tests("a", &ExecutedTests::default());
+        assert_eq!(kept.find_executed_tests("a"), Some(ExecutedTests::default()));
+        assert_eq!(kept.find("a"), None);
+        let fresh = VerdictFiles::new(place.path().join("v"), true);
+        assert_eq!(fresh.find_executed_tests("a"), None);
     }
 }

@@ -147,3 +147,40 @@ fn recorded_decisions_are_decided_again_under_other_limits() {
     let ran = scratch.run(BAILIWICK, &["replay", &broken, "--role", "developer"]).expect_code(1);
     assert!(ran.err.contains("broken.jsonl:1"), "{}", ran.err);
 }
+
+/// Repositories of these tests are in a directory for temporary files.
+#[test]
+fn a_temporary_file_beside_a_repository_may_be_written_and_the_repository_may_not() {
+    let scratch = scene();
+    assert!(scratch.root().starts_with("/tmp"), "{}", scratch.root().display());
+    let above = scratch.root().parent().unwrap().display().to_string();
+    for (command, outcome) in [
+        ("echo x > /tmp/bailiwick-other-file".to_owned(), "allow"),
+        ("mkdir -p /tmp/bailiwick-other/a && rm -rf /tmp/bailiwick-other".to_owned(), "allow"),
+        (format!("echo x > {}/Cargo.toml", scratch.root().display()), "deny"),
+        (format!("rm -rf {above}"), "deny"),
+        (format!("mv {above} /tmp/bailiwick-other"), "deny"),
+        ("tar -xf a.tar -C /tmp".to_owned(), "deny"),
+    ] {
+        let value =
+            explained(&scratch, &["--role", "developer", "--files", "src/**", "--", &command]);
+        assert_eq!(value["decision"]["outcome"], outcome, "{command}: {value}");
+    }
+}
+
+#[test]
+fn the_budget_of_a_run_is_shown_also_if_it_is_the_default() {
+    let scratch = scene();
+    let value = explained(&scratch, &["--role", "developer", "--", "ls"]);
+    assert_eq!(value["budget"]["allowance"]["tokens"], 20_000_000);
+    assert_eq!(value["budget"]["default"], true);
+    let ran = scratch.run(BAILIWICK, &["explain", "--", "ls"]).expect_code(0);
+    let line = "budget of a run: 20000000 tokens, 500 turns (default)";
+    assert!(ran.out.ends_with(&format!("{line}\n")), "{}", ran.out);
+    scratch.write("task.toml", "[task]\nrole = \"developer\"\n[budget]\nturns = 7\n");
+    let value = explained(&scratch, &["--task", "task.toml", "--", "ls"]);
+    assert_eq!(
+        (&value["budget"]["allowance"]["turns"], &value["budget"]["default"]),
+        (&7.into(), &false.into())
+    );
+}

@@ -187,3 +187,83 @@ fn new_files_outside_of_the_scope_are_named_to_the_agent_and_to_the_person() {
     let prompt = std::fs::read_to_string(prompt).unwrap_or_else(|_| panic!("{}", again.out));
     assert!(prompt.contains("- `docs/more.md`"), "{prompt}");
 }
+
+#[test]
+fn forbidden_names_that_git_does_not_list_are_removed() {
+    let script = "mkfifo src/package.json\nmknod src/go.mod c 0 0\npython3 -c 'import socket; \
+                  socket.socket(socket.AF_UNIX).bind(\"src/Cargo.toml\")'\nmkdir src/nested && cd src/nested && \
+                  git init -q . && echo '{}' > package.json && mkfifo plain\ntrue\n";
+    let scratch = scene_with("src/**", script);
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+    let decisions = kinds(&events(&scratch, "one"), "decision");
+    assert_eq!(decisions[2]["rule"], "safety::no-dep-bump", "{decisions:?}");
+    let reason = decisions[2]["reason"].as_str().unwrap();
+    let worktree = scratch.state().join("worktrees/one");
+    for path in ["src/package.json", "src/go.mod", "src/Cargo.toml", "src/nested/package.json"] {
+        assert!(reason.contains(path), "{path}: {reason}");
+        assert!(worktree.join(path).symlink_metadata().is_err(), "{path}");
+    }
+    // The control: another name stays.
+    assert!(worktree.join("src/nested/plain").symlink_metadata().is_ok());
+}
+
+#[test]
+fn a_tracked_file_that_becomes_a_directory_hides_no_forbidden_file() {
+    let script = "rm src/a.txt && mkdir src/a.txt && echo '{}' > src/a.txt/package.json\ntouch src/a.txt/fine\n";
+    let scratch = scene_with("src/**", script);
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+    let decisions = kinds(&events(&scratch, "one"), "decision");
+    assert_eq!(decisions[2]["rule"], "safety::no-dep-bump", "{decisions:?}");
+    let worktree = scratch.state().join("worktrees/one");
+    assert!(worktree.join("src/a.txt/fine").exists(), "the control: it ran");
+    assert!(!worktree.join("src/a.txt/package.json").exists());
+}
+
+#[test]
+fn a_file_of_the_scope_that_becomes_a_directory_makes_room_for_nothing() {
+    let command = "rm src/a.txt && mkdir src/a.txt && echo evil > src/a.txt/evil";
+    for (whitelist, stays) in [("src/a.txt", false), ("src/**", true)] {
+        let scratch = scene_of(whitelist, &[shell(command), shell("true")]);
+        run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+        let decisions = kinds(&events(&scratch, "one"), "decision");
+        assert_eq!(decisions[0]["answer"], "allow", "the control: it ran: {decisions:?}");
+        let file = scratch.state().join("worktrees/one/src/a.txt/evil");
+        assert_eq!(file.exists(), stays, "{whitelist}: {decisions:?}");
+    }
+}
+
+/// A rule file that leads nowhere instructs nobody, until somebody makes what it leads to.
+#[test]
+fn what_a_dangling_rule_link_leads_to_cannot_be_made() {
+    let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                [\"scope::files-whitelist\", \"scope::no-rule-edits\"]\n[tools]\nallowed = [\"*\"]\n";
+    let script =
+        "mkdir -p src/hidden && echo obey > src/hidden/rules.md\necho fine > src/made.txt\n";
+    let scratch = scene_with("src/**", script);
+    scratch.write(".bailiwick/roles/helper.toml", role);
+    scratch.write(".gitignore", "hidden/\n");
+    std::os::unix::fs::symlink("src/hidden/rules.md", scratch.root().join("CLAUDE.md")).unwrap();
+    scratch.commit("rules");
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+    let decisions = kinds(&events(&scratch, "one"), "decision");
+    let reason = decisions[2]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("your last call made src/hidden/rules.md"), "{decisions:?}");
+    let worktree = scratch.state().join("worktrees/one");
+    assert!(worktree.join("src/made.txt").exists(), "the control: it ran");
+    assert!(!worktree.join("src/hidden/rules.md").exists());
+}
+
+#[test]
+fn a_process_that_makes_a_forbidden_file_again_and_again_ends_the_run() {
+    let script =
+        "(while true; do echo '{}' > src/package.json; sleep 0.05; done) > /dev/null 2>&1 &\n";
+    let mut steps = vec![write("src/gen.sh", script), shell("sh src/gen.sh")];
+    steps.extend((0..12).map(|_| shell("sleep 0.3")));
+    let scratch = scene_of("src/**", &steps);
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
+    assert_ne!(ran.code, 0, "{}", ran.out);
+    let ended = kinds(&events(&scratch, "one"), "ended");
+    let detail = ended[0]["detail"].as_str().unwrap();
+    assert!(detail.contains("src/package.json was removed before 5 calls in a row"), "{ended:?}");
+    assert!(!scratch.state().join("worktrees/one/src/package.json").exists());
+}

@@ -456,6 +456,22 @@ fn an_agent_that_fills_the_disk_is_ended_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_deleted_file_that_is_open_counts_as_disk_space() {
+    let fill = |rest: &str| {
+        format!("exec 7> ~/gone.bin; rm ~/gone.bin; head -c 200M /dev/zero >&7; {rest}")
+    };
+    let scratch = filling(&fill("sleep 1000"), 100);
+    let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one", "-o", "json"]);
+    let said: Value = serde_json::from_str(&ran.expect_code(1).out).unwrap();
+    assert_eq!(said["ending"], "budget-exhausted", "{said:#}");
+    let detail = said["detail"].as_str().unwrap();
+    assert!(detail.contains("disk, of which it may add 100 MiB"), "{detail}");
+    // The control: it is below the limit, though several processes have it open.
+    let scratch = filling(&fill("sleep 2 & sleep 2 & sleep 3; wait"), 300);
+    run(&scratch, &["run", "task.toml", "--agent-id", "roomy"]).expect_code(0);
+}
+
+#[test]
 fn a_denial_is_notified_and_a_warning_is_in_the_log() {
     let role = ROLE
         .replace("\"policy::git-read-only\"", "\"policy::git-read-only\", \"policy::no-echo\"")

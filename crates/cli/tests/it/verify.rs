@@ -477,3 +477,32 @@ fn what_was_fetched_beforehand_is_there_for_the_checks() {
     place.scratch.commit("meanwhile");
     place.verify("one", &["--fresh"]).code(0);
 }
+
+/// What the tests are made of is in a file that has none, so that only running them shows it.
+#[test]
+fn work_that_executes_fewer_tests_lands_only_if_the_task_allows_it() {
+    let kept = "quality::tests-kept";
+    let (cases, fewer) = ("CASES = [1, 2, 3]\n", "CASES = [1]\n");
+    let test = "import unittest, cases\nclass T(unittest.TestCase): pass\nfor n in cases.CASES:\n    \
+                setattr(T, f'test_{n}', lambda self: self.assertTrue(True))\n";
+    for (allowance, code) in [("", 2), ("test-changes = \"allowed\"\n", 0)] {
+        let command = "/usr/bin/python3 -m unittest test_a";
+        let task =
+            format!("[verification]\ncommands = [{command:?}]\n{allowance}[body]\ntext = \"go\"\n");
+        let files = [("cases.py", cases), ("test_a.py", test)];
+        let place = Place::new(&[COMMANDS, kept], &task, &files).spawn("one");
+        place.work("one", "other.py", "A = 1\n");
+        let same = place.verify("one", &[]).code(0);
+        let counted = format!("`{command}` executed 3 tests, 3 on the base");
+        assert!(same.ran.out.contains(&counted), "{}", same.ran.out);
+        place.work("one", "cases.py", fewer);
+        let verified = place.verify("one", &[]).code(code);
+        assert!(verified.passed(COMMANDS, WORKTREE), "the control: its tests pass");
+        let counted = format!("`{command}` executed 1 tests, 3 on the base");
+        assert!(verified.ran.out.contains(&counted), "{}", verified.ran.out);
+        let landed = place.bailiwick(&["land", "one"]).expect_code(code);
+        assert!((landed.out + &landed.err).contains(&counted));
+        let now = if code == 0 { fewer } else { cases };
+        assert_eq!(place.scratch.git(&["show", "main:cases.py"]), now);
+    }
+}

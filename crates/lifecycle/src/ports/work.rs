@@ -183,6 +183,9 @@ pub trait Work {
     /// What differs between two trees.
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError>;
 
+    /// An error if a changed submodule points to a commit that nobody but the agent has.
+    fn require_submodule_commits(&self, changes: &[Change]) -> Result<(), WorkError>;
+
     /// Every path that a commit of the work touched, also where nothing is left of it at the end.
     fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError>;
 

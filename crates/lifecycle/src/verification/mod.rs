@@ -7,6 +7,7 @@
 //! ```
 
 mod commits;
+mod executed_tests;
 mod plan;
 mod reuse;
 mod run;

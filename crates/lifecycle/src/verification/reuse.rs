@@ -3,7 +3,7 @@
 //! Only verdicts that hold are kept: one that does not may have had a cause that is gone.
 
 use bailiwick_model::Sha256Hex;
-use bailiwick_verify::{Check, Needs, Verdict, checks::CheckMethod};
+use bailiwick_verify::{Check, ExecutedTests, Job, Needs, Verdict, checks::CheckMethod};
 
 use super::Request;
 
@@ -14,12 +14,18 @@ pub trait Verdicts {
 
     /// Keeps a verdict; one that cannot be kept is reached again the next time.
     fn keep(&mut self, key: &str, verdict: &Verdict);
+
+    /// The executed tests that are kept under this key.
+    fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests>;
+
+    /// Keeps the executed tests of a job on a tree.
+    fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests);
 }
 
 /// Whether a verdict depends on nothing but trees and parameters, and is worth keeping.
 pub(super) fn is_reusable(needs: &Needs) -> bool {
-    let Needs { texts: _, commits: _, jobs, repository, report, ledger } = needs;
-    !jobs.is_empty() && !repository && !report && !ledger
+    let Needs { texts: _, commits: _, jobs, executed_tests, repository, report, ledger } = needs;
+    !jobs.is_empty() && !executed_tests && !repository && !report && !ledger
 }
 
 /// The key of a verdict that can be reused. `copied` is the digest of the files that the task copies
@@ -48,7 +54,29 @@ pub(super) fn key(
         format!("{:?}", parameters(request)),
         copied.to_owned(),
     ];
-    // Each part with its length, so that no two lists of parts have the same text.
+    digest(&parts)
+}
+
+/// The key of the executed tests of a job on a tree: another task with the same base can reuse them.
+pub(super) fn executed_tests_key(
+    request: &Request<'_>,
+    job: &Job,
+    tree: &str,
+    copied: &str,
+) -> String {
+    let preparation = &request.preparation;
+    digest(&[
+        request.stamp.clone(),
+        "executed tests".to_owned(),
+        tree.to_owned(),
+        format!("{job:?}"),
+        format!("{preparation:?}"),
+        copied.to_owned(),
+    ])
+}
+
+/// Each part with its length, so that no two lists of parts have the same text.
+fn digest(parts: &[String]) -> String {
     let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
     Sha256Hex::of(text).to_string()
 }

@@ -130,13 +130,13 @@ pub fn nothing_found(request: &Request<'_>, error: &WorkError) -> Verification {
 }
 
 /// A tree that is checked.
-struct Tree<'a> {
-    pass: Pass,
-    before: String,
-    tree: String,
-    parents: Vec<String>,
-    base: &'a Base,
-    work: &'a Snapshot,
+pub(super) struct Tree<'a> {
+    pub(super) pass: Pass,
+    pub(super) before: String,
+    pub(super) tree: String,
+    pub(super) parents: Vec<String>,
+    pub(super) base: &'a Base,
+    pub(super) work: &'a Snapshot,
 }
 
 /// The tree as the agent has it.
@@ -185,13 +185,13 @@ impl From<WorkshopError> for Unready {
     }
 }
 
-struct Running<'a, 'b, W> {
-    request: &'b Request<'b>,
-    world: World<'a, W>,
+pub(super) struct Running<'a, 'b, W> {
+    pub(super) request: &'b Request<'b>,
+    pub(super) world: World<'a, W>,
     place: Place<'a>,
-    results: Vec<CheckResult>,
+    pub(super) results: Vec<CheckResult>,
     /// Why something could not be looked up or run, where the tree is not why.
-    trouble: Option<String>,
+    pub(super) trouble: Option<String>,
     /// The digest of the files that are copied from the checkout, once it was needed.
     copied: Option<String>,
 }
@@ -224,11 +224,16 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             .collect();
         // What is quick comes first; the report, which is compared with all the others, last.
         let found = self.world.work.changes(&tree.before, &tree.tree);
-        let found = found.and_then(|changes| Ok((self.passing(tree, &changes)?, changes)));
+        let found = found.and_then(|changes| {
+            self.world.work.require_submodule_commits(&changes)?;
+            Ok((self.passing(tree, &changes)?, changes))
+        });
         let (passing, changes) = match found {
             Ok(found) => found,
             Err(error) => {
-                self.trouble.get_or_insert_with(|| error.to_string());
+                if !error.of_tree {
+                    self.trouble.get_or_insert_with(|| error.to_string());
+                }
                 for planned in checks {
                     let name = planned.check.capability.to_string();
                     self.conclude(&name, tree.pass, Verdict::fail(error.to_string()), false);
@@ -246,8 +251,8 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat)
         };
         checks.sort_by_key(|planned| {
-            let runs = !needs(&planned.check, &subject).jobs.is_empty();
-            (is_report(planned), runs)
+            let needs = needs(&planned.check, &subject);
+            (is_report(planned), needs.executed_tests, !needs.jobs.is_empty())
         });
         let mut facts = self.facts(tree, &changes, &checks, &subject);
         if let Err(error) = &facts {
@@ -317,6 +322,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             texts,
             commits,
             jobs: BTreeMap::new(),
+            executed_tests: None,
             repository,
             report,
             ledger: self.world.ledger.clone(),
@@ -342,6 +348,9 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
                 facts.jobs.insert(job.clone(), outcome);
             }
         }
+        if needs.executed_tests {
+            facts.executed_tests = Some(self.executed_tests(tree, subject, facts));
+        }
         let verdict = judge(&planned.check, subject, facts);
         if let Some(key) = key.filter(|_| verdict.is_pass()) {
             // Files that changed while the check ran may or may not have been copied.
@@ -365,7 +374,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     }
 
     /// The digest of the files that are copied from the checkout; nothing if they cannot be read.
-    fn copied_files(&mut self) -> Option<String> {
+    pub(super) fn copied_files(&mut self) -> Option<String> {
         if self.request.preparation.copy.is_empty() {
             return Some(String::new());
         }
@@ -375,7 +384,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         self.copied.clone()
     }
 
-    fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
+    pub(super) fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
         if let Err(Unready { why, of_tree }) = self.make_ready(tree) {
             if !of_tree {
                 self.trouble.get_or_insert_with(|| why.clone());

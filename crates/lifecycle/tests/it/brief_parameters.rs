@@ -169,3 +169,32 @@ fn a_small_budget_is_told_as_it_was_written() {
         assert!(line.contains(usd), "{usd} dollars read as: {line}");
     }
 }
+
+#[test]
+fn a_run_without_a_budget_is_told_the_default_and_others_are_not() {
+    let kit = kit();
+    let plain =
+        bound(&kit, "[task]\nrole = \"everything\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n");
+    let budget = bailiwick_lifecycle::supervision::Budget::of_run(&plain.task.budget).0;
+    let text = brief::compose_for_run(&plain, &budget).unwrap();
+    let line = text.lines().find(|line| line.starts_with("**budget**")).unwrap();
+    assert!(line.ends_with(": 20000000 tokens (default), 500 turns (default)"), "{line}");
+    // What does not depend on a run stays as it is.
+    assert!(!brief::compose(&plain).unwrap().contains("**budget**"));
+    let stated = "[task]\nrole = \"everything\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[budget]\nturns = 7\n";
+    let stated = bound(&kit, stated);
+    let of_run = brief::compose_for_run(&stated, &budget).unwrap();
+    assert_eq!(of_run, brief::compose(&stated).unwrap());
+}
+
+#[test]
+fn an_agent_without_a_writable_file_is_told_so() {
+    let kit = kit();
+    let told = |scope: &str| {
+        let bound = bound(&kit, &format!("[task]\nrole = \"everything\"\n{scope}"));
+        brief::compose_for_run(&bound, &Default::default()).unwrap()
+    };
+    let sentence = "**you may change no file**: the task's files-whitelist is empty";
+    assert!(told("").contains(sentence));
+    assert!(!told("[scope]\nfiles-whitelist = [\"src/**\"]\n").contains(sentence));
+}

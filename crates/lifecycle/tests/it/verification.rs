@@ -14,12 +14,13 @@ use bailiwick_lifecycle::verification::{
     ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
+use bailiwick_model::module::CheckModule;
 use bailiwick_model::{CapabilityName, Source, Task};
 use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::checks::CheckMethod;
 use bailiwick_verify::facts::{Report, ReportError, RepositoryFacts, Texts};
 use bailiwick_verify::job::{CommandResult, Termination};
-use bailiwick_verify::{Change, Check, Job, Outcome, Pass, Verdict};
+use bailiwick_verify::{Change, Check, ExecutedTests, Job, Outcome, Pass, Verdict};
 
 use crate::kit_in_memory::id;
 
@@ -31,6 +32,10 @@ struct Repository {
     materialised: RefCell<Vec<String>>,
     landed: RefCell<Vec<Landing>>,
     changes: Vec<Change>,
+    /// How many tests a command reports on a tree.
+    tests: BTreeMap<String, u64>,
+    /// The trees on which commands ran.
+    ran_on: RefCell<Vec<String>>,
     /// How often the base moves away at the moment of landing.
     moves: RefCell<usize>,
 }
@@ -43,6 +48,8 @@ fn repository(merged: &str) -> Repository {
         materialised: RefCell::default(),
         landed: RefCell::default(),
         changes: Vec::new(),
+        tests: BTreeMap::new(),
+        ran_on: RefCell::default(),
         moves: RefCell::new(0),
     }
 }
@@ -74,6 +81,10 @@ impl Work for Repository {
 
     fn changes(&self, _before: &str, _after: &str) -> Result<Vec<Change>, WorkError> {
         Ok(self.changes.clone())
+    }
+
+    fn require_submodule_commits(&self, _changes: &[Change]) -> Result<(), WorkError> {
+        Ok(())
     }
 
     fn touched(&self, _work: &Snapshot) -> Result<Vec<String>, WorkError> {
@@ -165,18 +176,20 @@ impl Workshop for Bench<'_> {
             return Outcome::CouldNotRun { why: "no sandbox".to_owned() };
         }
         let tree = self.repository.materialised.borrow().last().cloned().unwrap();
+        self.repository.ran_on.borrow_mut().push(tree.clone());
         let code = i32::from(line.split_whitespace().any(|word| word == tree));
         Outcome::Commands(vec![CommandResult {
             line: line.clone(),
             ended: Termination::Exit(code),
             tail: String::new(),
             took: Duration::ZERO,
+            executed_tests: self.repository.tests.get(&tree).copied(),
         }])
     }
 }
 
 #[derive(Default)]
-struct Kept(BTreeMap<String, Verdict>);
+struct Kept(BTreeMap<String, Verdict>, BTreeMap<String, ExecutedTests>);
 
 impl Verdicts for Kept {
     fn find(&self, key: &str) -> Option<Verdict> {
@@ -185,6 +198,14 @@ impl Verdicts for Kept {
 
     fn keep(&mut self, key: &str, verdict: &Verdict) {
         self.0.insert(key.to_owned(), verdict.clone());
+    }
+
+    fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests> {
+        self.1.get(key).cloned()
+    }
+
+    fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests) {
+        self.1.insert(key.to_owned(), tests.clone());
     }
 }
 
@@ -504,4 +525,57 @@ fn nothing_lands_that_does_not_hold_or_never_stands_still() {
     let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
     assert!(matches!(refused, Err(NotLanded::KeptMoving { .. })));
     assert!(repository.landed.borrow().is_empty());
+}
+
+/// A role that runs `test` and wants to keep its tests.
+fn kept_tests() -> Vec<Planned> {
+    let capability = CapabilityName::parse("quality::tests-kept").unwrap();
+    let method = CheckMethod::Module(CheckModule::QualityTestsKept);
+    let kept = Planned { check: Check { capability, method }, on: RunMode::Both };
+    vec![kept, planned("quality::test", "test", RunMode::Both)]
+}
+
+fn with_tests(counts: &[(&str, u64)]) -> Repository {
+    let tests = counts.iter().map(|(tree, count)| ((*tree).to_owned(), *count)).collect();
+    Repository { tests, ..repository("merged") }
+}
+
+#[test]
+fn work_that_executes_fewer_tests_than_its_base_fails() {
+    let counts = [("old-tree", 5), ("work", 4), ("new-tree", 5), ("merged", 5)];
+    let repository = with_tests(&counts);
+    let verification = run(&repository, &kept_tests(), RunMode::Both, &mut Kept::default());
+    let failed: Vec<_> = verification.failed().collect();
+    let [failed] = failed.as_slice() else { panic!("{failed:?}") };
+    assert_eq!((failed.capability.as_str(), failed.pass), ("quality::tests-kept", Pass::Worktree));
+    let Verdict::Fail { reason, .. } = &failed.verdict else { panic!() };
+    assert!(reason.ends_with("`test` executed 4 tests, 5 on the base"), "{reason}");
+    // The control: as many tests as on the base.
+    let same = with_tests(&[("old-tree", 4), ("work", 4), ("new-tree", 5), ("merged", 6)]);
+    let verification = run(&same, &kept_tests(), RunMode::Both, &mut Kept::default());
+    assert!(verification.holds(), "{verification:?}");
+}
+
+#[test]
+fn the_tests_of_a_base_are_counted_once() {
+    let repository = with_tests(&[("old-tree", 5), ("work", 5), ("new-tree", 6), ("merged", 6)]);
+    let mut kept = Kept::default();
+    assert!(run(&repository, &kept_tests(), RunMode::Both, &mut kept).holds());
+    assert_eq!(*repository.ran_on.borrow(), ["work", "old-tree", "merged", "new-tree"]);
+    let again = run(&repository, &kept_tests(), RunMode::Both, &mut kept);
+    assert!(again.holds());
+    let evidence: Vec<_> = again.results.iter().map(|result| &result.verdict).collect();
+    assert!(format!("{evidence:?}").contains("`test` executed 6 tests, 6 on the base"));
+    assert_eq!(repository.ran_on.borrow().len(), 4, "nothing is run again");
+}
+
+#[test]
+fn a_job_that_fails_is_not_compared_and_the_base_is_not_run_for_it() {
+    let repository = with_tests(&[("old-tree", 5), ("work", 1)]);
+    let mut checks = kept_tests();
+    checks[1] = planned("quality::test", "test work", RunMode::Both);
+    let verification = run(&repository, &checks, RunMode::Worktree, &mut Kept::default());
+    let failed: Vec<_> = verification.failed().map(|result| result.capability.as_str()).collect();
+    assert_eq!(failed, ["quality::test"]);
+    assert_eq!(*repository.ran_on.borrow(), ["work"]);
 }

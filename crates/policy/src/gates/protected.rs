@@ -106,5 +106,8 @@ pub(crate) fn is_below(path: &str, directory: &str) -> bool {
 pub(crate) fn is_temporary(context: &Context<'_>, path: &str, how: How) -> bool {
     let filled = how == How::Fill;
     let mut places = context.policy.temporary.iter();
-    places.any(|place| (filled || path != place.as_str()) && is_below(path, place))
+    // A workspace can be in such a directory itself.
+    let has_workspace = is_below(&context.facts.root, path);
+    !has_workspace
+        && places.any(|place| (filled || path != place.as_str()) && is_below(path, place))
 }

@@ -104,7 +104,7 @@ impl Bench {
         (limits, until): (Limits, Until),
         launcher: Launcher,
         host: Host,
-    ) -> Self {
+    ) -> Result<Self, JobError> {
         let visible = host.visible();
         let places = Places::of(level, &slot, &host);
         let (tree, target) = (slot.tree(), slot.target());
@@ -131,21 +131,27 @@ impl Bench {
             shares: Vec::new(),
         };
         if level != Level::Off {
-            bench.apart = bench.observe_apart();
+            bench.apart = bench.observe_apart()?;
         }
-        bench
+        Ok(bench)
     }
 
-    /// Whether layers can be had here, seen by writing in one.
-    fn observe_apart(&mut self) -> Apart {
+    /// Whether layers can be had here, seen by writing in one. Only a machine that has none gets copies.
+    fn observe_apart(&mut self) -> Result<Apart, JobError> {
         self.apart = Apart::Overlays;
         let write = "echo x > file && ! test -e $CARGO_TARGET_DIR/file && cat file";
         let seen = self
             .begin(Writes::Apart, Writes::Apart)
             .and_then(|job| self.alone(&job, &self.shell_program(write)));
-        let stayed = seen.is_ok_and(|(ran, _)| ran.succeeded() && ran.tail == "x\n");
-        let reached = self.tree.join("file").exists();
-        if stayed && !reached { Apart::Overlays } else { Apart::Copies }
+        let stayed = match seen {
+            Err(JobError::LayersUnsupported(_)) => return Ok(Apart::Copies),
+            seen => seen.map(|(ran, _)| ran.succeeded() && ran.tail == "x\n")?,
+        };
+        if stayed && !self.tree.join("file").exists() {
+            return Ok(Apart::Overlays);
+        }
+        let why = "a file that was written to a layer is not where it belongs";
+        Err(JobError::CouldNotRun(why.to_owned()))
     }
 
     /// Whether programs run without a sandbox.
@@ -352,13 +358,13 @@ impl Bench {
         let sandbox = self.sandbox(work, program, network);
         let (argv, capture) = (&program.argv, program.capture);
         let finished =
-            process::run_until(&self.launcher, &sandbox, argv, capture, limits, &self.until)
-                .map_err(|error| error.to_string())?;
+            process::run_until(&self.launcher, &sandbox, argv, capture, limits, &self.until)?;
         let ran = CommandResult {
             line: program.line.clone(),
             ended: finished.ended,
             tail: String::from_utf8_lossy(&finished.tail).into_owned(),
             took: finished.took,
+            executed_tests: finished.executed_tests,
         };
         self.compare(work, program)?;
         Ok((ran, finished.output, finished.printed))

@@ -3,10 +3,15 @@
 use bailiwick_verify::Outcome;
 use thiserror::Error;
 
+use crate::sandbox::{SandboxError, SandboxErrorKind};
+
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum JobError {
     #[error("{0}")]
     CouldNotRun(String),
+    /// Directories cannot be laid over each other on this machine.
+    #[error("{0}")]
+    LayersUnsupported(String),
     /// A program changed files of the tree that is measured.
     #[error("`{line}` changed tracked files: {}", paths.join(", "))]
     TreeChanged { line: String, paths: Vec<String> },
@@ -18,10 +23,21 @@ impl From<String> for JobError {
     }
 }
 
+impl From<SandboxError> for JobError {
+    fn from(error: SandboxError) -> Self {
+        match error.kind {
+            SandboxErrorKind::LayersUnsupported => Self::LayersUnsupported(error.to_string()),
+            SandboxErrorKind::Other => Self::CouldNotRun(error.to_string()),
+        }
+    }
+}
+
 impl From<JobError> for Outcome {
     fn from(error: JobError) -> Self {
         match error {
-            JobError::CouldNotRun(why) => Self::CouldNotRun { why },
+            JobError::CouldNotRun(why) | JobError::LayersUnsupported(why) => {
+                Self::CouldNotRun { why }
+            }
             JobError::TreeChanged { line, paths } => Self::TreeChanged { line, paths },
         }
     }

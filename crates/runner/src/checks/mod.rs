@@ -116,7 +116,8 @@ impl CheckWorkshop {
         let base = setup.base;
         let checkout = std::fs::canonicalize(&checkout).unwrap_or(checkout);
         let person = ProjectEnvironment::of_person(&host.home, &checkout, &installed);
-        let mut bench = Bench::new(slot, level, (limits, until), launcher, host);
+        let mut bench = Bench::new(slot, level, (limits, until), launcher, host)
+            .map_err(|error| unusable("there is no place to run checks", error.to_string()))?;
         bench.environment = person.clone();
         Ok(Self { bench, checkout, person, base, open_setup: OpenSetup::Refused })
     }

@@ -101,6 +101,7 @@ impl Bench {
             ended: finished.ended,
             tail: String::from_utf8_lossy(&finished.tail).into_owned(),
             took: finished.took,
+            executed_tests: finished.executed_tests,
         })
     }
 }

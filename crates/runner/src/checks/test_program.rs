@@ -188,7 +188,7 @@ impl Alone<'_> {
             JobError::TreeChanged { line, paths } => {
                 JobError::TreeChanged { line: format!("{line} -- --exact {test}"), paths }
             }
-            JobError::CouldNotRun(_) => error,
+            JobError::CouldNotRun(_) | JobError::LayersUnsupported(_) => error,
         };
         let started = self.start(&["--exact", test, "--logfile", &log], Capture::Together);
         let started = started.map_err(named)?;
@@ -217,7 +217,7 @@ fn together(listing: &CommandResult, went: &[Went], took: Duration) -> CommandRe
         cut += 1;
     }
     let tail = tail.split_off(cut);
-    CommandResult { line: listing.line.clone(), ended, tail, took }
+    CommandResult { line: listing.line.clone(), ended, tail, took, executed_tests: None }
 }
 
 /// What all tests of a program may use up together.

@@ -65,6 +65,8 @@ pub struct Finished {
     pub output: Vec<u8>,
     /// How many bytes it printed.
     pub printed: u64,
+    /// How many tests it executed, if what it printed reports a number.
+    pub executed_tests: Option<u64>,
     /// How long it took.
     pub took: Duration,
 }
@@ -140,6 +142,7 @@ pub(crate) fn run_with_door(
         tail: read.tail,
         output: read.output,
         printed: read.printed,
+        executed_tests: read.executed_tests,
         took: begun.elapsed(),
     })
 }

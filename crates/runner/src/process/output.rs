@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bailiwick_verify::executed_tests::TestCounter;
+
 use super::Capture;
 
 const TAIL: usize = 64 * 1024;
@@ -32,11 +34,13 @@ pub(super) struct Read {
     pub(super) output: Vec<u8>,
     pub(super) printed: u64,
     pub(super) too_much: bool,
+    pub(super) executed_tests: Option<u64>,
 }
 
 #[derive(Default)]
 struct Shared {
     tail: Mutex<VecDeque<u8>>,
+    tests: Mutex<TestCounter>,
     output: Mutex<Vec<u8>>,
     printed: AtomicU64,
     too_much: AtomicBool,
@@ -78,6 +82,8 @@ impl Output {
             tail.extend(piece);
             let surplus = tail.len().saturating_sub(TAIL);
             tail.drain(..surplus);
+            drop(tail);
+            shared.tests.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
         };
         let keep_all = |shared: &Shared, piece: &[u8]| {
             shared.output.lock().unwrap_or_else(PoisonError::into_inner).extend(piece);
@@ -115,7 +121,9 @@ impl Reading {
         };
         let tail =
             std::mem::take(&mut *self.shared.tail.lock().unwrap_or_else(PoisonError::into_inner));
+        let tests = &mut *self.shared.tests.lock().unwrap_or_else(PoisonError::into_inner);
         Read {
+            executed_tests: std::mem::take(tests).finish(),
             tail: tail.into(),
             output: take(&self.shared.output),
             printed: self.shared.printed.load(Ordering::Relaxed),

@@ -6,18 +6,18 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bailiwick_model::size::readable_size;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::Mode;
-use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
 use super::SandboxError;
 use super::line::Line;
+use super::memory::Memory;
 use super::wire::{Order, Report};
 
 /// What all that a program starts may take together.
@@ -39,6 +39,9 @@ const FIRST_PIDS: u64 = 300;
 /// same file sets up the host.
 const OWN_HIGHEST_PID: (u32, u32) = (6, 14);
 const BEAT: Duration = Duration::from_millis(200);
+/// How much longer than a look at the memory it is until the next one.
+const REST: u32 = 10;
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Limits that each process has for itself, or with those of the same user inside.
 pub(super) fn lower_limits(bounds: &Bounds) -> Result<(), SandboxError> {
@@ -113,10 +116,16 @@ pub(super) fn watch_memory(order: &Order, above: &Line) -> io::Result<()> {
         return Ok(());
     };
     let above = Line::new(above.socket().try_clone()?);
+    let memory = Memory::of(&order.sandbox);
     let watch = move || {
+        let mut pause = BEAT;
         loop {
-            std::thread::sleep(BEAT);
-            if taken() > most {
+            std::thread::sleep(pause);
+            let begun = Instant::now();
+            let exceeds = memory.exceeds(most);
+            // Many processes with many files take long to look at.
+            pause = begun.elapsed().saturating_mul(REST).clamp(BEAT, MAX_PAUSE);
+            if exceeds {
                 let _ = above.send(&Report::MemorySpent(most), None);
                 // The end of PID 1 is the end of everything inside.
                 std::process::exit(0);
@@ -126,38 +135,15 @@ pub(super) fn watch_memory(order: &Order, above: &Line) -> io::Result<()> {
     std::thread::Builder::new().spawn(watch).map(drop)
 }
 
-/// The memory that processes have for themselves, and what is in files in memory.
-fn taken() -> u64 {
-    let page = rustix::param::page_size() as u64;
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pages: u64 = entries
-        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
-        .filter_map(|entry| own_pages(&fs::read_to_string(entry.path().join("statm")).ok()?))
-        .fold(0, u64::saturating_add);
-    let shared = statvfs("/dev/shm").map_or(0, |seen| {
-        seen.blocks().saturating_sub(seen.blocks_free()).saturating_mul(seen.fragment_size())
-    });
-    pages.saturating_mul(page).saturating_add(shared)
-}
-
-/// Those that are in memory and not shared.
-fn own_pages(statm: &str) -> Option<u64> {
-    let mut fields = statm.split(' ').skip(1).map(str::parse::<u64>);
-    let (resident, shared) = (fields.next()?.ok()?, fields.next()?.ok()?);
-    Some(resident.saturating_sub(shared))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn versions_and_pages_are_read_as_the_kernel_writes_them() {
+    fn versions_are_read_as_the_kernel_writes_them() {
         assert_eq!(version("6.18.44-generic"), Some((6, 18)));
         assert_eq!(version("5.4.0-rc1\n"), Some((5, 4)));
         assert_eq!(version("unknown"), None);
         assert!(version("5.15.0").is_some_and(|version| version < OWN_HIGHEST_PID));
-        assert_eq!(own_pages("1000 300 100 1 0 50 0\n"), Some(200));
-        assert_eq!(own_pages(""), None);
     }
 }

@@ -24,6 +24,7 @@ mod inside;
 mod launch;
 mod line;
 mod loopback;
+mod memory;
 mod mounts;
 mod outside;
 mod probe;
@@ -160,11 +161,24 @@ pub struct SandboxError {
     pub part: String,
     /// What went wrong.
     pub why: String,
+    /// Whether something else can be tried.
+    pub kind: SandboxErrorKind,
+}
+
+/// What can be done about a sandbox that was not made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxErrorKind {
+    /// Directories cannot be laid over each other here, so copies are needed.
+    LayersUnsupported,
+    /// Nothing.
+    #[default]
+    Other,
 }
 
 impl SandboxError {
     pub(crate) fn new(part: &str, why: impl std::fmt::Display) -> Self {
-        Self { part: part.to_owned(), why: why.to_string() }
+        Self { part: part.to_owned(), why: why.to_string(), kind: SandboxErrorKind::Other }
     }
 }
 

@@ -29,10 +29,11 @@ pub(super) fn pin(directory: &Path) -> io::Result<()> {
     Ok(mount(Some(directory), directory, None::<&str>, flags, None::<&str>)?)
 }
 
-/// A file system in memory.
-pub(super) fn memory(target: &Path, mode: &str) -> io::Result<()> {
+/// A file system in memory, of at most this many bytes; without a limit, of half of the machine's memory.
+pub(super) fn memory(target: &Path, mode: &str, limit: Option<u64>) -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    let options = format!("mode={mode}");
+    let size = limit.map_or_else(|| "50%".to_owned(), |limit| limit.to_string());
+    let options = format!("mode={mode},size={size}");
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options.as_str()))?)
 }
 
@@ -46,17 +47,53 @@ pub(super) fn read_only(target: &Path) -> io::Result<()> {
     Ok(mount(None::<&str>, target, None::<&str>, flags, None::<&str>)?)
 }
 
+/// Why no layer lies over directories.
+#[derive(Debug)]
+pub(super) enum LayerError {
+    /// This kernel or file system has no layers, or the name of a directory cannot be given to it.
+    Unsupported(io::Error),
+    /// It has them, and something else went wrong.
+    Failed(io::Error),
+}
+
+impl LayerError {
+    pub(super) fn cause(self) -> io::Error {
+        match self {
+            Self::Unsupported(error) | Self::Failed(error) => error,
+        }
+    }
+}
+
+impl From<io::Error> for LayerError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Errno> for LayerError {
+    /// The kernel has the file system not at all, not for us, or not over these directories.
+    fn from(error: Errno) -> Self {
+        let unsupported =
+            [Errno::ENODEV, Errno::EPERM, Errno::EINVAL, Errno::ENOSYS, Errno::EOPNOTSUPP];
+        match unsupported.contains(&error) {
+            true => Self::Unsupported(error.into()),
+            false => Self::Failed(error.into()),
+        }
+    }
+}
+
 /// Directories, the upper ones first, over which what is written lies as a layer of its own, below
 /// `layers`.
-pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> io::Result<()> {
+pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> Result<(), LayerError> {
     let (upper, work) = (layers.join("upper"), layers.join("work"));
     fs::create_dir_all(&upper)?;
     fs::create_dir_all(&work)?;
     let shown = |path: &Path| {
         let text = path.to_str().filter(|text| !text.contains([',', ':', '\\']));
-        text.map(str::to_owned).ok_or_else(|| io::Error::other("its name cannot be mounted"))
+        let unnamed = || LayerError::Unsupported(io::Error::other("its name cannot be mounted"));
+        text.map(str::to_owned).ok_or_else(unnamed)
     };
-    let lower = lower.iter().map(|path| shown(path)).collect::<io::Result<Vec<_>>>()?;
+    let lower = lower.iter().map(|path| shown(path)).collect::<Result<Vec<_>, _>>()?;
     let options = format!(
         "lowerdir={},upperdir={},workdir={},userxattr",
         lower.join(":"),
@@ -181,5 +218,15 @@ mod tests {
         assert_eq!(places, ["/a b/c", "/a b"]);
         assert_eq!(found[1].1, MsFlags::MS_NOATIME | MsFlags::MS_NODIRATIME);
         assert_eq!(unescaped("x\\134040y"), "x\\040y");
+    }
+
+    #[test]
+    fn only_what_a_kernel_does_not_have_is_unsupported() {
+        for error in [Errno::ENODEV, Errno::EPERM, Errno::EINVAL] {
+            assert!(matches!(error.into(), LayerError::Unsupported(_)), "{error}");
+        }
+        for error in [Errno::ENOSPC, Errno::EIO, Errno::ENOMEM, Errno::EACCES, Errno::EROFS] {
+            assert!(matches!(error.into(), LayerError::Failed(_)), "{error}");
+        }
     }
 }

@@ -15,19 +15,22 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 use nix::unistd::{chdir, pivot_root};
 
-use super::mounts::{self, Access};
-use super::{Fallback, Overlay, Sandbox, SandboxError, freeze};
+use super::mounts::{self, Access, LayerError};
+use super::{Fallback, Overlay, Sandbox, SandboxError, SandboxErrorKind, freeze};
 
 /// What everybody sees, as far as it is there.
 const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// The size of a directory that stays empty; 0 would mean no limit.
+const NOTHING: u64 = 4096;
 /// Where the old root is until it is put away.
 const OLD: &str = "/.old";
 
 /// Builds the root and moves into it. Gives the new `/proc` as a directory in which our own process
 /// can still be written to; inside it can only be read.
 pub(super) fn build(sandbox: &Sandbox) -> Result<OwnedFd, SandboxError> {
-    change_places().map_err(|error| SandboxError::new("mount namespace", error))?;
+    let limit = sandbox.bounds.memory;
+    change_places(limit).map_err(|error| SandboxError::new("mount namespace", error))?;
     let processes = mount_processes().map_err(|error| at("/proc", error))?;
     make_devices().map_err(|error| at("/dev", error))?;
     for name in SYSTEM {
@@ -35,7 +38,7 @@ pub(super) fn build(sandbox: &Sandbox) -> Result<OwnedFd, SandboxError> {
     }
     hide_secrets(Path::new("/etc")).map_err(|error| at("/etc", error))?;
     for (place, mode) in [("/tmp", "1777"), ("/var/tmp", "1777"), ("/dev/shm", "1777")] {
-        own_directory(Path::new(place), mode).map_err(|error| at(place, error))?;
+        own_directory(Path::new(place), mode, limit).map_err(|error| at(place, error))?;
     }
     place_all(sandbox)?;
     for path in &sandbox.emptied {
@@ -53,10 +56,10 @@ fn at(place: &str, error: io::Error) -> SandboxError {
     SandboxError::new("mount namespace", format!("{place}: {error}"))
 }
 
-fn change_places() -> io::Result<()> {
+fn change_places(limit: Option<u64>) -> io::Result<()> {
     let root = Path::new("/");
     mount(None::<&str>, root, None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
-    mounts::memory(Path::new("/tmp"), "0755")?;
+    mounts::memory(Path::new("/tmp"), "0755", limit)?;
     chdir("/tmp")?;
     fs::create_dir(".old")?;
     pivot_root(".", ".old")?;
@@ -162,7 +165,7 @@ fn hide(path: &Path) -> io::Result<()> {
         path => path?,
     };
     if fs::symlink_metadata(&path)?.is_dir() {
-        mounts::memory(&path, "0555")?;
+        mounts::memory(&path, "0555", Some(NOTHING))?;
         return mounts::read_only(&path);
     }
     let nothing = Path::new("/dev/null");
@@ -192,21 +195,27 @@ fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let mut all: Vec<_> = own.chain(given).chain(overlaid).collect();
     all.sort_by_key(|(target, _)| target.components().count());
     for (number, (target, how)) in all.into_iter().enumerate() {
-        let placed = match how {
-            Placed::Own => own_directory(target, "0755"),
+        let placed: io::Result<()> = match how {
+            Placed::Own => own_directory(target, "0755", sandbox.bounds.memory),
             Placed::Given(source, access) => give(source, target, access),
-            Placed::Layered(source) => make_way(target, Kind::Directory)
-                .and_then(|()| mounts::layer(&[old(source)], target, &layers(number)))
-                .or_else(|_| give(source, target, Access::Read)),
+            Placed::Layered(source) => match lay(&[old(source)], target, &layers(number)) {
+                Err(LayerError::Unsupported(_)) => give(source, target, Access::Read),
+                laid => laid.map_err(LayerError::cause),
+            },
             Placed::Overlaid(overlay) => {
                 let lower: Vec<PathBuf> = overlay.lower.iter().map(|path| old(path)).collect();
-                let laid = make_way(target, Kind::Directory)
-                    .and_then(|()| mounts::layer(&lower, target, &old(&overlay.layer)));
-                match (overlay.fallback, overlay.lower.first()) {
-                    (Fallback::Write, Some(first)) => {
-                        laid.or_else(|_| give(first, target, Access::Write))
+                let laid = lay(&lower, target, &old(&overlay.layer));
+                match (laid, overlay.fallback, overlay.lower.first()) {
+                    (Err(LayerError::Unsupported(_)), Fallback::Write, Some(first)) => {
+                        give(first, target, Access::Write)
                     }
-                    (Fallback::Write | Fallback::Fail, _) => laid,
+                    (Err(LayerError::Unsupported(error)), _, _) => {
+                        return Err(SandboxError {
+                            kind: SandboxErrorKind::LayersUnsupported,
+                            ..at(&target.display().to_string(), error)
+                        });
+                    }
+                    (laid, _, _) => laid.map_err(LayerError::cause),
                 }
             }
         };
@@ -215,14 +224,19 @@ fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     Ok(())
 }
 
+fn lay(lower: &[PathBuf], target: &Path, layers: &Path) -> Result<(), LayerError> {
+    make_way(target, Kind::Directory)?;
+    mounts::layer(lower, target, layers)
+}
+
 /// Where layers are kept: in the root itself, which nobody inside can write.
 fn layers(number: usize) -> PathBuf {
     PathBuf::from(format!("/.layers/{number}"))
 }
 
-fn own_directory(place: &Path, mode: &str) -> io::Result<()> {
+fn own_directory(place: &Path, mode: &str, limit: Option<u64>) -> io::Result<()> {
     make_way(place, Kind::Directory)?;
-    mounts::memory(place, mode)
+    mounts::memory(place, mode, limit)
 }
 
 fn give(source: &Path, target: &Path, access: Access) -> io::Result<()> {

@@ -61,6 +61,11 @@ impl Callers for AgentProcesses {
     }
 }
 
+/// The numbers of all processes below one.
+pub(super) fn ids_below(root: u32) -> Vec<u32> {
+    below(root).into_iter().map(|process| process.id).collect()
+}
+
 /// All processes below one.
 fn below(root: u32) -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,15 +1,16 @@
 //! How much an agent may write to the disk: what its directories hold is looked at while it runs.
 //!
 //! Nothing here needs quotas. A walk takes as long as there are files, so the next one is the further
-//! away; if the disk fills quickly, it comes at once. Files that have no name any more are not seen, so
-//! the disk itself is looked at, too, however long a walk takes: an attempt ends before it is full.
+//! away; if the disk fills quickly, it comes at once. Files that have no name any more count as long as a
+//! process of the agent has them open. Some cannot be seen, so the disk itself is looked at, too, however
+//! long a walk takes: an attempt ends before it is full.
 
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::Supervision;
 use super::hub::Hub;
+use super::unlinked_files;
 
 /// How often the disk is looked at.
 const BEAT: Duration = Duration::from_millis(500);
@@ -37,6 +39,8 @@ const RESERVE: u64 = 512 << 20;
 pub(super) struct Guard {
     stop: Option<Sender<()>>,
     over: Arc<AtomicBool>,
+    /// The process below which the agent's are; 0 before they are started.
+    root: Arc<AtomicU32>,
     looking: Vec<JoinHandle<()>>,
 }
 
@@ -48,17 +52,32 @@ impl Guard {
         let mut places = directory.private_places().to_vec();
         places.push(worktree);
         let (walked, hub) = (places.clone(), Arc::clone(hub));
+        let root = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&root);
         Self::with(
             supervision.disk,
+            root,
             move || left(&places),
-            move |over| held(&walked, over),
+            move |over| {
+                let taken = held(&walked, over);
+                taken.with(match seen.load(Ordering::SeqCst) {
+                    0 => Taken::default(),
+                    root => unlinked_files::held_below(root, over),
+                })
+            },
             move |why| hub.end(Ending::BudgetExhausted, why),
         )
+    }
+
+    /// The processes of the agent are below this one.
+    pub(super) fn started(&self, root: u32) {
+        self.root.store(root, Ordering::SeqCst);
     }
 
     /// Each look has a pace of its own: what is left is told at once, what is held when it was counted.
     fn with(
         most: u64,
+        root: Arc<AtomicU32>,
         left: impl Fn() -> u64 + Send + 'static,
         held: impl Fn(&AtomicBool) -> Taken + Send + 'static,
         end: impl Fn(&str) + Send + Sync + 'static,
@@ -74,7 +93,7 @@ impl Guard {
         let walk = std::thread::spawn(move || {
             walk(&hurried, most, || held(&walked), |why| end(why), &walked);
         });
-        Self { stop: Some(stop), over, looking: vec![space, walk] }
+        Self { stop: Some(stop), over, root, looking: vec![space, walk] }
     }
 }
 
@@ -194,10 +213,19 @@ fn left(places: &[PathBuf]) -> u64 {
 
 /// What files take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Taken {
-    bytes: u64,
+pub(super) struct Taken {
+    pub(super) bytes: u64,
     /// How many there are, and directories.
-    files: u64,
+    pub(super) files: u64,
+}
+
+impl Taken {
+    fn with(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            files: self.files.saturating_add(other.files),
+        }
+    }
 }
 
 /// What all files below these places take, each once. Nobody wants to know when it is over, nor of more
@@ -298,7 +326,7 @@ mod tests {
         let (tell, told) = channel();
         let tell = Mutex::new(tell);
         let end = move |why: &str| drop(tell.lock().unwrap().send(why.to_owned()));
-        (Guard::with(16 << 20, left, held, end), told)
+        (Guard::with(16 << 20, Arc::default(), left, held, end), told)
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles, Judge, Judgement, WorkError};
@@ -34,6 +35,9 @@ pub(super) const AT_MOST: usize = 64;
 /// Calls that wait for a person at once; one more is denied. Fewer than may be open, so that there is
 /// always a place for those that need nobody.
 const WAITING: usize = AT_MOST / 2;
+/// Before how many calls in a row forbidden files are removed. A call that is denied for them made none, so
+/// a process in the background did.
+const MAX_REMOVALS: u32 = 5;
 /// How long a question may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -66,6 +70,8 @@ pub(super) struct Answering {
     pub(super) judging: Semaphore,
     /// As many as may wait for a person at once.
     pub(super) waiting: Semaphore,
+    /// Before how many calls in a row forbidden files were removed.
+    pub(super) removals: AtomicU32,
 }
 
 impl Answering {
@@ -189,10 +195,28 @@ impl Answering {
                 for what in gone.chain(left_out.iter().map(left_out_event)) {
                     self.hub.tell(Witness::Supervisor, None, what);
                 }
+                self.count_removals(&removed);
                 removal(&removed).or_else(|| omission(&left_out))
             }
             Ok(Err(error)) => Some(failed(WorkError::to_string(&error))),
             Err(_) => Some(failed("the supervisor failed".to_owned())),
+        }
+    }
+
+    /// Ends a run in which files that are removed come back each time.
+    fn count_removals(&self, removed: &[ForbiddenFile]) {
+        if removed.is_empty() {
+            self.removals.store(0, Ordering::SeqCst);
+            return;
+        }
+        let removals = self.removals.fetch_add(1, Ordering::SeqCst).saturating_add(1);
+        if removals >= MAX_REMOVALS {
+            let why = format!(
+                "{} was removed before {removals} calls in a row: a process in the background creates it \
+                 again each time",
+                names(removed)
+            );
+            self.hub.end(Ending::Denied, &why);
         }
     }
 
@@ -398,7 +422,7 @@ mod tests {
     use bailiwick_policy::protocol::VERSION;
     use bailiwick_policy::record::KeptTarget;
     use bailiwick_verify::{Pass, Verdict};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     fn judgement(call: KeptCall, input: serde_json::Value, offered: &str) -> Judgement {
         let offered = offered.to_owned();
@@ -659,6 +683,7 @@ mod tests {
             fail_fast: false,
             judging: Answering::places(),
             waiting: Answering::seats(),
+            removals: AtomicU32::new(0),
         };
         (Arc::new(answering), kept)
     }
@@ -782,5 +807,43 @@ mod tests {
             answer
         });
         assert_eq!(Reply::read(&answer).unwrap().decision, Decision::allow());
+    }
+
+    /// Finds a forbidden file as often as is said.
+    struct Recreated(AtomicU32);
+
+    impl ForbiddenFiles for Recreated {
+        fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
+            let (path, capability) = ("src/package.json".to_owned(), "a::b".to_owned());
+            let left =
+                self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            Ok(left.map(|_| vec![ForbiddenFile { path, capability }]).unwrap_or_default())
+        }
+
+        fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_forbidden_file_that_comes_back_each_time_ends_the_run() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for (times, ends) in [(MAX_REMOVALS - 1, false), (MAX_REMOVALS, true)] {
+            let (answering, _kept) = answering(Duration::from_secs(1));
+            let mut answering = Arc::into_inner(answering).unwrap();
+            answering.judge = Arc::new(Fixed(Decision::allow()));
+            answering.forbidden_files = Some(Arc::new(Recreated(AtomicU32::new(times))));
+            let answers: Vec<Outcome> = (0..=times)
+                .map(|_| runtime.block_on(answering.decide(question("x"))).outcome)
+                .collect();
+            let denied = answers.iter().filter(|answer| **answer == Outcome::Deny).count();
+            assert_eq!(denied, usize::try_from(times).unwrap() + usize::from(ends));
+            let ending = answering.hub.ending();
+            assert_eq!(ending.is_some(), ends, "{times}");
+            if let Some((ending, why)) = ending {
+                assert_eq!(ending, Ending::Denied);
+                assert!(why.starts_with("src/package.json was removed before 5 calls"), "{why}");
+            }
+        }
     }
 }

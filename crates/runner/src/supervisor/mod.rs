@@ -34,6 +34,7 @@ mod program;
 mod sockets;
 mod start_up;
 mod talk;
+mod unlinked_files;
 mod writer;
 
 use std::sync::Arc;

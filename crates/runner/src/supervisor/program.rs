@@ -1,6 +1,6 @@
 //! One attempt: the program is started in its sandbox, read, watched and ended.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -140,6 +140,7 @@ fn held(
         fail_fast: supervision.fail_fast,
         judging: Answering::places(),
         waiting: Answering::seats(),
+        removals: AtomicU32::new(0),
     });
     // Where the program talks with us, nobody else has anything to ask.
     if supervision.adapter.talk().is_none() && supervision.adapter.posts().is_none() {
@@ -194,6 +195,7 @@ fn worked(
         None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
+    disk.started(launched.running.id());
     let observer = Listening {
         hub: Arc::clone(hub),
         between: between.cloned(),

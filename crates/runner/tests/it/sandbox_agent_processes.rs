@@ -183,6 +183,84 @@ fn memory_is_bounded_and_what_bounds_it_is_said() {
     assert_eq!(ended, Report::Exit(0));
 }
 
+/// Programs that take memory which is in no process of its own, of so many MiB, and then print `taken`.
+fn shared_memory(mega: u32) -> [(&'static str, String); 6] {
+    let python = |body: &str| {
+        format!(
+            "python3 -c '\nimport mmap, os, socket, sys, time\nsize = {mega} << 20\nx = b\"x\" * (1 << 20)\n\
+             {body}\nprint(\"taken\", end=\"\", flush=True)\ntime.sleep(600 if {mega} > 300 else 0)'"
+        )
+    };
+    let perl_segment = format!(
+        "perl -e '$| = 1; my $i = shmget(0, {mega} << 20, 0600); for (0 .. {mega} - 1) {{ shmwrite($i, q(x) x \
+         (1 << 20), $_ << 20, 1 << 20) }} print q(taken); sleep 600 if {mega} > 300; shmctl($i, 0, 0)'"
+    );
+    [
+        (
+            "memfd, written",
+            python("fd = os.memfd_create(\"a\")\nfor _ in range(size >> 20): os.write(fd, x)"),
+        ),
+        (
+            "memfd, mapped and closed",
+            python(
+                "fd = os.memfd_create(\"a\")\nos.ftruncate(fd, size)\nm = mmap.mmap(fd, size)\nos.close(fd)\n\
+                 for _ in range(size >> 20): m.write(x)",
+            ),
+        ),
+        (
+            "shared anonymous memory of two processes",
+            python(
+                "m = mmap.mmap(-1, size)\nfor _ in range(size >> 20): m.write(x)\nif os.fork() == 0:\n  \
+                 m.seek(0); m.read(size); time.sleep(600 if size > 300 << 20 else 0); os._exit(0)",
+            ),
+        ),
+        (
+            "half in an unlinked file in /dev/shm, half of its own",
+            python(
+                "fd = os.open(\"/dev/shm/a\", os.O_CREAT | os.O_RDWR)\nos.unlink(\"/dev/shm/a\")\n\
+                 for _ in range(size >> 21): os.write(fd, x)\nown = x * (size >> 21)",
+            ),
+        ),
+        (
+            "a memfd of a thread whose process has no first thread",
+            python(
+                "import threading, ctypes\ndef take():\n  fd = os.memfd_create(\"a\")\n  for _ in range(size >> \
+                 20): os.write(fd, x)\n  print(\"taken\", end=\"\", flush=True)\n  time.sleep(600 if {size} > \
+                 300 << 20 else 1)\n  os._exit(0)\nthreading.Thread(target=take).start()\n\
+                 ctypes.CDLL(None).syscall(60 if os.uname().machine == \"x86_64\" else 93, 0)"
+                    .replace("{size}", "size")
+                    .as_str(),
+            ),
+        ),
+        ("a segment of System V", perl_segment),
+    ]
+}
+
+#[test]
+fn shared_memory_counts_once_and_ends_what_takes_too_much() {
+    let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
+    for (what, line) in shared_memory(600) {
+        let (_, ended, _) = bounded(bounds, &line);
+        assert_eq!(ended, Report::MemorySpent(400 << 20), "{what}");
+    }
+    // The control: it is below the limit, though twice of it would not be.
+    for (what, line) in shared_memory(250) {
+        let (_, ended, said) = bounded(bounds, &line);
+        assert_eq!((ended, said.as_str()), (Report::Exit(0), "taken"), "{what}");
+    }
+}
+
+#[test]
+fn every_file_system_in_memory_has_a_size() {
+    let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
+    let line = "grep -c ' - tmpfs ' /proc/self/mountinfo; grep ' - tmpfs ' /proc/self/mountinfo | grep -vc \
+                'size='; head -c 500M /dev/zero > /dev/shm/a; stat -c %s /dev/shm/a";
+    let (_, _, said) = bounded(bounds, line);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].parse::<u32>().unwrap() >= 2, "{said}");
+    assert_eq!(lines[1], "0", "{said}");
+}
+
 #[test]
 fn no_other_process_is_seen_and_pid_1_is_not_traced() {
     let desk = Desk::new();

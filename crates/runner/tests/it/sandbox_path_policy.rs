@@ -3,10 +3,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use bailiwick_runner::sandbox::WorktreeAccess;
+use bailiwick_runner::process::{self, Capture, Limits};
+use bailiwick_runner::sandbox::{SandboxErrorKind, WorktreeAccess};
+use bailiwick_verify::job::Termination;
 
 use crate::desk::Desk;
+use crate::lab::launcher;
 
 /// An agent that may write below `src/`. Everything else that is tracked is protected, and so are a
 /// denied file and a manifest within.
@@ -124,4 +128,26 @@ fn git_can_be_read() {
     }
     assert_eq!(desk.says("git status --short"), " M src/lib.txt\n");
     desk.works_only_outside("git add src/lib.txt && git commit -qm no");
+}
+
+/// A layer that fails for another reason than that there are none must not make the worktree writable.
+#[test]
+fn a_layer_that_cannot_be_laid_stops_the_agent_unless_layers_are_unsupported() {
+    let mut desk = scoped();
+    let run = |desk: &Desk| {
+        let argv = ["/bin/sh", "-c", "echo new > docs/new.md"].map(str::to_owned);
+        let limits = Limits { time: Duration::from_mins(1), output: 1 << 20 };
+        process::run(&launcher(), &desk.sandbox(), &argv, Capture::Together, limits)
+    };
+    let made = desk.places.worktree.join("docs/new.md");
+    // A file is where the layer would be.
+    fs::create_dir_all(&desk.places.scratch).unwrap();
+    fs::write(desk.places.scratch.join("upper"), "").unwrap();
+    let error = run(&desk).unwrap_err();
+    assert_eq!(error.kind, SandboxErrorKind::Other, "{error}");
+    assert!(!made.exists());
+    // The control: a name that cannot be given to the kernel means that there is no layer to be had.
+    desk.places.scratch = desk.place().join("state/runs/one/a:b");
+    assert!(run(&desk).is_ok_and(|ran| ran.ended == Termination::Exit(0)));
+    assert!(made.exists());
 }

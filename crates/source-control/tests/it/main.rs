@@ -42,5 +42,6 @@ mod work_repository;
 mod work_rollback;
 mod work_snapshot;
 mod work_snapshot_random;
+mod work_submodules;
 mod workspace_operations;
 mod workspaces;

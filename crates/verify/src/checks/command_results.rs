@@ -135,7 +135,7 @@ pub(super) fn last_lines(output: &str) -> String {
     lines.into_iter().skip(skipped).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) fn describe_job(job: &Job) -> String {
+pub(crate) fn describe_job(job: &Job) -> String {
     match job {
         Job::Command { line } => format!("`{line}`"),
         Job::CargoCheck { of, .. } => format!("cargo check of {}", describe_crates(of)),

@@ -1,6 +1,5 @@
-//! `quality::tests-kept`: the change removes no test, skips none and does not change their configuration.
-//!
-//! The verdict comes from the texts of the changed files, before and after. Nothing is run.
+//! `quality::tests-kept`: the change removes no test, skips none and does not change their configuration,
+//! and no fewer tests are executed than on the base.
 
 mod configuration;
 mod languages;
@@ -18,6 +17,7 @@ use self::suite::{Suite, Test};
 use super::disabled_tests::UnreadableManifest;
 use super::{Subject, disabled_tests, listing};
 use crate::change::{Change, Entry, Mode};
+use crate::executed_tests::Comparison;
 use crate::facts::{Facts, Needs};
 use crate::verdict::Verdict;
 
@@ -26,7 +26,7 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
     let mut texts: Vec<String> =
         relevant(subject).chain(manifests).map(|change| change.path.clone()).collect();
     texts.dedup();
-    Needs { texts, ..Needs::default() }
+    Needs { texts, executed_tests: true, ..Needs::default() }
 }
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
@@ -34,10 +34,12 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
         Ok(signals) => signals,
         Err(error) => return Verdict::fail(error.to_string()),
     };
+    let counts: Vec<String> =
+        facts.executed_tests.iter().flatten().map(Comparison::to_string).collect();
     let Some(first) = signals.first() else {
-        return Verdict::pass(
-            "no test was removed or skipped, and their configuration is unchanged",
-        );
+        let kept = "no test was removed or skipped, and their configuration is unchanged";
+        let evidence: Vec<String> = [kept.to_owned()].into_iter().chain(counts).collect();
+        return Verdict::pass(evidence.join("; "));
     };
     let lines: Vec<String> = signals.iter().map(Signal::to_string).collect();
     let more = match signals.len() - 1 {
@@ -47,7 +49,9 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     match allowance(subject) {
         TestChanges::Allowed => {
             let listed = listing::limited(&lines, listing::MAX_LISTED).replace('\n', "; ");
-            Verdict::pass(format!("the task allows: {listed}"))
+            let counts = counts.into_iter().filter(|counts| !lines.contains(counts));
+            let allowed = format!("the task allows: {listed}");
+            Verdict::pass([allowed].into_iter().chain(counts).collect::<Vec<_>>().join("; "))
         }
         TestChanges::Refused => {
             let listed = listing::limited(&lines, listing::MAX_LISTED);
@@ -87,6 +91,8 @@ enum Signal {
     Excluded { path: String, module: String },
     /// A setting of a manifest disables tests.
     Disabled(String),
+    /// A command executes fewer tests than on the base.
+    FewerExecuted(Comparison),
     /// A file, or a part of it, that configures tests was changed.
     Configuration { path: String, part: Option<String> },
 }
@@ -120,6 +126,7 @@ impl fmt::Display for Signal {
                 write!(out, "`{}` no longer includes the module `{}`", shown(path), shown(module))
             }
             Self::Disabled(what) => write!(out, "{what}"),
+            Self::FewerExecuted(counts) => write!(out, "{counts}"),
             Self::Configuration { path, part: None } => {
                 write!(out, "`{}` configures tests and was changed", shown(path))
             }
@@ -162,6 +169,8 @@ struct Changed<'a> {
 enum ReadError {
     #[error("`{}` could not be read: its text is not known", path.escape_debug())]
     UnknownText { path: String },
+    #[error("the executed tests were not counted")]
+    NotCounted,
     #[error(transparent)]
     Manifest(#[from] UnreadableManifest),
 }
@@ -172,7 +181,10 @@ fn signals(subject: &Subject<'_>, facts: &Facts) -> Result<Vec<Signal>, ReadErro
         files.push(read(change, facts)?);
     }
     let disabled = disabled_tests::find(subject, facts)?;
+    let executed = facts.executed_tests.as_ref().ok_or(ReadError::NotCounted)?;
+    let fewer = executed.iter().filter(|counts| counts.is_fewer()).cloned();
     let mut found: Vec<Signal> = disabled.into_iter().map(Signal::Disabled).collect();
+    found.extend(fewer.map(Signal::FewerExecuted));
     for file in &files {
         found.extend(test_signals(file, &files));
         let sides = [&file.before, &file.after];

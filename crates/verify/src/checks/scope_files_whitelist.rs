@@ -15,7 +15,11 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     let whitelist = subject.task.scope.files_whitelist.get();
     let globs = paths::globs(whitelist);
     let outside: Vec<String> = paths::touched(subject)
-        .filter(|touched| !touched.is_report && !globs.matches(touched.path, touched.is_directory))
+        .filter(|touched| {
+            let was_file = |path: &str| was_file(subject, path);
+            !touched.is_report
+                && !globs.matches_beside(touched.path, touched.is_directory, was_file)
+        })
         .map(|touched| touched.path.to_owned())
         .collect();
     if !outside.is_empty() {
@@ -41,6 +45,14 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
         1 => Verdict::pass("1 change, inside the whitelist"),
         count => Verdict::pass(format!("{count} changes, all inside the whitelist")),
     }
+}
+
+/// Whether a path was a file or a link before the change.
+fn was_file(subject: &Subject<'_>, path: &str) -> bool {
+    subject.changes.iter().any(|change| {
+        let is_file = change.before.as_ref().is_some_and(|entry| entry.mode != Mode::Submodule);
+        is_file && change.from.as_ref().unwrap_or(&change.path) == path
+    })
 }
 
 fn links<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Change> + use<'a> {
@@ -179,5 +191,15 @@ mod tests {
         }
         assert!(reason(&link_to("src/link", "../../x")).contains("points outside"));
         assert!(!judged(SRC, &[linked("src/link")]).is_pass(), "its text is not known");
+    }
+
+    #[test]
+    fn a_file_of_the_whitelist_that_becomes_a_directory_covers_nothing_in_it() {
+        let file = "[scope]\nfiles-whitelist = [\"src/a.txt\"]";
+        let below = [deleted("src/a.txt"), added("src/a.txt/evil")];
+        assert!(reason(&judged(file, &below)).contains("src/a.txt/evil"));
+        assert!(!judged(file, &[renamed("src/a.txt", "src/a.txt/evil")]).is_pass());
+        assert!(judged(SRC, &below).is_pass(), "the whole directory is in the whitelist");
+        assert!(judged(file, &[deleted("src/a.txt")]).is_pass());
     }
 }

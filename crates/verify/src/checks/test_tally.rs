@@ -6,7 +6,7 @@ use super::command_results;
 use crate::job::{CrateTests, Harness, Outcome, TestProgram, TestResult};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Listed tests that passed; a program with a custom harness counts as one test.
     pub(super) passed: usize,
     /// Programs with a custom harness among them.
@@ -23,13 +23,13 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Whether there is no failed test and no other fault.
-    pub(super) fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.failed.is_empty() && self.faults.is_empty()
     }
 }
 
 /// Counts the tests; none if the outcome has no tests.
-pub(super) fn tally(outcome: &Outcome) -> Option<Tally> {
+pub(crate) fn tally(outcome: &Outcome) -> Option<Tally> {
     let (build, crates) = match outcome {
         Outcome::Tests { build, crates } => (build, crates),
         Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => {
@@ -46,6 +46,13 @@ pub(super) fn tally(outcome: &Outcome) -> Option<Tally> {
         count_crate(tests, &mut tally);
     }
     Some(tally)
+}
+
+/// The tests of a crate that were executed, whether they passed or not.
+pub(crate) fn executed(tests: &CrateTests) -> u64 {
+    let mut tally = Tally::default();
+    count_crate(tests, &mut tally);
+    u64::try_from(tally.passed.saturating_add(tally.failed.len())).unwrap_or(u64::MAX)
 }
 
 fn count_crate(tests: &CrateTests, tally: &mut Tally) {

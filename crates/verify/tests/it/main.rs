@@ -38,6 +38,7 @@ fn no_facts() -> Facts {
         texts: BTreeMap::new(),
         commits: None,
         jobs: BTreeMap::new(),
+        executed_tests: None,
         repository: None,
         report: None,
         ledger: None,

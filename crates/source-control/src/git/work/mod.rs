@@ -45,6 +45,7 @@ mod scratch_directory;
 mod snapshot;
 mod spawn_record;
 mod submodule;
+mod submodule_commits;
 mod tree_diff;
 mod untracked;
 mod worktree_files;
@@ -207,6 +208,10 @@ impl Work for GitWork {
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError> {
         let what = || format!("{before} and {after} cannot be compared");
         tree_diff::between(&self.object_git(after)?, before, after).map_err(work_error(what()))
+    }
+
+    fn require_submodule_commits(&self, changes: &[Change]) -> Result<(), WorkError> {
+        submodule_commits::require_known(&self.paths, changes)
     }
 
     fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError> {

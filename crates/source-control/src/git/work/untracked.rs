@@ -17,6 +17,7 @@ const TIMEOUT: Timeout = Timeout {
 };
 
 const IGNORE_FILE: &str = ".gitignore";
+const GIT: &str = ".git";
 
 /// The rules of all `.gitignore` files of a commit, as one file at the root. With them, an agent cannot
 /// hide files by writing to a `.gitignore`.
@@ -75,9 +76,39 @@ pub fn new_files(
     others(git, ignored, &["--directory", "--no-empty-directory"])
 }
 
-/// The files of a worktree that are neither tracked nor matched by the rules in `ignored`.
+/// The files of a worktree that are neither tracked nor matched by the rules in `ignored`, and those that
+/// git does not list: pipes, sockets, devices, and what is in other repositories.
 pub fn untracked(worktree: &Path, ignored: &Path) -> Result<Vec<PathBuf>, GitError> {
-    others(Git::at(worktree), ignored, &[])
+    let mut found = others(Git::at(worktree), ignored, &[])?;
+    let mut unlisted = Vec::new();
+    find_unlisted(worktree, Path::new(""), Owner::Worktree, &mut unlisted);
+    found.extend(unlisted);
+    Ok(found)
+}
+
+/// The repository that a directory belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Worktree,
+    Nested,
+}
+
+/// Adds the files at or below a directory of a worktree that git does not list. No link is followed; what
+/// cannot be read is passed over, because the agent may remove it meanwhile.
+fn find_unlisted(worktree: &Path, directory: &Path, owner: Owner, found: &mut Vec<PathBuf>) {
+    let entries = || std::fs::read_dir(worktree.join(directory)).into_iter().flatten().flatten();
+    let is_root = directory.as_os_str().is_empty();
+    let has_git = || entries().any(|entry| entry.file_name() == GIT);
+    let owner = if !is_root && has_git() { Owner::Nested } else { owner };
+    for entry in entries().filter(|entry| entry.file_name() != GIT) {
+        let Ok(kind) = entry.file_type() else { continue };
+        let path = directory.join(entry.file_name());
+        if kind.is_dir() {
+            find_unlisted(worktree, &path, owner, found);
+        } else if owner == Owner::Nested || !(kind.is_file() || kind.is_symlink()) {
+            found.push(path);
+        }
+    }
 }
 
 fn others(git: Git, ignored: &Path, options: &[&str]) -> Result<Vec<PathBuf>, GitError> {

@@ -11,7 +11,7 @@ type File<'a> = (Change, Option<&'a str>, Option<&'a str>);
 const ALLOWED: &str = "[verification]\ntest-changes = \"allowed\"";
 
 fn judged(rest: &str, files: &[File<'_>]) -> Verdict {
-    let mut facts = facts();
+    let mut facts = Facts { executed_tests: Some(Vec::new()), ..facts() };
     for (change, before, after) in files {
         facts.texts.insert(change.path.clone(), texts(*before, *after));
     }
@@ -253,4 +253,29 @@ fn an_unreadable_test_file_fails_and_other_files_are_not_read() {
     assert!(reason(&judge(&subject, &facts())).contains("its text is not known"));
     let half = judged("", &[(changed("test_a.py"), None, Some(PYTHON))]);
     assert!(reason(&half).contains("its text is not known"));
+}
+
+#[test]
+fn fewer_executed_tests_than_on_the_base_are_a_signal() {
+    let judged = |rest: &str, counts: &[(u64, u64)]| {
+        let counted = |(before, after): &(u64, u64)| Comparison {
+            job: "`npm test`".to_owned(),
+            before: *before,
+            after: Some(*after),
+        };
+        let facts = Facts { executed_tests: Some(counts.iter().map(counted).collect()), ..facts() };
+        judge(&subject(&task(rest), &agent(), &[]), &facts)
+    };
+    let fewer = judged("", &[(5, 4)]);
+    assert_eq!(reason(&fewer), "tests may be weaker: `npm test` executed 4 tests, 5 on the base");
+    let same = evidence(&judged("", &[(5, 5), (5, 6)]));
+    assert!(same.ends_with("; `npm test` executed 6 tests, 5 on the base"), "{same}");
+    let allowed = evidence(&judged(ALLOWED, &[(5, 4), (5, 6)]));
+    assert_eq!(
+        allowed,
+        "the task allows: `npm test` executed 4 tests, 5 on the base; `npm test` executed 6 tests, \
+         5 on the base"
+    );
+    let uncounted = judge(&subject(&task(""), &agent(), &[]), &facts());
+    assert_eq!(reason(&uncounted), "the executed tests were not counted");
 }
