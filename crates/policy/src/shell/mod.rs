@@ -26,6 +26,7 @@ mod guard;
 mod inline;
 mod parse;
 mod piped;
+mod plain;
 mod printed;
 mod redirect;
 mod shape;
