@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use bailiwick_policy::call::Action;
 use bailiwick_policy::decide::{decide_effects, wanted};
-use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::dialects::{Dialect, Unreadable};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::record::{FORMAT, KeptCall, Record};
-use bailiwick_policy::{Decision, Effects, Policy};
+use bailiwick_policy::{Call, Decision, Effects, Facts, Policy};
 
 use crate::arguments::{Alone, Told};
 use crate::{ancestors, log, observe};
@@ -27,16 +27,15 @@ fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, Strin
     })?;
     let policy = Policy::read(&bytes, &alone.digest).map_err(|error| error.to_string())?;
     let mut surroundings = observe::Surroundings::here(alone.root.as_deref())?;
-    // The agent's tools for files run in its own process, outside of any sandbox.
     let call = told.dialect.read(payload, &told.servers);
-    if call.is_ok_and(|call| matches!(call.action, Action::Shell(_))) {
+    // The agent's tools for files run in its own process, outside of any sandbox.
+    if call.as_ref().is_ok_and(|call| matches!(call.action, Action::Shell(_))) {
         surroundings = surroundings.with_enforcement(enforcement(alone));
     }
-    let record =
-        judged(&policy, &alone.digest, (told.dialect, &told.servers), payload, &surroundings);
-    if let Some(log) = &alone.log {
-        log::append(log, &record)?;
-    }
+    let judged = Judged::of(&policy, call, &surroundings);
+    let Some(log) = &alone.log else { return Ok(judged.decision) };
+    let record = judged.record(&alone.digest, told.dialect);
+    log::append(log, &record)?;
     Ok(record.decision)
 }
 
@@ -57,19 +56,42 @@ pub fn judged(
     payload: &[u8],
     surroundings: &observe::Surroundings,
 ) -> Record {
-    let mut facts = surroundings.facts();
-    let (call, decision) = match dialect.read(payload, servers) {
-        Ok(call) => {
-            let effects = Effects::of(&call);
-            observe::look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
-            let decision = decide_effects(policy, &call, &effects, &facts);
-            (KeptCall::of(&call), decision)
-        }
-        Err(error) => {
-            let reason = error.to_string();
-            (KeptCall::unreadable(&reason), Decision::unreadable(reason))
-        }
-    };
-    let (at, policy) = (log::now(), digest.to_owned());
-    Record { format: FORMAT, at, policy, dialect, call, facts, decision }
+    let call = dialect.read(payload, servers);
+    Judged::of(policy, call, surroundings).record(digest, dialect)
+}
+
+/// A decision with what it was made from.
+struct Judged {
+    call: Result<Call, Unreadable>,
+    facts: Facts,
+    decision: Decision,
+}
+
+impl Judged {
+    fn of(
+        policy: &Policy,
+        call: Result<Call, Unreadable>,
+        surroundings: &observe::Surroundings,
+    ) -> Self {
+        let mut facts = surroundings.facts();
+        let decision = match &call {
+            Ok(call) => {
+                let effects = Effects::of(call);
+                observe::look_up(&wanted(call, &effects, &facts), call, &mut facts);
+                decide_effects(policy, call, &effects, &facts)
+            }
+            Err(error) => Decision::unreadable(error.to_string()),
+        };
+        Self { call, facts, decision }
+    }
+
+    fn record(self, digest: &str, dialect: Dialect) -> Record {
+        let call = match &self.call {
+            Ok(call) => KeptCall::of(call),
+            Err(error) => KeptCall::unreadable(&error.to_string()),
+        };
+        let (at, policy) = (log::now(), digest.to_owned());
+        let (facts, decision) = (self.facts, self.decision);
+        Record { format: FORMAT, at, policy, dialect, call, facts, decision }
+    }
 }
