@@ -24,6 +24,7 @@ use crate::pattern::Patterns;
 use crate::policy::Rule;
 use crate::shell::{Hidden, Run, Why};
 use crate::tool::matches;
+use crate::word_list::words;
 
 /// What a compiled gate says.
 pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> Option<Objection> {
@@ -118,7 +119,7 @@ pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
     for name in names(&program, context) {
         let mut words = vec![name];
         words.extend(rest.iter().cloned());
-        let text = words.join(" ");
+        let text = words.join("");
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -260,17 +261,19 @@ pub(crate) fn copied_trees(effects: &Effects, facts: &Facts) -> Vec<String> {
 }
 
 /// Programs that start nothing by themselves, or whose doings are followed.
-const PLAIN: &str = " awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
+const PLAIN: &[&str] = words!(
+    "awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
     egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
     join jq less ln ls md5sum mkdir mktemp more mv nice nl nohup od paste patch pr printenv \
     printf ps pwd readlink realpath rev rg rm rmdir rsync sed seq sha256sum sleep sort split \
     stat stdbuf strings sum tac tail tar tee test time timeout touch tr tree true truncate tsort \
     tty uname uniq unlink unzip wc wget which who whoami xargs xxd yes zcat zip git gh sudo \
-    setsid flock bash sh dash zsh ";
+    setsid flock bash sh dash zsh"
+);
 
 /// Whether a program starts nothing by itself, or what it starts is followed.
 pub(crate) fn is_plain(name: &str) -> bool {
-    PLAIN.contains(&format!(" {name} "))
+    PLAIN.contains(&name)
 }
 
 /// Programs and scripts whose own doings no text shows.

@@ -8,12 +8,15 @@ use crate::pattern::{DamagedTable, Patterns};
 use crate::shell::variables::meaning;
 use crate::shell::{Field, Run, Setting};
 use crate::tool::matches;
+use crate::word_list::words;
 
 /// Builtins that start nothing and change nothing but the shell itself.
-const HARMLESS: &str = " : [ alias break builtin caller cd command compgen continue declare dirs echo \
+const HARMLESS: &[&str] = words!(
+    ": [ alias break builtin caller cd command compgen continue declare dirs echo \
     eval exec exit export false getopts hash help jobs let local mapfile popd printf pushd pwd read \
     readarray readonly return set shift shopt test times trap true type typeset ulimit umask unalias \
-    unset wait ";
+    unset wait"
+);
 
 /// Programs whose every operand counts, since each is a file that they change.
 const BY_OPERAND: [&str; 12] = [
@@ -88,7 +91,7 @@ fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {
     let Some(program) = run.program() else { return Ok(false) };
     // `jobs -x` starts a program.
     let starts = program == "jobs" && run.argv.len() > 1;
-    if run.builtin && !starts && HARMLESS.contains(&format!(" {program} ")) {
+    if run.builtin && !starts && HARMLESS.contains(&program.as_str()) {
         return Ok(true);
     }
     let words: Vec<String> = run.argv.iter().map(plainly).collect();

@@ -7,17 +7,19 @@ use super::field::{Field, Shape};
 use super::redirect::Input;
 use super::walk::{Walker, assignment_name};
 use super::{Why, inline, parse, ways_out};
-use crate::word_list::listed;
+use crate::word_list::words;
 
 /// What bash does itself.
-const BUILTINS: &str = ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue \
+const BUILTINS: &[&str] = words!(
+    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue \
     declare dirs disown echo enable eval exec exit export false fc fg getopts hash help history \
     jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set \
-    shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait";
+    shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait"
+);
 
 fn is_builtin(name: &str) -> bool {
     // The longest has nine letters.
-    name.len() <= 9 && listed(BUILTINS, name)
+    name.len() <= 9 && BUILTINS.contains(&name)
 }
 
 /// What stands behind the sign that ends options.

@@ -7,7 +7,7 @@ use brush_parser::ast::FunctionBody;
 
 use super::field::{Field, Piece};
 use super::whereabouts::Whereabouts;
-use crate::word_list::listed;
+use crate::word_list::words;
 
 /// More alternatives than this are as good as unknown.
 const MAX_COUNT: usize = 8;
@@ -341,9 +341,11 @@ fn is_set_by_shells(name: &str) -> bool {
 
 /// Variables that the shell itself sets or changes.
 fn is_dynamic(name: &str) -> bool {
-    const DYNAMIC: &str = "_ BASHPID BASHOPTS BASH_ARGV BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE \
+    const DYNAMIC: &[&str] = words!(
+        "_ BASHPID BASHOPTS BASH_ARGV BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE \
         BASH_SUBSHELL COPROC DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD \
-        LINENO MAPFILE OLDPWD OPTARG PIPESTATUS PPID PWD RANDOM SECONDS SRANDOM UID";
+        LINENO MAPFILE OLDPWD OPTARG PIPESTATUS PPID PWD RANDOM SECONDS SRANDOM UID"
+    );
     // All are in capitals.
-    !name.starts_with(|c: char| c.is_ascii_lowercase()) && listed(DYNAMIC, name)
+    !name.starts_with(|c: char| c.is_ascii_lowercase()) && DYNAMIC.contains(&name)
 }

@@ -5,7 +5,6 @@ use super::redirect::Input;
 use super::walk::{Walker, runs_its_value};
 use super::wrapper_table::{WRAPPERS, Wrapper};
 use super::{How, Why, inline, writers, xargs};
-use crate::word_list::listed;
 
 /// Follows what a program starts, if it is known to start something.
 pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
@@ -146,7 +145,7 @@ fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
     while let Some((first, more)) = rest.split_first() {
         rest = more;
         let Some(word) = first.known() else { return Behind::Unknown(first.to_string()) };
-        if listed(wrapper.words, &word) {
+        if wrapper.words.contains(&word.as_str()) {
             return match odd {
                 Some(option) => Behind::Unknown(option),
                 None => Behind::Program(rest),
@@ -155,10 +154,10 @@ fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
         if !word.starts_with('-') && odd.is_none() {
             return Behind::Nothing;
         }
-        if listed(wrapper.values, &word) {
+        if wrapper.values.contains(&word.as_str()) {
             rest = more.get(1..).unwrap_or_default();
         } else if word.starts_with('-')
-            && !listed(wrapper.flags, &word)
+            && !wrapper.flags.contains(&word.as_str())
             && !is_value_in_word(wrapper, &word)
         {
             odd = Some(word);
@@ -320,11 +319,11 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
             rest = more;
             continue;
         }
-        if listed(wrapper.quiet, &option) {
+        if wrapper.quiet.contains(&option.as_str()) {
             return Behind::Nothing;
-        } else if listed(wrapper.flags, &option) {
+        } else if wrapper.flags.contains(&option.as_str()) {
             rest = more;
-        } else if listed(wrapper.values, &option) {
+        } else if wrapper.values.contains(&option.as_str()) {
             rest = more.get(1..).unwrap_or_default();
         } else if is_value_in_word(wrapper, &option)
             || is_flags_in_word(wrapper, &option)
@@ -352,9 +351,9 @@ fn is_value_in_word(wrapper: &Wrapper, option: &str) -> bool {
     let digits = option.get(1..).is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let long = option.starts_with("--");
     if let Some((name, _)) = option.split_once('=').filter(|_| long) {
-        return listed(wrapper.values, name);
+        return wrapper.values.contains(&name);
     }
-    (!long && short.is_some_and(|short| listed(wrapper.values, short)))
+    (!long && short.is_some_and(|short| wrapper.values.contains(&short)))
         || (wrapper.name == "nice" && digits)
 }
 
@@ -362,7 +361,7 @@ fn is_value_in_word(wrapper: &Wrapper, option: &str) -> bool {
 fn is_flags_in_word(wrapper: &Wrapper, option: &str) -> bool {
     !option.starts_with("--")
         && option.len() > 2
-        && option.chars().skip(1).all(|c| listed(wrapper.flags, &format!("-{c}")))
+        && option.chars().skip(1).all(|c| wrapper.flags.contains(&format!("-{c}").as_str()))
 }
 
 /// `env -S 'git push'` splits its text much like a shell; what is behind it is appended.

@@ -7,7 +7,6 @@ use crate::package_managers;
 
 /// Whether the program is one of them.
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool {
-    let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let (manifest, lock) = match name {
         "cargo" => ("Cargo.toml", "Cargo.lock"),
         "npm" => ("package.json", "package-lock.json"),
@@ -15,12 +14,13 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
         "yarn" => ("package.json", "yarn.lock"),
         _ => return false,
     };
+    let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let has = |option: &str| words.iter().any(|word| word == option);
     if has("--help") || has("--dry-run") || has("-g") || has("--global") {
         return true;
     }
     let readings = package_managers::readings(&words);
-    if package_managers::changes(name, &words) {
+    if package_managers::changes_read(name, &readings, &words) {
         let only_lock = |verb: &str| matches!(verb, "update" | "generate-lockfile" | "dedupe");
         if !readings.iter().any(|reading| only_lock(reading.verb)) {
             walker.wrote(Field::text(manifest), How::Change, name);
