@@ -1,5 +1,7 @@
 //! The decision: pure and total. The same policy, call and facts give the same answer for ever.
 
+use std::cell::OnceCell;
+
 use crate::call::{Action, Call};
 use crate::decision::{Decision, Objection, Outcome, Warning};
 use crate::effects::Effects;
@@ -26,6 +28,27 @@ pub struct Context<'a> {
     pub spots: &'a [Spot],
     /// What is known of the world.
     pub facts: &'a Facts,
+    /// Made when the first rule asks for them.
+    command_lines: OnceCell<Vec<String>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(
+        policy: &'a Policy,
+        call: &'a Call,
+        effects: &'a Effects,
+        spots: &'a [Spot],
+        facts: &'a Facts,
+    ) -> Self {
+        Self { policy, call, effects, spots, facts, command_lines: OnceCell::new() }
+    }
+
+    /// Every command that the call runs, as patterns see it.
+    pub(crate) fn command_lines(&self) -> &[String] {
+        self.command_lines.get_or_init(|| {
+            self.effects.runs.iter().flat_map(|run| gates::texts(run, self)).collect()
+        })
+    }
 }
 
 /// What one rule says.
@@ -98,7 +121,7 @@ fn within(call: &Call, facts: &Facts) -> Facts {
 pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
     let facts = within(call, facts);
     let spots = paths::spots(effects, &facts);
-    let of = |policy| own(&Context { policy, call, effects, spots: &spots, facts: &facts });
+    let of = |policy| own(&Context::new(policy, call, effects, &spots, &facts));
     let mut verdicts = of(policy);
     for above in &policy.above {
         let who = match &above.limit_of {
@@ -230,6 +253,6 @@ fn conclude(
 /// Why a person has to be asked for a command.
 fn asked(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Option<Objection> {
     let patterns = policy.ask_commands.as_ref()?;
-    let context = Context { policy, call, effects, spots: &[], facts };
+    let context = Context::new(policy, call, effects, &[], facts);
     gates::asked_commands(&context, patterns)
 }

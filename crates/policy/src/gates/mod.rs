@@ -19,6 +19,7 @@ use crate::decide::Context;
 use crate::decision::Objection;
 use crate::effects::Effects;
 use crate::facts::{Enforcement, Facts};
+pub(crate) use crate::paths::base_name;
 use crate::paths::{Place, join};
 use crate::pattern::Patterns;
 use crate::policy::Rule;
@@ -55,24 +56,22 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
     if rule.patterns.is_empty() {
         return None;
     }
-    for run in &context.effects.runs {
-        for text in texts(run, context) {
-            match rule.patterns.matches(&text) {
-                Ok(false) => {}
-                Ok(true) => {
-                    return Some(Objection::new(
-                        &rule.capability,
-                        format!("`{}` is a command that it forbids", shown(&text)),
-                        "leave that command out, and say in your report what it should have done",
-                    ));
-                }
-                Err(damaged) => {
-                    return Some(Objection::new(
-                        &rule.capability,
-                        damaged.to_string(),
-                        "nothing can run until the policy is compiled anew",
-                    ));
-                }
+    for text in context.command_lines() {
+        match rule.patterns.matches(text) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Some(Objection::new(
+                    &rule.capability,
+                    format!("`{}` is a command that it forbids", shown(text)),
+                    "leave that command out, and say in your report what it should have done",
+                ));
+            }
+            Err(damaged) => {
+                return Some(Objection::new(
+                    &rule.capability,
+                    damaged.to_string(),
+                    "nothing can run until the policy is compiled again",
+                ));
             }
         }
     }
@@ -100,10 +99,10 @@ fn is_held_by_mounts(module: GateModule) -> bool {
 pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Option<Objection> {
     const RULE: &str = "limit::ask-commands";
     const INSTEAD: &str = "wait for the answer, or go on with what needs no approval";
-    for text in context.effects.runs.iter().flat_map(|run| texts(run, context)) {
+    for text in context.command_lines() {
         // A damaged table asks: nobody can tell that it does not match.
-        if patterns.matches(&text).unwrap_or(true) {
-            let reason = format!("a person has to approve `{}`", shown(&text));
+        if patterns.matches(text).unwrap_or(true) {
+            let reason = format!("a person has to approve `{}`", shown(text));
             return Some(Objection::new(RULE, reason, INSTEAD));
         }
     }
@@ -114,12 +113,14 @@ pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Opti
 /// A command as a pattern sees it: as it is named, by its last name, and as what it really is.
 pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
     let Some(program) = named_program(run) else { return Vec::new() };
-    let rest: Vec<String> = run.argv.iter().skip(1).map(ToString::to_string).collect();
+    let mut rest = String::new();
+    for field in run.argv.iter().skip(1) {
+        rest.push(' ');
+        field.append_to(&mut rest);
+    }
     let mut texts = Vec::new();
     for name in names(&program, context) {
-        let mut words = vec![name];
-        words.extend(rest.iter().cloned());
-        let text = words.join("");
+        let text = name + &rest;
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -143,10 +144,6 @@ pub(crate) fn names(program: &str, context: &Context<'_>) -> Vec<String> {
 /// A program as it is named, or as much of that as the text decides.
 pub(crate) fn named_program(run: &Run) -> Option<String> {
     run.program().or_else(|| Some(format!("…/{}", run.name()?)))
-}
-
-pub(crate) fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// A text of at most one line and a few words, for a reason.

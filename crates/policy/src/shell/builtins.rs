@@ -34,7 +34,7 @@ impl Walker {
     /// Starts a command as the shell does: function, builtin, then program.
     pub(super) fn start(&mut self, argv: &[Field], input: &Input, declared: &[&Assignment]) {
         let Some((first, arguments)) = argv.split_first() else { return };
-        let Some(name) = first.known() else {
+        let Some(name) = first.known_text() else {
             // A function may have such a name as well.
             if self.environment.functions.keys().any(|name| name.contains('/')) {
                 self.hide(Why::ComputedName, &first.to_string());
@@ -43,11 +43,11 @@ impl Walker {
         };
         // Which of them it is, if it may be several, is not followed.
         let mut others = None;
-        if let Some(text) = self.environment.aliases.get(&name).cloned() {
+        if let Some(text) = self.environment.aliases.get(name.as_ref()).cloned() {
             self.alias(&name, text, arguments);
             ways_out::add(&mut others, self.environment.clone());
         }
-        let function = self.environment.functions.get(&name).cloned();
+        let function = self.environment.functions.get(name.as_ref()).cloned();
         if let Some(mut function) = function {
             // Some builtins go before functions in `posix` mode.
             function.sure &= !is_builtin(&name);
@@ -75,7 +75,7 @@ impl Walker {
         declared: &[&Assignment],
     ) {
         let Some((first, arguments)) = argv.split_first() else { return };
-        let Some(name) = first.known() else { return self.started(argv, input) };
+        let Some(name) = first.known_text() else { return self.started(argv, input) };
         if is_builtin(&name) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);

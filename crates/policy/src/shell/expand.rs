@@ -27,12 +27,8 @@ enum Quoting {
 impl Walker {
     /// The fields that a word of a command may stand for.
     pub(super) fn word(&mut self, word: &str) -> Vec<Vec<Field>> {
-        if let Some(text) = plainly(word)
-            && !word.is_empty()
-            && self.spend(word.len())
-        {
-            self.data(text);
-            return vec![vec![Field::text(text)]];
+        if let Some(field) = self.plain_word(word) {
+            return vec![vec![field]];
         }
         let Some(words) = parse::braces(word) else {
             let _ = self.scalar(word);
@@ -50,6 +46,31 @@ impl Walker {
             all = product(all, ends);
         }
         all
+    }
+
+    /// The field that a word stands for if nothing in it is expanded.
+    fn plain_word(&mut self, word: &str) -> Option<Field> {
+        let text = plainly(word).filter(|_| !word.is_empty())?;
+        self.spend(word.len()).then(|| {
+            self.data(text);
+            Field::text(text)
+        })
+    }
+
+    /// Puts the fields of another word behind those of a command.
+    pub(super) fn append_word(
+        &mut self,
+        mut alternatives: Vec<Vec<Field>>,
+        word: &str,
+    ) -> Vec<Vec<Field>> {
+        if let [only] = alternatives.as_mut_slice()
+            && let Some(field) = self.plain_word(word)
+        {
+            only.push(field);
+            return alternatives;
+        }
+        let more = self.word(word);
+        product(alternatives, more)
     }
 
     /// The texts that a word may stand for where it is not split: in an assignment, behind `<<<`.
@@ -497,8 +518,13 @@ fn each(mut growing: Vec<Growing>, grow: impl Fn(&mut Growing)) -> Vec<Growing> 
 
 /// Every list of the first behind which stands every list of the second.
 pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec<Field>> {
+    let mut starts = starts;
+    let mut ends = ends;
+    if let ([start], [end]) = (starts.as_mut_slice(), ends.as_mut_slice()) {
+        start.append(end);
+        return starts;
+    }
     if let [end] = ends.as_slice() {
-        let mut starts = starts;
         starts.iter_mut().for_each(|start| start.extend(end.iter().cloned()));
         return starts;
     }

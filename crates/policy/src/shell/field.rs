@@ -1,6 +1,9 @@
 //! A word after expansion: what the text decides of it.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::paths::base_name;
 
 /// One argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,6 +93,14 @@ impl Field {
 
     /// The argument, if the text decides it.
     pub fn known(&self) -> Option<String> {
+        self.known_text().map(Cow::into_owned)
+    }
+
+    /// The same without a copy of it where that can be.
+    pub(super) fn known_text(&self) -> Option<Cow<'_, str>> {
+        if let [Piece::Text(text)] = self.pieces.as_slice() {
+            return Some(Cow::Borrowed(text));
+        }
         self.pieces
             .iter()
             .map(|piece| match piece {
@@ -112,8 +123,8 @@ impl Field {
     /// The name of a program without its directory, which need not be known. What may be several
     /// arguments may begin with any program.
     pub(super) fn program_name(&self) -> Option<String> {
-        if let Some(path) = self.known() {
-            return Some(path.rsplit('/').next().unwrap_or(&path).to_owned());
+        if let Some(path) = self.known_text() {
+            return Some(base_name(&path).to_owned());
         }
         let Some(Piece::Text(end)) = self.pieces.last() else { return None };
         let (_, name) = end.rsplit_once('/')?;
@@ -179,6 +190,18 @@ impl Field {
 
 impl fmt::Display for Field {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_to(out)
+    }
+}
+
+impl Field {
+    /// Appends the argument as it is shown.
+    pub(crate) fn append_to(&self, text: &mut String) {
+        // Writing to a text cannot fail.
+        let _ = self.write_to(text);
+    }
+
+    fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => {

@@ -13,21 +13,25 @@ pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
     if text.len() > MAX_LENGTH {
         return Err((Why::TooComplex, format!("{} bytes", text.len())));
     }
-    if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
+    if text.bytes().any(may_be_odd)
+        && let Some(odd) = text.chars().find(|c| is_odd(*c))
+    {
         return Err((Why::OddCharacter, format!("U+{:04X}", u32::from(odd))));
     }
     let bare = without_quoted(text);
     if depth(&bare) > MAX_DEPTH {
         return Err((Why::TooComplex, "nested too deeply".to_owned()));
     }
-    // Each is looked for in the whole text.
-    if bare.matches("<<").count() > MAX_DOCUMENTS {
-        return Err((Why::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
+    if bare.contains("<<") {
+        // Each is looked for in the whole text.
+        if bare.matches("<<").count() > MAX_DOCUMENTS {
+            return Err((Why::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
+        }
+        if has_endless_document(&bare) {
+            return Err((Why::Unreadable, "<< without a word".to_owned()));
+        }
     }
-    if has_endless_document(&bare) {
-        return Err((Why::Unreadable, "<< without a word".to_owned()));
-    }
-    if begins_with_comment(&bare) {
+    if bare.contains('(') && begins_with_comment(&bare) {
         return Err((Why::Unreadable, "a substitution that begins with a comment".to_owned()));
     }
     if has_long_descriptor(&bare) {
@@ -110,6 +114,11 @@ fn begins_with_comment(text: &str) -> bool {
     behind.into_iter().any(|behind| behind.trim_start().starts_with('#'))
 }
 
+/// Whether a byte may belong to one of them: every character beyond ASCII is looked at.
+fn may_be_odd(byte: u8) -> bool {
+    (byte < b' ' && !matches!(byte, b'\t' | b'\n')) || byte >= 0x7f
+}
+
 /// Characters that parsers take for blanks and bash does not, or that nobody sees.
 fn is_odd(c: char) -> bool {
     let blank = c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n');
@@ -118,17 +127,28 @@ fn is_odd(c: char) -> bool {
 
 /// At least as deep as anything is nested, whatever is quoted.
 fn depth(text: &str) -> usize {
+    const WORDS: [&[u8]; 6] = [b"if", b"while", b"until", b"for", b"case", b"do"];
     let (mut now, mut most) = (0_usize, 0);
-    for c in text.chars() {
-        match c {
-            '(' | '{' | '[' | '`' => now += 1,
-            ')' | '}' | ']' => now = now.saturating_sub(1),
+    let mut counts = [0_usize; WORDS.len()];
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' | b'{' | b'[' | b'`' => {
+                now += 1;
+                most = most.max(now);
+            }
+            b')' | b'}' | b']' => now = now.saturating_sub(1),
+            b' ' => {
+                let before = text.as_bytes().get(..at).unwrap_or_default();
+                // Few words end as these do.
+                if matches!(before.last(), Some(b'f' | b'e' | b'l' | b'r' | b'o')) {
+                    let ends = WORDS.iter().map(|word| usize::from(before.ends_with(word)));
+                    counts.iter_mut().zip(ends).for_each(|(count, more)| *count += more);
+                }
+            }
             _ => {}
         }
-        most = most.max(now);
     }
-    let words = ["if ", "while ", "until ", "for ", "case ", "do "];
-    most.max(words.iter().map(|word| text.matches(word).count() / 2).sum())
+    most.max(counts.iter().map(|count| count / 2).sum())
 }
 
 /// Numbers that the parser cannot hold, where it expects one: `{1..9}` and `~1`.

@@ -16,7 +16,7 @@ use super::parse::is_reserved;
 /// The syntax tree, without places in the text; nothing if the text has more than simple commands.
 pub(super) fn program(text: &str) -> Option<Program> {
     let mut scan = Scan { text, at: 0 };
-    let mut parser = Parser { token: scan.token(), scan, span: None };
+    let mut parser = Parser { token: scan.token(), scan, items: Vec::new(), span: None };
     let mut complete_commands = Vec::new();
     loop {
         parser.skip_lines();
@@ -198,6 +198,8 @@ fn is_in_name(byte: u8) -> bool {
 struct Parser<'a> {
     scan: Scan<'a>,
     token: Token<'a>,
+    /// The parts of the command that is read now, in memory that serves for all.
+    items: Vec<Item>,
     /// Assignments must have a place in the text; all have this one.
     span: Option<SourceSpan>,
 }
@@ -269,9 +271,8 @@ impl<'a> Parser<'a> {
     }
 
     fn simple_command(&mut self) -> Option<SimpleCommand> {
-        let mut prefix = Vec::new();
+        let mut prefix = None;
         let mut name = None;
-        let mut suffix = Vec::new();
         loop {
             let item = if let Token::Word(text) = self.token {
                 self.take();
@@ -280,6 +281,7 @@ impl<'a> Parser<'a> {
                     None if name.is_some() => Item::Word(Word::new(text)),
                     None if is_reserved(text) => return None,
                     None => {
+                        prefix = self.taken_items();
                         name = Some(Word::new(text));
                         continue;
                     }
@@ -289,16 +291,19 @@ impl<'a> Parser<'a> {
             } else {
                 break;
             };
-            if name.is_some() { suffix.push(item) } else { prefix.push(item) }
+            self.items.push(item);
         }
-        if prefix.is_empty() && name.is_none() {
-            return None;
-        }
-        Some(SimpleCommand {
-            prefix: (!prefix.is_empty()).then_some(CommandPrefix(prefix)),
+        let items = self.taken_items();
+        let (prefix, suffix) = if name.is_some() { (prefix, items) } else { (items, None) };
+        (prefix.is_some() || name.is_some()).then(|| SimpleCommand {
+            prefix: prefix.map(CommandPrefix),
             word_or_name: name,
-            suffix: (!suffix.is_empty()).then_some(CommandSuffix(suffix)),
+            suffix: suffix.map(CommandSuffix),
         })
+    }
+
+    fn taken_items(&mut self) -> Option<Vec<Item>> {
+        (!self.items.is_empty()).then(|| self.items.drain(..).collect())
     }
 
     fn at_redirect(&self) -> bool {
@@ -472,77 +477,17 @@ mod tests {
 
     #[test]
     fn random_texts_are_read_as_the_parser_reads_them() {
-        const PIECES: [&str; 64] = [
-            "a",
-            "bc",
-            "cargo",
-            "git",
-            "-x",
-            "--y=z",
-            "A=1",
-            "b+=2",
-            "c[1]=d",
-            "=",
-            "1",
-            "22",
-            "=e",
-            " ",
-            " ",
-            " ",
-            " ",
-            "  ",
-            "\t",
-            "\n",
-            "\n",
-            ";",
-            "&",
-            "&&",
-            "||",
-            "|",
-            "|&",
-            ";;",
-            "<",
-            ">",
-            ">>",
-            ">&",
-            "<&",
-            "<>",
-            ">|",
-            "&>",
-            "&>>",
-            "<<",
-            "<<<",
-            "2>&1",
-            " >f",
-            "'",
-            "\"",
-            "'x y'",
-            "\"p $q\"",
-            "\"r\\\"s\"",
-            "\\",
-            "\\;",
-            "$",
-            "$t",
-            "${u}",
-            "${v",
-            "$(",
-            "$((",
-            "`",
-            "#",
-            "# w",
-            "(",
-            ")",
-            "{",
-            "}",
-            "if",
-            "!",
-            "ü",
-        ];
+        const PIECES: &str = concat!(
+            "a·bc·cargo·git·-x·--y=z·A=1·b+=2·c[1]=d·=·1·22·=e· · · · ·  ·\t·\n·\n·;·&·&&·||·",
+            "|·|&·;;·<·>·>>·>&·<&·<>·>|·&>·&>>·<<·<<<·2>&1· >f·'·\"·'x y'·\"p $q\"·",
+            "\"r\\\"s\"·\\·\\;·$·$t·${u}·${v·$(·$((·`·#·# w·(·)·{·}·if·!·ü",
+        );
+        let pieces: Vec<&str> = PIECES.split('·').collect();
         let mut random = Random::rotating("simple commands");
         let mut read = 0;
         for _ in 0..20_000 {
             let length = 1 + random.below(12);
-            let text: String = (0..length).map(|_| PIECES[random.below(PIECES.len())]).collect();
+            let text: String = (0..length).map(|_| pieces[random.below(pieces.len())]).collect();
             read += usize::from(agrees(&text));
         }
         assert!(read > 2_000, "too few texts were read: {read}");

@@ -1,7 +1,8 @@
 //! The abstract interpreter: goes through the syntax tree as the shell would.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::rc::Rc;
 
 use brush_parser::ast::{
@@ -393,8 +394,7 @@ impl Walker {
         for item in suffix {
             match item {
                 CommandPrefixOrSuffixItem::Word(word) => {
-                    let more = self.word(&word.value);
-                    alternatives = product(alternatives, more);
+                    alternatives = self.append_word(alternatives, &word.value);
                 }
                 CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
                     declared.push(assignment);
@@ -509,10 +509,10 @@ impl Walker {
         }
         let program = argv
             .first()
-            .and_then(Field::known)
+            .and_then(Field::known_text)
             .filter(|path| !builtin && path.contains('/') && !path.starts_with('/'));
-        if let Some(program) = program {
-            for place in &self.environment.whereabouts.places {
+        if let Some(program) = program.map(Cow::into_owned) {
+            for place in self.environment.whereabouts.places.iter() {
                 let directory = place.path.as_ref().and_then(Field::known).unwrap_or_default();
                 if !directory.is_empty() {
                     let path = format!("{directory}/{program}");
@@ -615,8 +615,44 @@ pub(super) fn runs_its_value(name: &str) -> bool {
 }
 
 fn distinct<T: Eq + Hash>(items: &mut Vec<T>) {
-    let mut seen = HashSet::with_capacity(items.len());
+    if items.len() < 2 {
+        return;
+    }
+    let mut seen = HashSet::with_capacity_and_hasher(
+        items.len(),
+        BuildHasherDefault::<QuickHasher>::default(),
+    );
     let first: Vec<bool> = items.iter().map(|item| seen.insert(item)).collect();
     let mut first = first.into_iter();
     items.retain(|_| first.next().unwrap_or(true));
+}
+
+/// FNV-1a by words: what an attacker gains by equal hashes is bounded by the number of effects.
+#[derive(Default)]
+struct QuickHasher(u64);
+
+impl QuickHasher {
+    fn add(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+}
+
+impl Hasher for QuickHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            self.add(chunk.iter().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
+        }
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.add(u64::from(value));
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.add(u64::try_from(value).unwrap_or(u64::MAX));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }

@@ -1,5 +1,7 @@
 //! Where a command is: the directories that `cd`, `pushd` and `popd` may have led to.
 
+use std::rc::Rc;
+
 use super::environment::Value;
 use super::field::{Field, Piece};
 use super::walk::Walker;
@@ -35,29 +37,29 @@ impl Place {
 /// Everything about directories at one point of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Whereabouts {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Rc<Vec<Place>>,
     /// Where `cd -` leads, if that is known.
-    previous: Option<Vec<Place>>,
+    previous: Option<Rc<Vec<Place>>>,
     /// What `pushd` left behind, if that is known.
-    stack: Option<Vec<Vec<Place>>>,
+    stack: Option<Vec<Rc<Vec<Place>>>>,
 }
 
 impl Default for Whereabouts {
     fn default() -> Self {
         let start = Place { path: Some(Field::text("")), unless: None };
-        Self { places: vec![start], previous: None, stack: Some(Vec::new()) }
+        Self { places: Rc::new(vec![start]), previous: None, stack: Some(Vec::new()) }
     }
 }
 
 impl Whereabouts {
     /// Anywhere.
     pub(super) fn lost() -> Self {
-        Self { places: vec![Place::unknown()], previous: None, stack: None }
+        Self { places: Rc::new(vec![Place::unknown()]), previous: None, stack: None }
     }
 
     /// What is known where two ways meet.
     pub(super) fn join(mut self, other: Self) -> Self {
-        self.places = few([self.places, other.places].concat());
+        self.places = few(self.places.iter().chain(other.places.iter()).cloned());
         self.previous = self.previous.filter(|ours| other.previous.as_ref() == Some(ours));
         self.stack = self.stack.filter(|ours| other.stack.as_ref() == Some(ours));
         self
@@ -67,7 +69,7 @@ impl Whereabouts {
     pub(super) fn enter(&self, target: &Field) -> (Self, Self) {
         let mut entered = Vec::new();
         let mut stayed = Vec::new();
-        for place in &self.places {
+        for place in self.places.iter() {
             let paths = led_to(place, target);
             let named = match paths.as_slice() {
                 [Some(path), ..] => path.known(),
@@ -88,7 +90,7 @@ impl Whereabouts {
     }
 }
 
-fn few(places: Vec<Place>) -> Vec<Place> {
+fn few(places: impl IntoIterator<Item = Place>) -> Rc<Vec<Place>> {
     let mut distinct: Vec<Place> = Vec::new();
     for place in places {
         // Without a condition it is reached in any case.
@@ -99,7 +101,7 @@ fn few(places: Vec<Place>) -> Vec<Place> {
             distinct.push(place);
         }
     }
-    if distinct.len() > MAX_COUNT { vec![Place::unknown()] } else { distinct }
+    Rc::new(if distinct.len() > MAX_COUNT { vec![Place::unknown()] } else { distinct })
 }
 
 /// The directories that a path may mean, seen from a place: the shell takes `..` back along the
@@ -169,7 +171,7 @@ impl Walker {
     pub(super) fn change_directory(&mut self, name: &str, arguments: &[Field]) {
         let here = self.environment.whereabouts.clone();
         let (there, mut stayed) = self.changed(name, arguments, &here);
-        for place in &mut stayed.places {
+        for place in Rc::make_mut(&mut stayed.places) {
             place.unless = place.unless.take().filter(|path| !self.may_be_gone(path));
         }
         self.moved = true;

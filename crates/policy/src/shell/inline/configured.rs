@@ -64,6 +64,9 @@ const KEYS: [&str; 7] = [
 
 /// Reads what a tool of this name would find among the files that this command wrote.
 pub(in crate::shell) fn configured(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    if walker.wrote_nothing() {
+        return;
+    }
     let version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let tool = if version == "python" { version } else { name };
     let looks = arguments.first().and_then(Field::known).is_some_and(|verb| {
@@ -72,10 +75,8 @@ pub(in crate::shell) fn configured(walker: &mut Walker, name: &str, arguments: &
     if looks {
         return;
     }
-    for (tools, file, holds) in FILES {
-        if tools.contains(&tool) {
-            one(walker, file, holds);
-        }
+    for (_, file, holds) in FILES.iter().filter(|(tools, ..)| tools.contains(&tool)) {
+        one(walker, file, *holds);
     }
 }
 

@@ -5,6 +5,7 @@ use super::options::Told;
 use super::tokens::Style;
 use super::written::Content;
 use super::{Reading, code, interpreters, read};
+use crate::paths::base_name;
 use crate::shell::Why;
 use crate::shell::field::{Field, Shape};
 use crate::shell::redirect::Input;
@@ -61,7 +62,7 @@ pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Fie
 
 /// A program that is named by its path: a script, if this command wrote it before.
 pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Field]) {
-    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+    let name = base_name(path).to_owned();
     // zsh looks for `=git` on the path.
     if let Some(real) = path.strip_prefix('=').filter(|real| !real.is_empty()) {
         let argv: Vec<Field> =

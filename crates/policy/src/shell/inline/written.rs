@@ -185,6 +185,11 @@ impl Walker {
         }
     }
 
+    /// Whether the command has written no file so far.
+    pub(super) fn wrote_nothing(&self) -> bool {
+        self.written.texts.is_empty() && self.reading.writes.is_empty()
+    }
+
     /// What is known of the file that this is the last part of the path of.
     pub(super) fn content(&self, name: &str) -> Content {
         let mine: Vec<&Option<String>> = self

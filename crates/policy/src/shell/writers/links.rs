@@ -1,5 +1,7 @@
 //! Links that a command makes: what is written through them is written elsewhere too.
 
+use std::rc::Rc;
+
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
 use super::super::whereabouts::{from_place, tidy};
@@ -22,7 +24,8 @@ const MAX_COUNT: usize = 64;
 impl Walker {
     /// `ln`: names that the sources get.
     pub(super) fn linked(&mut self, sources: &[Field], targets: &[Field], symbolic: bool) {
-        for place in self.environment.whereabouts.places.clone() {
+        let places = Rc::clone(&self.environment.whereabouts.places);
+        for place in places.iter() {
             for target in targets {
                 let at = from_place(place.path.as_ref(), target);
                 for source in sources {
@@ -41,7 +44,8 @@ impl Walker {
 
     /// `mv` and `cp -a`: links are moved and copied with what they stand in.
     pub(super) fn moved_links(&mut self, sources: &[Field], targets: &[Field], moved: bool) {
-        for place in self.environment.whereabouts.places.clone() {
+        let places = Rc::clone(&self.environment.whereabouts.places);
+        for place in places.iter() {
             let seen = |field: &Field| from_place(place.path.as_ref(), field);
             for target in targets {
                 let at = seen(target);

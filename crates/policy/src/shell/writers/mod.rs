@@ -21,6 +21,8 @@ pub(super) use find::{Found, found, listed, only_named};
 pub(super) use links::Link;
 pub use links::is_spelt_through;
 
+use std::rc::Rc;
+
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
@@ -72,7 +74,8 @@ impl Walker {
             });
         }
         let mut from = Vec::new();
-        for place in self.environment.whereabouts.places.clone() {
+        let places = Rc::clone(&self.environment.whereabouts.places);
+        for place in places.iter() {
             match place.directory() {
                 Some(directory) => from.push(directory),
                 // A directory that is known in part is told as part of the path.
