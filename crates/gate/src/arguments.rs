@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use bailiwick_policy::facts::Enforcement;
 
 /// The deadline when none is given: well before any CLI gives up on a hook.
@@ -43,32 +43,32 @@ Example:
 
 /// What is asked of the program.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Invocation {
     Help,
-    Decide(Told),
+    Decide(Options),
 }
 
 /// What the gate is told.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Options {
     pub(crate) dialect: Dialect,
-    pub(crate) allowing: Allowing,
+    pub(crate) allowing: AllowedReply,
     pub(crate) announces: bool,
     pub(crate) servers: Vec<String>,
     pub(crate) deadline: Duration,
-    pub(crate) way: Way,
+    pub(crate) mode: Mode,
 }
 
 /// How it works.
 #[derive(Debug)]
-pub(crate) enum Way {
-    Alone(Alone),
+pub(crate) enum Mode {
+    Standalone(Standalone),
     Forward(PathBuf),
 }
 
 /// What it needs to decide alone.
 #[derive(Debug)]
-pub(crate) struct Alone {
+pub(crate) struct Standalone {
     pub(crate) policy: PathBuf,
     pub(crate) digest: String,
     /// Nothing means the repository around the gate's directory.
@@ -81,11 +81,11 @@ pub(crate) struct Alone {
 }
 
 /// Reads the arguments; anything that is not understood is an error.
-pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> {
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let mut arguments = arguments;
     let (mut dialect, mut policy, mut digest, mut root, mut log, mut socket) =
         (None, None, None, None, None, None);
-    let mut allowing = Allowing::Silent;
+    let mut allowing = AllowedReply::Silent;
     let mut announces = false;
     let (mut commands, mut record) = (Enforcement::TextOnly, None);
     let mut servers = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
         let name = argument.to_str().ok_or("an argument is not UTF-8")?;
         let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
         match name {
-            "-h" | "--help" => return Ok(Asked::Help),
+            "-h" | "--help" => return Ok(Invocation::Help),
             "--dialect" => {
                 let name = text(value()?)?;
                 let known = Dialect::parse(&name);
@@ -109,7 +109,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             "--announce" => announces = true,
             "--sandboxed" => commands = Enforcement::Kernel,
             "--sandbox-record" => record = Some(PathBuf::from(value()?)),
-            "--explicit-allow" => allowing = Allowing::Explicit,
+            "--explicit-allow" => allowing = AllowedReply::Explicit,
             "--deadline-ms" => {
                 let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
                 deadline = Duration::from_millis(number.ok_or("--deadline-ms needs a number")?);
@@ -118,13 +118,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
         }
     }
     let dialect = dialect.ok_or("--dialect is missing")?;
-    let way = match (socket, policy) {
-        (Some(socket), None) => Way::Forward(socket),
+    let mode = match (socket, policy) {
+        (Some(socket), None) => Mode::Forward(socket),
         (Some(_), Some(_)) => return Err("--socket and --policy exclude each other".to_owned()),
         (None, None) => return Err("--policy is missing".to_owned()),
         (None, Some(policy)) => {
             let root = root.ok_or("--root is missing")?;
-            Way::Alone(Alone {
+            Mode::Standalone(Standalone {
                 policy,
                 digest: digest.ok_or("--digest is missing")?,
                 root: (root.as_os_str() != "auto").then_some(root),
@@ -134,10 +134,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             })
         }
     };
-    if announces && !matches!(way, Way::Forward(_)) {
+    if announces && !matches!(mode, Mode::Forward(_)) {
         return Err("--announce needs --socket".to_owned());
     }
-    Ok(Asked::Decide(Told { dialect, allowing, announces, servers, deadline, way }))
+    Ok(Invocation::Decide(Options { dialect, allowing, announces, servers, deadline, mode }))
 }
 
 fn text(value: OsString) -> Result<String, String> {

@@ -23,7 +23,7 @@ pub(crate) use crate::paths::base_name;
 use crate::paths::{Place, join};
 use crate::pattern::Patterns;
 use crate::policy::Rule;
-use crate::shell::{Hidden, Run, Why};
+use crate::shell::{Hidden, HiddenReason, Run};
 use crate::tool::matches;
 use crate::word_list::words;
 
@@ -76,8 +76,8 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
         }
     }
     match rule.gate.is_some_and(is_held_by_mounts) {
-        true => unreadable(context, &rule.capability, Care::Programs),
-        false => hidden(context, &rule.capability, Care::Programs),
+        true => unreadable(context, &rule.capability, Concern::Programs),
+        false => hidden(context, &rule.capability, Concern::Programs),
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Opti
             return Some(Objection::new(RULE, reason, INSTEAD));
         }
     }
-    hidden(context, RULE, Care::Programs)
+    hidden(context, RULE, Concern::Programs)
         .map(|hidden| Objection { instead: INSTEAD.into(), ..hidden })
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// What a gate cares about that may be hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum Concern {
     /// Which programs run.
     Programs,
     /// Which files are written, by whatever program.
@@ -166,7 +166,7 @@ pub(crate) enum Care {
 }
 
 /// The same for a limit on paths: if a sandbox holds it, what no text decides is left to that.
-pub(crate) fn unreadable(context: &Context<'_>, rule: &str, care: Care) -> Option<Objection> {
+pub(crate) fn unreadable(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
     match context.facts.enforcement {
         Enforcement::TextOnly => hidden(context, rule, care),
         Enforcement::Kernel => None,
@@ -179,47 +179,48 @@ pub(crate) fn is_held_elsewhere(context: &Context<'_>, place: &Place) -> bool {
 }
 
 /// An objection to what hides what a gate would have to see.
-pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Care) -> Option<Objection> {
-    let matters = |hidden: &&Hidden| care == Care::Files || hidden.why != Why::ComputedPath;
+pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
+    let matters =
+        |hidden: &&Hidden| care == Concern::Files || hidden.why != HiddenReason::ComputedPath;
     let hidden = context.effects.hidden.iter().find(matters)?;
     let text = shown(&hidden.text);
     let (reason, instead) = match hidden.why {
-        Why::OddCharacter => (
+        HiddenReason::OddCharacter => (
             format!("the command has a character that shells read differently ({text})"),
             "write it with plain spaces and line breaks",
         ),
-        Why::Unreadable => (
+        HiddenReason::Unreadable => (
             format!("the command cannot be read for certain (`{text}`)"),
             "write it more plainly, or as several commands",
         ),
-        Why::TooComplex => {
+        HiddenReason::TooComplex => {
             (format!("the command is too long or too deep (`{text}`)"), "split it into several")
         }
-        Why::ComputedName => (
+        HiddenReason::ComputedName => (
             format!("the program is only known when it runs (`{text}`)"),
             "name the program in the command itself",
         ),
-        Why::ComputedText => (
+        HiddenReason::ComputedText => (
             format!("what would run is only known when it runs (`{text}`)"),
             "write the command out instead of computing it",
         ),
-        Why::ComputedPath => (
+        HiddenReason::ComputedPath => (
             format!("the file that is written is only known when it runs (`{text}`)"),
             "name the file in the command itself, or use the editing tools",
         ),
-        Why::PipedIntoShell => (
+        HiddenReason::PipedIntoShell => (
             format!("a shell or interpreter would run what another program prints ({text})"),
             "save it to a file, read it, and run the commands themselves",
         ),
-        Why::Interactive => (
+        HiddenReason::Interactive => (
             format!("it would wait for text that nobody sees ({text})"),
             "give the program its whole input in the command",
         ),
-        Why::UnknownOption => (
+        HiddenReason::UnknownOption => (
             format!("an option is not known here, so it may hide a program (`{text}`)"),
             "leave the option out, or start the program directly",
         ),
-        Why::RunsText => {
+        HiddenReason::RunsText => {
             (format!("it can run text from elsewhere (`{text}`)"), "write the command out plainly")
         }
     };

@@ -3,9 +3,9 @@
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::policy_no_git_ops::{
-    Looking, copies_git, gh_changes, helper_verb, is_git, written_git,
+    ReadAccess, copies_git, gh_changes, helper_verb, is_git, written_git,
 };
-use crate::gates::{Care, base_name, named_program, names, shown};
+use crate::gates::{Concern, base_name, named_program, names, shown};
 use crate::shell::variables::steers_git;
 use crate::shell::{Field, Run, Setting};
 use crate::word_list::words;
@@ -56,7 +56,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::unreadable(context, rule, Care::Programs)
+    super::unreadable(context, rule, Concern::Programs)
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
@@ -67,7 +67,7 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
         shown(&words.join(" "))
     };
     if named.iter().any(|name| base_name(name) == "gh") {
-        return gh_changes(run, Looking::Allowed)
+        return gh_changes(run, ReadAccess::Allowed)
             .then(|| format!("`{}` changes a repository", line()));
     }
     if let Some(verb) = named.iter().find_map(|name| helper_verb(name)) {

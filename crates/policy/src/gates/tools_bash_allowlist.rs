@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, protected, shown};
+use crate::gates::{Concern, base_name, protected, shown};
 use crate::paths::Place;
 use crate::pattern::{DamagedTable, Patterns};
 use crate::shell::variables::meaning;
@@ -43,7 +43,7 @@ pub(crate) fn objection(
 ) -> Option<Objection> {
     let instead = format!("run only commands that match {}", patterns.written.join(", "));
     let refuse = |reason: String| Some(Objection::new(rule, reason, instead.clone()));
-    if let Some(hidden) = super::hidden(context, rule, Care::Programs) {
+    if let Some(hidden) = super::hidden(context, rule, Concern::Programs) {
         return Some(Objection { instead, ..hidden });
     }
     for run in &context.effects.runs {
@@ -77,11 +77,13 @@ fn written(context: &Context<'_>) -> Option<String> {
         return None;
     }
     let spot =
-        context.spots.iter().filter(|spot| spot.by == ">").find(|spot| match &spot.place {
-            Place::Inside { .. } | Place::Unknown => true,
-            Place::Outside(path) => {
-                let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
-                !temporary && !protected::is_temporary(context, path, spot.how)
+        context.write_targets.iter().filter(|spot| spot.by == ">").find(|spot| {
+            match &spot.place {
+                Place::Inside { .. } | Place::Unknown => true,
+                Place::Outside(path) => {
+                    let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
+                    !temporary && !protected::is_temporary(context, path, spot.how)
+                }
             }
         })?;
     Some(spot.shown.clone())

@@ -10,5 +10,5 @@ pub(crate) fn base_name(path: &str) -> &str {
 }
 
 pub use bailiwick_model::globs::Globs;
-pub(crate) use places::want;
-pub use places::{Place, Spot, harmless_device, join, spots};
+pub(crate) use places::collect_lookups;
+pub use places::{Place, WriteTarget, harmless_device, join, write_targets};

@@ -221,7 +221,7 @@ impl Field {
 
 /// Arguments as they grow, piece by piece.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Growing {
+pub(super) struct FieldBuilder {
     done: Vec<Field>,
     current: Option<Vec<Piece>>,
     length: usize,
@@ -232,7 +232,7 @@ pub(super) struct Growing {
 /// A word that grows longer than this is as good as unknown.
 const MAX_LENGTH: usize = 64 * 1024;
 
-impl Growing {
+impl FieldBuilder {
     /// Quoted text: part of the argument, even if it is empty.
     pub(super) fn quoted(&mut self, text: &str) {
         self.push(Piece::Text(text.to_owned()));
@@ -340,8 +340,8 @@ impl Growing {
 mod tests {
     use super::*;
 
-    fn grown(grow: impl Fn(&mut Growing)) -> Vec<String> {
-        let mut growing = Growing::default();
+    fn grown(grow: impl Fn(&mut FieldBuilder)) -> Vec<String> {
+        let mut growing = FieldBuilder::default();
         grow(&mut growing);
         growing.finish().iter().map(|field| format!("{field}")).collect()
     }
@@ -372,7 +372,7 @@ mod tests {
     fn only_plain_text_is_known() {
         assert_eq!(Field::text("a").known().as_deref(), Some("a"));
         assert_eq!(Field::unknown().known(), None);
-        let mut growing = Growing::default();
+        let mut growing = FieldBuilder::default();
         growing.unquoted("g*t");
         let fields = growing.finish();
         assert_eq!(fields.first().and_then(Field::known), None);

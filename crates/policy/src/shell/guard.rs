@@ -2,40 +2,43 @@
 
 use std::borrow::Cow;
 
-use super::{Why, documents};
+use super::{HiddenReason, documents};
 
 const MAX_LENGTH: usize = 64 * 1024;
 const MAX_DEPTH: usize = 60;
 const MAX_DOCUMENTS: usize = 200;
 
 /// The text without line continuations, or why it is not read.
-pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
+pub(super) fn prepare(text: &str) -> Result<String, (HiddenReason, String)> {
     if text.len() > MAX_LENGTH {
-        return Err((Why::TooComplex, format!("{} bytes", text.len())));
+        return Err((HiddenReason::TooComplex, format!("{} bytes", text.len())));
     }
     if text.bytes().any(may_be_odd)
         && let Some(odd) = text.chars().find(|c| is_odd(*c))
     {
-        return Err((Why::OddCharacter, format!("U+{:04X}", u32::from(odd))));
+        return Err((HiddenReason::OddCharacter, format!("U+{:04X}", u32::from(odd))));
     }
     let bare = without_quoted(text);
     if depth(&bare) > MAX_DEPTH {
-        return Err((Why::TooComplex, "nested too deeply".to_owned()));
+        return Err((HiddenReason::TooComplex, "nested too deeply".to_owned()));
     }
     if bare.contains("<<") {
         // Each is looked for in the whole text.
         if bare.matches("<<").count() > MAX_DOCUMENTS {
-            return Err((Why::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
+            return Err((HiddenReason::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
         }
         if has_endless_document(&bare) {
-            return Err((Why::Unreadable, "<< without a word".to_owned()));
+            return Err((HiddenReason::Unreadable, "<< without a word".to_owned()));
         }
     }
     if bare.contains('(') && begins_with_comment(&bare) {
-        return Err((Why::Unreadable, "a substitution that begins with a comment".to_owned()));
+        return Err((
+            HiddenReason::Unreadable,
+            "a substitution that begins with a comment".to_owned(),
+        ));
     }
     if has_long_descriptor(&bare) {
-        return Err((Why::Unreadable, "a descriptor of many digits".to_owned()));
+        return Err((HiddenReason::Unreadable, "a descriptor of many digits".to_owned()));
     }
     join_lines(text)
 }
@@ -196,12 +199,13 @@ pub(super) fn is_tangled(word: &str) -> bool {
 
 /// Removes backslash-newline as bash does: everywhere but in single quotes. In comments and here
 /// documents it is not sure, so there it is refused.
-fn join_lines(text: &str) -> Result<String, (Why, String)> {
+fn join_lines(text: &str) -> Result<String, (HiddenReason, String)> {
     if !text.contains("\\\n") {
         return Ok(text.to_owned());
     }
-    let unsure = |what: &str| Err((Why::Unreadable, format!("a line continuation beside {what}")));
-    if text.contains("<<") && !documents::are_lifted(text) {
+    let unsure =
+        |what: &str| Err((HiddenReason::Unreadable, format!("a line continuation beside {what}")));
+    if text.contains("<<") && !documents::are_extracted(text) {
         return unsure("a here document");
     }
     // The patterns of `case` end with a sign that ends substitutions as well.
@@ -296,9 +300,9 @@ mod tests {
     #[test]
     fn odd_characters_and_bombs_are_refused() {
         for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
-            assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
+            assert_eq!(prepare(bad).unwrap_err().0, HiddenReason::OddCharacter, "{bad:?}");
         }
-        assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, Why::Unreadable);
+        assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, HiddenReason::Unreadable);
         for fine in ["echo $((1 << 2))", "a <<E\n$(b)\nE\n", "a <<< $(b)", "a \"$(b <<'E'\nE\n)\""]
         {
             assert!(prepare(fine).is_ok(), "{fine:?}");
@@ -306,10 +310,10 @@ mod tests {
         for endless in
             ["a << b ${c", "a $(b << c\n", "echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"]
         {
-            assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
+            assert_eq!(prepare(endless).unwrap_err().0, HiddenReason::Unreadable, "{endless:?}");
         }
-        assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
-        assert_eq!(prepare(&"a".repeat(MAX_LENGTH + 1)).unwrap_err().0, Why::TooComplex);
+        assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, HiddenReason::TooComplex);
+        assert_eq!(prepare(&"a".repeat(MAX_LENGTH + 1)).unwrap_err().0, HiddenReason::TooComplex);
         assert!(prepare("echo 'ü' \t\n ls").is_ok());
     }
 }

@@ -1,12 +1,12 @@
 //! Python, JavaScript, Perl and Ruby: the names that start programs, run text or write files.
 
 use super::tokens::Style;
-use crate::shell::How;
+use crate::shell::WriteKind;
 use crate::word_list::words;
 
 /// What a name does when it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Does {
+pub(super) enum NameEffect {
     Nothing,
     /// A module of such names: only its members are followed.
     Module,
@@ -15,22 +15,23 @@ pub(super) enum Does {
     /// Starts a program.
     Runs,
     /// Writes the files that these arguments name.
-    Writes(How, &'static [usize]),
+    Writes(WriteKind, &'static [usize]),
     Moves,
     /// Opens the file that this argument names; the mode is behind it.
     Open(usize),
     PerlOpen,
     /// Writes the path that it belongs to.
-    Own(How),
+    Own(WriteKind),
     OwnOpen,
     /// Opens a database: a file that is written if the code changes something.
     Database,
 }
 
-use Does::{Database, Hidden, Module, Moves, Nothing, Open, Own, OwnOpen, PerlOpen, Runs, Writes};
-use How::{Change, Delete, DeleteTree, Fill};
+use NameEffect::{
+    Database, Hidden, Module, Moves, Nothing, Open, Own, OwnOpen, PerlOpen, Runs, Writes,
+};
+use WriteKind::{Change, Delete, DeleteTree, Fill};
 
-/// A language.
 pub(super) struct Language {
     pub(super) name: &'static str,
     pub(super) style: Style,
@@ -42,12 +43,12 @@ pub(super) struct Language {
     pub(super) lists_words: bool,
     /// Names and what they do; the first row that fits counts. `a*` is any name that begins so, `*a` any whose
     /// last part is that.
-    names: &'static [(Does, &'static [&'static str])],
+    names: &'static [(NameEffect, &'static [&'static str])],
 }
 
 impl Language {
     /// What a name does, if it is known to do something.
-    pub(super) fn does(&self, name: &str, text: &str) -> Option<Does> {
+    pub(super) fn does(&self, name: &str, text: &str) -> Option<NameEffect> {
         let last = name.rsplit('.').next().unwrap_or(name);
         let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
             (Some(end), _) => last == end,

@@ -1,6 +1,6 @@
 //! Files that the same command has written before it runs them: their text is known, or is not.
 
-use crate::shell::How;
+use crate::shell::WriteKind;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
@@ -203,7 +203,7 @@ impl Walker {
             let copied =
                 matches!(write.by.as_str(), "tee" | "cp" | "mv" | "ln" | "install" | "rsync");
             !self.written.covered.contains(&index)
-                && matches!(write.how, How::Change)
+                && matches!(write.how, WriteKind::Change)
                 && !OTHERS.contains(&write.by.as_str())
                 && !copied
                 && last_part(&write.path).as_deref() == Some(name)

@@ -1,6 +1,6 @@
 //! Package managers: the manifests and lock files that they change, the directories that they make.
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::Field;
 use super::super::walk::Walker;
 use crate::package_managers;
@@ -23,13 +23,13 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
     if package_managers::changes_read(name, &readings, &words) {
         let only_lock = |verb: &str| matches!(verb, "update" | "generate-lockfile" | "dedupe");
         if !readings.iter().any(|reading| only_lock(reading.verb)) {
-            walker.wrote(Field::text(manifest), How::Change, name);
+            walker.wrote(Field::text(manifest), WriteKind::Change, name);
         }
-        walker.wrote(Field::text(lock), How::Change, name);
+        walker.wrote(Field::text(lock), WriteKind::Change, name);
     }
     if let Some(new) = readings.iter().find(|reading| name == "cargo" && reading.verb == "new") {
         let place = new.operands.first().map_or_else(Field::unknown, |place| Field::text(*place));
-        walker.wrote(place, How::Fill, name);
+        walker.wrote(place, WriteKind::Fill, name);
     }
     true
 }

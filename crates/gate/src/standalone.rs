@@ -4,47 +4,55 @@ use std::fs;
 use std::path::PathBuf;
 
 use bailiwick_policy::call::Action;
-use bailiwick_policy::decide::{decide_effects, wanted};
+use bailiwick_policy::decide::{decide_effects, lookups};
 use bailiwick_policy::dialects::{Dialect, Unreadable};
 use bailiwick_policy::facts::Enforcement;
-use bailiwick_policy::record::{FORMAT, KeptCall, Record};
+use bailiwick_policy::record::{FORMAT, Record, RecordedCall};
 use bailiwick_policy::{Call, Decision, Effects, Facts, Policy};
 
-use crate::arguments::{Alone, Told};
+use crate::arguments::{Options, Standalone};
 use crate::{ancestors, log, observe};
 
 /// Decides, and appends the decision to the log; one that cannot be kept is a denial.
-pub(crate) fn decide(told: &Told, alone: &Alone, payload: &[u8]) -> Decision {
-    match decided(told, alone, payload) {
+pub(crate) fn decide(options: &Options, standalone: &Standalone, payload: &[u8]) -> Decision {
+    match try_decide(options, standalone, payload) {
         Ok(decision) => decision,
         Err(problem) => Decision::unreadable(problem),
     }
 }
 
-fn decided(told: &Told, alone: &Alone, payload: &[u8]) -> Result<Decision, String> {
-    let bytes = fs::read(&alone.policy).map_err(|error| {
-        format!("the policy {} cannot be read: {error}", alone.policy.display())
+fn try_decide(
+    options: &Options,
+    standalone: &Standalone,
+    payload: &[u8],
+) -> Result<Decision, String> {
+    let bytes = fs::read(&standalone.policy).map_err(|error| {
+        format!("the policy {} cannot be read: {error}", standalone.policy.display())
     })?;
-    let policy = Policy::read(&bytes, &alone.digest).map_err(|error| error.to_string())?;
-    let mut surroundings = observe::Surroundings::here(alone.root.as_deref())?;
-    let call = told.dialect.read(payload, &told.servers);
+    let policy = Policy::read(&bytes, &standalone.digest).map_err(|error| error.to_string())?;
+    let mut surroundings = observe::HostContext::here(standalone.root.as_deref())?;
+    let call = options.dialect.read(payload, &options.servers);
     // The agent's tools for files run in its own process, outside of any sandbox.
     if call.as_ref().is_ok_and(|call| matches!(call.action, Action::Shell(_))) {
-        surroundings = surroundings.with_enforcement(enforcement(alone));
+        surroundings = surroundings.with_enforcement(enforcement(standalone));
     }
     let judged = Judged::of(&policy, call, &surroundings);
-    let Some(log) = &alone.log else { return Ok(judged.decision) };
-    let record = judged.record(&alone.digest, told.dialect);
+    let Some(log) = &standalone.log else { return Ok(judged.decision) };
+    let record = judged.record(&standalone.digest, options.dialect);
     log::append(log, &record)?;
     Ok(record.decision)
 }
 
 /// Who holds the limits on paths for shell commands: the sandbox only where one has run a command of this agent.
-fn enforcement(alone: &Alone) -> Enforcement {
+fn enforcement(standalone: &Standalone) -> Enforcement {
     let recorded = |directory: &PathBuf| {
         ancestors::above().iter().any(|process| directory.join(process.mark()).is_file())
     };
-    if alone.record.as_ref().is_some_and(recorded) { Enforcement::Kernel } else { alone.commands }
+    if standalone.record.as_ref().is_some_and(recorded) {
+        Enforcement::Kernel
+    } else {
+        standalone.commands
+    }
 }
 
 /// Looks up what a decision has to know, and decides. `digest` is the policy's; the dialect comes with
@@ -54,7 +62,7 @@ pub fn judged(
     digest: &str,
     (dialect, servers): (Dialect, &[String]),
     payload: &[u8],
-    surroundings: &observe::Surroundings,
+    surroundings: &observe::HostContext,
 ) -> Record {
     let call = dialect.read(payload, servers);
     Judged::of(policy, call, surroundings).record(digest, dialect)
@@ -71,13 +79,13 @@ impl Judged {
     fn of(
         policy: &Policy,
         call: Result<Call, Unreadable>,
-        surroundings: &observe::Surroundings,
+        surroundings: &observe::HostContext,
     ) -> Self {
         let mut facts = surroundings.facts();
         let decision = match &call {
             Ok(call) => {
                 let effects = Effects::of(call);
-                observe::look_up(&wanted(call, &effects, &facts), call, &mut facts);
+                observe::look_up(&lookups(call, &effects, &facts), call, &mut facts);
                 decide_effects(policy, call, &effects, &facts)
             }
             Err(error) => Decision::unreadable(error.to_string()),
@@ -87,8 +95,8 @@ impl Judged {
 
     fn record(self, digest: &str, dialect: Dialect) -> Record {
         let call = match &self.call {
-            Ok(call) => KeptCall::of(call),
-            Err(error) => KeptCall::unreadable(&error.to_string()),
+            Ok(call) => RecordedCall::of(call),
+            Err(error) => RecordedCall::unreadable(&error.to_string()),
         };
         let (at, policy) = (log::now(), digest.to_owned());
         let (facts, decision) = (self.facts, self.decision);

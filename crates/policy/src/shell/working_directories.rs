@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::environment::Value;
 use super::field::{Field, Piece};
 use super::walk::Walker;
-use super::{Directory, How};
+use super::{Directory, WriteKind};
 
 /// More possible directories than this are as good as unknown.
 const MAX_COUNT: usize = 6;
@@ -36,7 +36,7 @@ impl Place {
 
 /// Everything about directories at one point of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Whereabouts {
+pub(super) struct WorkingDirectories {
     pub(super) places: Rc<Vec<Place>>,
     /// Where `cd -` leads, if that is known.
     previous: Option<Rc<Vec<Place>>>,
@@ -44,14 +44,14 @@ pub(super) struct Whereabouts {
     stack: Option<Vec<Rc<Vec<Place>>>>,
 }
 
-impl Default for Whereabouts {
+impl Default for WorkingDirectories {
     fn default() -> Self {
         let start = Place { path: Some(Field::text("")), unless: None };
         Self { places: Rc::new(vec![start]), previous: None, stack: Some(Vec::new()) }
     }
 }
 
-impl Whereabouts {
+impl WorkingDirectories {
     /// Anywhere.
     pub(super) fn lost() -> Self {
         Self { places: Rc::new(vec![Place::unknown()]), previous: None, stack: None }
@@ -169,7 +169,7 @@ fn along_names(path: &str) -> String {
 impl Walker {
     /// `cd`, `pushd` and `popd`.
     pub(super) fn change_directory(&mut self, name: &str, arguments: &[Field]) {
-        let here = self.environment.whereabouts.clone();
+        let here = self.environment.working_directories.clone();
         let (there, mut stayed) = self.changed(name, arguments, &here);
         for place in Rc::make_mut(&mut stayed.places) {
             place.unless = place.unless.take().filter(|path| !self.may_be_gone(path));
@@ -180,14 +180,15 @@ impl Walker {
         if name == "pushd" && there.stack.as_ref().is_some_and(|stack| stack.len() == 1) {
             both.stack.clone_from(&there.stack);
         }
-        self.environment.whereabouts = both;
+        self.environment.working_directories = both;
         self.outcome = Some((there, stayed));
     }
 
     /// Whether a directory that is there now may not be there any more at this moment.
     fn may_be_gone(&self, path: &str) -> bool {
         self.reading.writes.iter().any(|write| {
-            let gone = matches!(write.how, How::Delete | How::DeleteTree) || write.by == "chmod";
+            let gone = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
+                || write.by == "chmod";
             gone && match write.path.known() {
                 // From wherever it is named, its last part is a part of the path.
                 Some(deleted) => {
@@ -204,8 +205,8 @@ impl Walker {
         &mut self,
         name: &str,
         arguments: &[Field],
-        here: &Whereabouts,
-    ) -> (Whereabouts, Whereabouts) {
+        here: &WorkingDirectories,
+    ) -> (WorkingDirectories, WorkingDirectories) {
         let mut operands: Vec<&Field> = Vec::new();
         let mut plain = false;
         for argument in arguments {
@@ -223,24 +224,24 @@ impl Walker {
             ("popd", []) => match here.stack.clone().map(|mut stack| (stack.pop(), stack)) {
                 Some((Some(places), stack)) => {
                     let previous = Some(here.places.clone());
-                    let there = Whereabouts { places, previous, stack: Some(stack) };
+                    let there = WorkingDirectories { places, previous, stack: Some(stack) };
                     (there, here.clone())
                 }
-                _ => (Whereabouts::lost(), here.clone()),
+                _ => (WorkingDirectories::lost(), here.clone()),
             },
             ("cd", []) => here.enter(&self.home(None)),
             ("cd", [only]) if dash(only) => match here.previous.clone() {
                 Some(places) => {
                     let previous = Some(here.places.clone());
-                    let there = Whereabouts { places, previous, stack: here.stack.clone() };
+                    let there = WorkingDirectories { places, previous, stack: here.stack.clone() };
                     (there, here.clone())
                 }
-                None => (Whereabouts::lost(), here.clone()),
+                None => (WorkingDirectories::lost(), here.clone()),
             },
             ("cd" | "pushd", [only]) if !numbered(only) => {
                 // With CDPATH a name may be found elsewhere.
                 if self.environment.variables.contains_key("CDPATH") {
-                    return (Whereabouts::lost(), here.clone());
+                    return (WorkingDirectories::lost(), here.clone());
                 }
                 let (mut there, stayed) = here.enter(&only.single());
                 if name == "pushd" {
@@ -249,7 +250,7 @@ impl Walker {
                 }
                 (there, stayed)
             }
-            _ => (Whereabouts::lost(), here.clone()),
+            _ => (WorkingDirectories::lost(), here.clone()),
         }
     }
 
@@ -269,7 +270,7 @@ impl Walker {
 
     /// The absolute name of where the command is.
     pub(super) fn working_directory(&self) -> Field {
-        let [place] = self.environment.whereabouts.places.as_slice() else {
+        let [place] = self.environment.working_directories.places.as_slice() else {
             return Field::unknown();
         };
         match place.path.as_ref() {
