@@ -1,4 +1,4 @@
-//! What the gate is told: everything by its arguments, nothing by the environment.
+//! The gate's arguments. Everything comes by them, nothing by the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use bailiwick_policy::facts::Enforcement;
 
-/// The deadline when none is given: well before any CLI gives up on a hook.
+/// The default deadline: well before any CLI gives up on a hook.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How the gate is called.
@@ -18,22 +18,22 @@ Usage:
   bailiwick-gate --dialect NAME --policy FILE --digest SHA256 --root DIR [--log FILE]
   bailiwick-gate --dialect NAME --socket PATH
 
-Exit 0 lets the call go on, exit 2 stops it with the reason on standard error.
-Whatever goes wrong stops it too.
+Exit 0 allows the call, exit 2 denies it with the reason on standard error.
+Every failure is a denial.
 
 Options:
   --dialect NAME       claude, codex, gemini or opencode
   --policy FILE        the compiled policy to decide by
   --digest SHA256      the policy's digest; another policy is refused
-  --root DIR           the workspace; `auto` is the repository around the gate's directory
+  --root DIR           the workspace; `auto`: the repository around the gate's directory
   --log FILE           append every decision to this file
-  --sandboxed          shell commands run in a sandbox that holds the limits on paths
-  --sandbox-record DIR the same if a file there says so of the agent that has started the gate
-  --socket PATH        hand the call to the supervisor that listens there
-  --announce           tell the supervisor that the gate is there, about no call
-  --explicit-allow     answer an allowed call in words (for Claude Code in dontAsk mode)
+  --sandboxed          shell commands run in a sandbox that enforces the limits on paths
+  --sandbox-record DIR the same if a file in DIR says so for the agent that started the gate
+  --socket PATH        let the supervisor that listens on this socket decide
+  --announce           only tell the supervisor that the gate is installed
+  --explicit-allow     answer an allowed call explicitly (for Claude Code in dontAsk mode)
   --mcp-server NAME    an MCP server of OpenCode, whose tools are called NAME_tool (repeatable)
-  --deadline-ms N      deny when not done by then [default: 5000]
+  --deadline-ms N      deny if the decision takes longer [default: 5000]
   -h, --help           print this
 
 Example:
@@ -41,14 +41,12 @@ Example:
     bailiwick-gate --dialect claude --policy p.json --digest 6ab1… --root /repo
 ";
 
-/// What is asked of the program.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Help,
     Decide(Options),
 }
 
-/// What the gate is told.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) dialect: Dialect,
@@ -59,28 +57,28 @@ pub(crate) struct Options {
     pub(crate) mode: Mode,
 }
 
-/// How it works.
+/// Who decides.
 #[derive(Debug)]
 pub(crate) enum Mode {
     Standalone(Standalone),
     Forward(PathBuf),
 }
 
-/// What it needs to decide alone.
+/// What a decision without a supervisor needs.
 #[derive(Debug)]
 pub(crate) struct Standalone {
     pub(crate) policy: PathBuf,
     pub(crate) digest: String,
-    /// Nothing means the repository around the gate's directory.
+    /// `None` is the repository around the gate's directory.
     pub(crate) root: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
-    /// Who holds the limits on paths for shell commands.
+    /// Who enforces the limits on paths for shell commands.
     pub(crate) commands: Enforcement,
-    /// Where a file says that the sandbox does.
+    /// A directory in which a file says that the sandbox enforces them.
     pub(crate) record: Option<PathBuf>,
 }
 
-/// Reads the arguments; anything that is not understood is an error.
+/// Parses the arguments; an unknown one is an error.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let mut arguments = arguments;
     let (mut dialect, mut policy, mut digest, mut root, mut log, mut socket) =

@@ -1,4 +1,4 @@
-//! Handing the call to the supervisor: it decides, records and answers. No answer is a denial.
+//! Forwards the call to the supervisor, which decides and records. No answer is a denial.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -12,7 +12,6 @@ use bailiwick_policy::protocol::{Question, Reply, VERSION};
 
 use crate::arguments::Options;
 
-/// Asks the supervisor.
 pub(crate) fn ask(options: &Options, socket: &Path, payload: &[u8]) -> Decision {
     match try_ask(options, socket, payload) {
         Ok(decision) => decision,
@@ -54,10 +53,10 @@ fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision,
     Ok(reply.decision)
 }
 
-/// The longest path that the kernel takes for a socket, with the zero behind it, is 108 bytes.
+/// The kernel accepts 108 bytes, with the terminating zero.
 const MAX_SOCKET_PATH: usize = 100;
 
-/// A longer path is shortened by way of its directory.
+/// Connects; a longer path is shortened through a descriptor of its directory.
 fn connect(socket: &Path) -> std::io::Result<UnixStream> {
     if socket.as_os_str().len() <= MAX_SOCKET_PATH {
         return UnixStream::connect(socket);

@@ -1,8 +1,8 @@
 //! The hook program: asks the supervisor, or decides alone from a policy file.
 //!
 //! Small, synchronous, fast. Everything that it cannot do ends as a denial: exit 2 with a reason on
-//! standard error, which every CLI honours. It is told everything by its arguments; nothing that an
-//! agent can set changes what it enforces.
+//! standard error, which every CLI honours. All input comes by arguments; nothing that an agent can
+//! set changes what it enforces.
 
 mod ancestors;
 mod arguments;
@@ -56,7 +56,7 @@ fn answer(options: &arguments::Options) -> Answer {
     options.dialect.answer(&decision, allowing)
 }
 
-/// Lets the heap of this thread grow in a few large steps: by itself it asks the kernel for every page.
+/// Grows the heap of this thread in a few large steps, since glibc asks the kernel for every page.
 fn make_room(payload: usize) {
     const BLOCK: usize = 120 * 1024;
     const MAX_BLOCKS: usize = 16;
@@ -71,7 +71,7 @@ pub fn guarded(work: impl FnOnce() -> Answer + Send + 'static) -> ExitCode {
     print(&watchdog::within(arguments::DEADLINE, work))
 }
 
-/// Tells the person something that changes no answer.
+/// Prints a note that changes no answer.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_policy::call::Call;
 use bailiwick_policy::facts::{Enforcement, Facts, Lookups};
 
-/// Where the gate stands.
+/// The root, home and working directory of a call.
 #[derive(Debug, Clone)]
 pub struct HostContext {
     root: String,
@@ -22,7 +22,7 @@ impl HostContext {
     /// With this root; the repository around the gate's own directory if none is given.
     pub fn here(root: Option<&Path>) -> Result<Self, String> {
         let directory = std::env::current_dir()
-            .map_err(|error| format!("the gate's own directory cannot be told: {error}"))?;
+            .map_err(|error| format!("the working directory of the gate cannot be read: {error}"))?;
         let root = match root {
             Some(root) => root.to_path_buf(),
             None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
@@ -36,7 +36,7 @@ impl HostContext {
             return Self::at(directory, directory);
         }
         let named = directory.to_str().and_then(walk::resolve_path);
-        let resolved = named.ok_or("the directory of the call cannot be told")?;
+        let resolved = named.ok_or("the directory of the call cannot be resolved")?;
         let here = Self::at(Path::new("/"), directory)?;
         Ok(Self { root: resolved.real, ..here })
     }
@@ -88,7 +88,7 @@ pub fn repository_around(directory: &Path) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// Looks up what is wanted. What cannot be told is left out, and then denied.
+/// Looks up these facts. What cannot be found out is left out, and then denied.
 pub fn look_up(lookups: &Lookups, call: &Call, facts: &mut Facts) {
     for path in &lookups.paths {
         if let Some(resolved) = walk::resolve_path(path) {

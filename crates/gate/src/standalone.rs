@@ -1,4 +1,4 @@
-//! Deciding alone, from a policy file: for people who start their agent themselves.
+//! Decisions from a policy file, without a supervisor: for people who start their agent themselves.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use bailiwick_policy::{Call, Decision, Effects, Facts, Policy};
 use crate::arguments::{Options, Standalone};
 use crate::{ancestors, log, observe};
 
-/// Decides, and appends the decision to the log; one that cannot be kept is a denial.
+/// Decides, and appends the decision to the log; one that cannot be logged is a denial.
 pub(crate) fn decide(options: &Options, standalone: &Standalone, payload: &[u8]) -> Decision {
     match try_decide(options, standalone, payload) {
         Ok(decision) => decision,
@@ -43,7 +43,7 @@ fn try_decide(
     Ok(record.decision)
 }
 
-/// Who holds the limits on paths for shell commands: the sandbox only where one has run a command of this agent.
+/// Who enforces the limits on paths for shell commands: the sandbox only if it has run a command of this agent.
 fn enforcement(standalone: &Standalone) -> Enforcement {
     let recorded = |directory: &PathBuf| {
         ancestors::above().iter().any(|process| directory.join(process.mark()).is_file())

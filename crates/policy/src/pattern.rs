@@ -84,8 +84,13 @@ impl Patterns {
 
     /// Whether any of them matches somewhere in the text.
     pub fn matches(&self, text: &str) -> Result<bool, DamagedTable> {
-        if self.equals.iter().any(|whole| whole == text)
-            || self.begins.iter().any(|beginning| text.starts_with(beginning.as_str()))
+        // Most differ in their first byte.
+        let first = text.as_bytes().first();
+        let begins = |beginning: &String| {
+            let same = beginning.is_empty() || beginning.as_bytes().first() == first;
+            same && text.starts_with(beginning.as_str())
+        };
+        if self.equals.iter().any(|whole| whole == text) || self.begins.iter().any(begins)
         {
             return Ok(true);
         }

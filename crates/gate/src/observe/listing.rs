@@ -7,7 +7,7 @@ use gix_glob::wildmatch::Mode;
 
 use super::walk::resolve_path;
 
-/// More than this is not listed: a decision then takes it for too much.
+/// More entries than this are not listed: a decision then treats them as too many.
 const MAX_LISTED: usize = 2_000;
 
 /// What a glob matches, as the shell would expand it; nothing if that is too much.

@@ -13,6 +13,8 @@ pub(crate) mod scope_no_rule_edits;
 pub(crate) mod tools_bash_allowlist;
 pub(crate) mod tools_deny_tools;
 
+use std::borrow::Cow;
+
 use bailiwick_model::module::GateModule;
 
 use crate::decide::Context;
@@ -120,7 +122,7 @@ pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
     }
     let mut texts = Vec::new();
     for name in names(&program, context) {
-        let text = name + &rest;
+        let text = format!("{name}{rest}");
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -129,21 +131,23 @@ pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
 }
 
 /// The names of a program: as written, without its directory, and what it really is.
-pub(crate) fn names(program: &str, context: &Context<'_>) -> Vec<String> {
-    let base = base_name(program).to_owned();
-    let mut names = vec![program.to_owned()];
+pub(crate) fn names<'a>(program: &'a str, context: &Context<'a>) -> Vec<&'a str> {
+    let base = base_name(program);
+    let mut names = vec![program];
     if base != program {
         names.push(base);
     }
-    names.extend(context.facts.programs.get(program).cloned());
+    let facts = &context.facts.programs;
+    names.extend(facts.get(program).map(String::as_str));
     let elsewhere = context.effects.by_path.iter().filter(|(named, _)| named == program);
-    names.extend(elsewhere.filter_map(|(_, path)| context.facts.programs.get(path).cloned()));
+    names.extend(elsewhere.filter_map(|(_, path)| facts.get(path).map(String::as_str)));
     names
 }
 
 /// A program as it is named, or as much of that as the text decides.
-pub(crate) fn named_program(run: &Run) -> Option<String> {
-    run.program().or_else(|| Some(format!("…/{}", run.name()?)))
+pub(crate) fn named_program(run: &Run) -> Option<Cow<'_, str>> {
+    let known = run.argv.first()?.known_text();
+    known.or_else(|| Some(Cow::Owned(format!("…/{}", run.name()?))))
 }
 
 /// A text of at most one line and a few words, for a reason.
@@ -280,6 +284,7 @@ pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(named_program);
     let programs =
         programs.filter(|program| !is_plain(base_name(program)) || program.contains('/'));
+    let programs = programs.map(Cow::into_owned);
     for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
         if !left.contains(&name) {
             left.push(name);

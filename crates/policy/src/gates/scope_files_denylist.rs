@@ -22,7 +22,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     for spot in write_targets.filter(|spot| !super::is_held_elsewhere(context, &spot.place)) {
         let reason = match &spot.place {
             Place::Outside(_) => continue,
-            Place::Unknown => format!("it cannot be told where {} is written", shown(&spot.shown)),
+            Place::Unknown => format!("the place of {} is not known", shown(&spot.shown)),
             Place::Inside { path, directory } => {
                 let below = |file: &String| {
                     let file =

@@ -24,7 +24,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     for spot in context.write_targets.iter().filter(|spot| !is_left_to_others(context, spot)) {
         let reason = match &spot.place {
             Place::Unknown => {
-                format!("it cannot be told where {} is written", shown(&spot.shown))
+                format!("the place of {} is not known", shown(&spot.shown))
             }
             Place::Outside(path) if protected::is_temporary(context, path, spot.how) => continue,
             Place::Outside(_) => {

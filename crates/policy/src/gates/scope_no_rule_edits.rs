@@ -25,7 +25,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         if hit {
             let reason = match spot.place {
                 Place::Unknown => {
-                    format!("it cannot be told where {} is written", shown(&spot.shown))
+                    format!("the place of {} is not known", shown(&spot.shown))
                 }
                 Place::Inside { .. } | Place::Outside(_) => {
                     format!("{} instructs or limits agents", shown(&spot.shown))

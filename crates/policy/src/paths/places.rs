@@ -36,7 +36,7 @@ pub enum Place {
     },
     /// Elsewhere.
     Outside(String),
-    /// It cannot be told.
+    /// It is not known.
     Unknown,
 }
 

@@ -97,7 +97,7 @@ impl Field {
     }
 
     /// The same without a copy of it where that can be.
-    pub(super) fn known_text(&self) -> Option<Cow<'_, str>> {
+    pub(crate) fn known_text(&self) -> Option<Cow<'_, str>> {
         if let [Piece::Text(text)] = self.pieces.as_slice() {
             return Some(Cow::Borrowed(text));
         }
@@ -195,6 +195,14 @@ impl fmt::Display for Field {
 }
 
 impl Field {
+    /// The argument as it is shown, without a copy of it where that can be.
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
+        match self.pieces.as_slice() {
+            [Piece::Text(text)] => Cow::Borrowed(text),
+            _ => Cow::Owned(self.to_string()),
+        }
+    }
+
     /// Appends the argument as it is shown.
     pub(crate) fn append_to(&self, text: &mut String) {
         // Writing to a text cannot fail.

@@ -85,11 +85,11 @@ pub(super) fn values(options: &[&str], arguments: &[Field]) -> Vec<Field> {
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
         rest = more;
-        let Some(word) = first.known() else { continue };
+        let Some(word) = first.known_text() else { continue };
         if word == "--" {
             break;
         }
-        if options.contains(&word.as_str()) {
+        if options.contains(&word.as_ref()) {
             found.extend(more.first().cloned());
             continue;
         }

@@ -121,7 +121,9 @@ const LOOKS: [&str; 8] =
 /// Whether a program of this name is one of them.
 pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let is = |names: &[&str]| names.contains(&name) || names.contains(&plain);
+    let is = |names: &[&str]| {
+        names.contains(&name) || (plain.len() < name.len() && names.contains(&plain))
+    };
     let debugs = matches!(name, "gdb" | "lldb");
     let (edits, interprets) = (is(&EDITORS), is(&INTERPRETERS) || debugs);
     if !edits && !interprets && !matches!(name, "crontab" | "dc") {
@@ -139,9 +141,9 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
         Input::Inherited => None,
     };
     if edits || name == "crontab" {
-        let parsed = arguments.iter().any(|field| field.known().is_none())
+        let instructed = arguments.iter().any(|field| field.known().is_none())
             || words.iter().any(|word| word.starts_with(['-', '+']));
-        let why = fed.unwrap_or(if parsed {
+        let why = fed.unwrap_or(if instructed {
             HiddenReason::ComputedText
         } else {
             HiddenReason::Interactive

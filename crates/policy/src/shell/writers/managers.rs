@@ -1,5 +1,7 @@
 //! Package managers: the manifests and lock files that they change, the directories that they make.
 
+use std::borrow::Cow;
+
 use super::super::WriteKind;
 use super::super::field::Field;
 use super::super::walk::Walker;
@@ -14,7 +16,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
         "yarn" => ("package.json", "yarn.lock"),
         _ => return false,
     };
-    let words: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let words: Vec<Cow<'_, str>> = arguments.iter().map(Field::shown).collect();
     let has = |option: &str| words.iter().any(|word| word == option);
     if has("--help") || has("--dry-run") || has("-g") || has("--global") {
         return true;
