@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_fleet::admission::compile::{
     CompileFault, CompileInput, Compiled, SkillFiles, compile,
 };
-use bailiwick_policy::decide::wanted;
+use bailiwick_policy::decide::lookups;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::{self, ResolvedPath};
 use bailiwick_policy::{Call, Effects, Facts, Outcome, Policy, decide};
