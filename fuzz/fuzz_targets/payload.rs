@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use bailiwick_policy::shell::hide_contained_panics;
 use bailiwick_policy::{Decision, Facts, Policy, decide};
 use libfuzzer_sys::fuzz_target;
@@ -36,7 +36,7 @@ fuzz_target!(init: hide_contained_panics(), |data: &[u8]| {
         Ok(call) => decide(policy(), &call, &facts),
         Err(error) => Decision::unreadable(error.to_string()),
     };
-    let answer = dialect.answer(&decision, Allowing::Silent);
+    let answer = dialect.answer(&decision, AllowedReply::Silent);
     assert!(matches!(answer.exit, 0 | 2));
     assert!(answer.exit == 0 || !answer.stderr.trim().is_empty(), "a denial without a word");
 });

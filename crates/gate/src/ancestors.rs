@@ -9,7 +9,6 @@ const MAX_ABOVE: usize = 4;
 /// Names of shells, which only stand between an agent and what it starts.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 
-/// A process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     id: u32,
@@ -25,7 +24,6 @@ impl Process {
         format!("by-{}-{}", self.id, self.started)
     }
 
-    /// Whether it is a shell.
     pub fn is_shell(&self) -> bool {
         SHELLS.contains(&self.name.as_str())
     }

@@ -1,13 +1,13 @@
-//! What the gate is told: everything by its arguments, nothing by the environment.
+//! The gate's arguments. Everything comes by them, nothing by the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use bailiwick_policy::facts::Enforcement;
 
-/// The deadline when none is given: well before any CLI gives up on a hook.
+/// The default deadline: well before any CLI gives up on a hook.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How the gate is called.
@@ -18,22 +18,22 @@ Usage:
   bailiwick-gate --dialect NAME --policy FILE --digest SHA256 --root DIR [--log FILE]
   bailiwick-gate --dialect NAME --socket PATH
 
-Exit 0 lets the call go on, exit 2 stops it with the reason on standard error.
-Whatever goes wrong stops it too.
+Exit 0 allows the call, exit 2 denies it with the reason on standard error.
+Every failure is a denial.
 
 Options:
   --dialect NAME       claude, codex, gemini or opencode
   --policy FILE        the compiled policy to decide by
   --digest SHA256      the policy's digest; another policy is refused
-  --root DIR           the workspace; `auto` is the repository around the gate's directory
+  --root DIR           the workspace; `auto`: the repository around the gate's directory
   --log FILE           append every decision to this file
-  --sandboxed          shell commands run in a sandbox that holds the limits on paths
-  --sandbox-record DIR the same if a file there says so of the agent that has started the gate
-  --socket PATH        hand the call to the supervisor that listens there
-  --announce           tell the supervisor that the gate is there, about no call
-  --explicit-allow     answer an allowed call in words (for Claude Code in dontAsk mode)
+  --sandboxed          shell commands run in a sandbox that enforces the limits on paths
+  --sandbox-record DIR the same if a file in DIR says so for the agent that started the gate
+  --socket PATH        let the supervisor that listens on this socket decide
+  --announce           only tell the supervisor that the gate is installed
+  --explicit-allow     answer an allowed call explicitly (for Claude Code in dontAsk mode)
   --mcp-server NAME    an MCP server of OpenCode, whose tools are called NAME_tool (repeatable)
-  --deadline-ms N      deny when not done by then [default: 5000]
+  --deadline-ms N      deny if the decision takes longer [default: 5000]
   -h, --help           print this
 
 Example:
@@ -41,51 +41,49 @@ Example:
     bailiwick-gate --dialect claude --policy p.json --digest 6ab1… --root /repo
 ";
 
-/// What is asked of the program.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Invocation {
     Help,
-    Decide(Told),
+    Decide(Options),
 }
 
-/// What the gate is told.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Options {
     pub(crate) dialect: Dialect,
-    pub(crate) allowing: Allowing,
+    pub(crate) allowing: AllowedReply,
     pub(crate) announces: bool,
     pub(crate) servers: Vec<String>,
     pub(crate) deadline: Duration,
-    pub(crate) way: Way,
+    pub(crate) mode: Mode,
 }
 
-/// How it works.
+/// Who decides.
 #[derive(Debug)]
-pub(crate) enum Way {
-    Alone(Alone),
+pub(crate) enum Mode {
+    Standalone(Standalone),
     Forward(PathBuf),
 }
 
-/// What it needs to decide alone.
+/// What a decision without a supervisor needs.
 #[derive(Debug)]
-pub(crate) struct Alone {
+pub(crate) struct Standalone {
     pub(crate) policy: PathBuf,
     pub(crate) digest: String,
-    /// Nothing means the repository around the gate's directory.
+    /// `None` is the repository around the gate's directory.
     pub(crate) root: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
-    /// Who holds the limits on paths for shell commands.
+    /// Who enforces the limits on paths for shell commands.
     pub(crate) commands: Enforcement,
-    /// Where a file says that the sandbox does.
+    /// A directory in which a file says that the sandbox enforces them.
     pub(crate) record: Option<PathBuf>,
 }
 
-/// Reads the arguments; anything that is not understood is an error.
-pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> {
+/// Parses the arguments; an unknown one is an error.
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let mut arguments = arguments;
     let (mut dialect, mut policy, mut digest, mut root, mut log, mut socket) =
         (None, None, None, None, None, None);
-    let mut allowing = Allowing::Silent;
+    let mut allowing = AllowedReply::Silent;
     let mut announces = false;
     let (mut commands, mut record) = (Enforcement::TextOnly, None);
     let mut servers = Vec::new();
@@ -94,7 +92,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
         let name = argument.to_str().ok_or("an argument is not UTF-8")?;
         let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
         match name {
-            "-h" | "--help" => return Ok(Asked::Help),
+            "-h" | "--help" => return Ok(Invocation::Help),
             "--dialect" => {
                 let name = text(value()?)?;
                 let known = Dialect::parse(&name);
@@ -109,7 +107,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             "--announce" => announces = true,
             "--sandboxed" => commands = Enforcement::Kernel,
             "--sandbox-record" => record = Some(PathBuf::from(value()?)),
-            "--explicit-allow" => allowing = Allowing::Explicit,
+            "--explicit-allow" => allowing = AllowedReply::Explicit,
             "--deadline-ms" => {
                 let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
                 deadline = Duration::from_millis(number.ok_or("--deadline-ms needs a number")?);
@@ -118,13 +116,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
         }
     }
     let dialect = dialect.ok_or("--dialect is missing")?;
-    let way = match (socket, policy) {
-        (Some(socket), None) => Way::Forward(socket),
+    let mode = match (socket, policy) {
+        (Some(socket), None) => Mode::Forward(socket),
         (Some(_), Some(_)) => return Err("--socket and --policy exclude each other".to_owned()),
         (None, None) => return Err("--policy is missing".to_owned()),
         (None, Some(policy)) => {
             let root = root.ok_or("--root is missing")?;
-            Way::Alone(Alone {
+            Mode::Standalone(Standalone {
                 policy,
                 digest: digest.ok_or("--digest is missing")?,
                 root: (root.as_os_str() != "auto").then_some(root),
@@ -134,10 +132,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Asked, 
             })
         }
     };
-    if announces && !matches!(way, Way::Forward(_)) {
+    if announces && !matches!(mode, Mode::Forward(_)) {
         return Err("--announce needs --socket".to_owned());
     }
-    Ok(Asked::Decide(Told { dialect, allowing, announces, servers, deadline, way }))
+    Ok(Invocation::Decide(Options { dialect, allowing, announces, servers, deadline, mode }))
 }
 
 fn text(value: OsString) -> Result<String, String> {

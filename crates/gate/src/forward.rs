@@ -1,4 +1,4 @@
-//! Handing the call to the supervisor: it decides, records and answers. No answer is a denial.
+//! Forwards the call to the supervisor, which decides and records. No answer is a denial.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -7,24 +7,23 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use bailiwick_policy::Decision;
-use bailiwick_policy::dialects::LARGEST_PAYLOAD;
+use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
 use bailiwick_policy::protocol::{Question, Reply, VERSION};
 
-use crate::arguments::Told;
+use crate::arguments::Options;
 
-/// Asks the supervisor.
-pub(crate) fn ask(told: &Told, socket: &Path, payload: &[u8]) -> Decision {
-    match asked(told, socket, payload) {
+pub(crate) fn ask(options: &Options, socket: &Path, payload: &[u8]) -> Decision {
+    match try_ask(options, socket, payload) {
         Ok(decision) => decision,
         Err(problem) => Decision::unreadable(problem),
     }
 }
 
-fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String> {
-    if payload.is_empty() && !told.announces {
+fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision, String> {
+    if payload.is_empty() && !options.announces {
         return Err("the call is empty".to_owned());
     }
-    if payload.len() > LARGEST_PAYLOAD {
+    if payload.len() > MAX_PAYLOAD_SIZE {
         return Err("the call is larger than 16 MiB".to_owned());
     }
     let payload = std::str::from_utf8(payload).map_err(|_| "the call is not UTF-8".to_owned())?;
@@ -34,17 +33,17 @@ fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String>
         .unwrap_or_default();
     let question = Question {
         version: VERSION,
-        dialect: told.dialect,
+        dialect: options.dialect,
         directory,
         payload: payload.to_owned(),
-        announces: told.announces,
+        announces: options.announces,
     };
     let failed = |error: std::io::Error| format!("the supervisor did not answer: {error}");
     let mut stream = connect(socket).map_err(failed)?;
     stream.write_all(question.line().as_bytes()).map_err(failed)?;
     stream.shutdown(Shutdown::Write).map_err(failed)?;
     let mut reply = Vec::new();
-    let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX);
+    let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX);
     stream.take(most).read_to_end(&mut reply).map_err(failed)?;
     if reply.is_empty() {
         return Err("the supervisor hung up without an answer".to_owned());
@@ -54,12 +53,12 @@ fn asked(told: &Told, socket: &Path, payload: &[u8]) -> Result<Decision, String>
     Ok(reply.decision)
 }
 
-/// The longest path that the kernel takes for a socket, with the zero behind it, is 108 bytes.
-const LONGEST: usize = 100;
+/// The kernel accepts 108 bytes, with the terminating zero.
+const MAX_SOCKET_PATH: usize = 100;
 
-/// A longer path is shortened by way of its directory.
+/// Connects; a longer path is shortened through a descriptor of its directory.
 fn connect(socket: &Path) -> std::io::Result<UnixStream> {
-    if socket.as_os_str().len() <= LONGEST {
+    if socket.as_os_str().len() <= MAX_SOCKET_PATH {
         return UnixStream::connect(socket);
     }
     let (Some(parent), Some(name)) = (socket.parent(), socket.file_name()) else {

@@ -1,60 +1,62 @@
 //! The hook program: asks the supervisor, or decides alone from a policy file.
 //!
 //! Small, synchronous, fast. Everything that it cannot do ends as a denial: exit 2 with a reason on
-//! standard error, which every CLI honours. It is told everything by its arguments; nothing that an
-//! agent can set changes what it enforces.
+//! standard error, which every CLI honours. All input comes by arguments; nothing that an agent can
+//! set changes what it enforces.
 
-mod alone;
 mod ancestors;
 mod arguments;
 mod forward;
 mod log;
 mod observe;
+mod standalone;
 mod watchdog;
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use bailiwick_policy::dialects::{Allowing, Answer, LARGEST_PAYLOAD};
+use bailiwick_policy::dialects::{AllowedReply, Answer, MAX_PAYLOAD_SIZE};
 
-pub use alone::judged;
 pub use ancestors::{Process, above};
 pub use arguments::USAGE;
 pub use log::append;
-pub use observe::{Surroundings, look_up, repository_around};
+pub use observe::{HostContext, look_up, repository_around};
+pub use standalone::judged;
 
 /// Runs the gate with these arguments.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     watchdog::deny_on_panic();
     let answer = match arguments::parse(arguments) {
-        Ok(arguments::Asked::Help) => {
+        Ok(arguments::Invocation::Help) => {
             Answer { exit: 0, stdout: USAGE.to_owned(), stderr: String::new() }
         }
-        Ok(arguments::Asked::Decide(told)) => {
-            watchdog::within(told.deadline, move || answer(&told))
+        Ok(arguments::Invocation::Decide(options)) => {
+            watchdog::within(options.deadline, move || answer(&options))
         }
         Err(problem) => watchdog::refused(&problem),
     };
     print(&answer)
 }
 
-fn answer(told: &arguments::Told) -> Answer {
+fn answer(options: &arguments::Options) -> Answer {
     let payload = match read(&mut io::stdin().lock()) {
         Ok(payload) => payload,
         Err(problem) => return watchdog::refused(&problem),
     };
     make_room(payload.len());
-    let decision = match &told.way {
-        arguments::Way::Alone(alone) => alone::decide(told, alone, &payload),
-        arguments::Way::Forward(socket) => forward::ask(told, socket, &payload),
+    let decision = match &options.mode {
+        arguments::Mode::Standalone(standalone) => {
+            standalone::decide(options, standalone, &payload)
+        }
+        arguments::Mode::Forward(socket) => forward::ask(options, socket, &payload),
     };
     // A session begins in silence: what is printed then would be taken for words to the agent.
-    let allowing = if told.announces { Allowing::Silent } else { told.allowing };
-    told.dialect.answer(&decision, allowing)
+    let allowing = if options.announces { AllowedReply::Silent } else { options.allowing };
+    options.dialect.answer(&decision, allowing)
 }
 
-/// Lets the heap of this thread grow in a few large steps: by itself it asks the kernel for every page.
+/// Grows the heap of this thread in a few large steps, since glibc asks the kernel for every page.
 fn make_room(payload: usize) {
     const BLOCK: usize = 120 * 1024;
     const MAX_BLOCKS: usize = 16;
@@ -69,14 +71,14 @@ pub fn guarded(work: impl FnOnce() -> Answer + Send + 'static) -> ExitCode {
     print(&watchdog::within(arguments::DEADLINE, work))
 }
 
-/// Tells the person something that changes no answer.
+/// Prints a note that changes no answer.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Reads the payload to its end; one that is too large is not read further.
 pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, String> {
-    let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX).saturating_add(1);
+    let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX).saturating_add(1);
     let mut payload = Vec::with_capacity(16 * 1024);
     input
         .take(most)
@@ -87,10 +89,10 @@ pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, String> {
 
 /// Prints an answer; one that cannot be printed is a denial.
 pub fn print(answer: &Answer) -> ExitCode {
-    let told = io::stderr().write_all(answer.stderr.as_bytes());
+    let reported = io::stderr().write_all(answer.stderr.as_bytes());
     let answered =
         io::stdout().write_all(answer.stdout.as_bytes()).and_then(|()| io::stdout().flush());
-    if answered.is_err() || (told.is_err() && answer.exit != 0) {
+    if answered.is_err() || (reported.is_err() && answer.exit != 0) {
         return ExitCode::from(2);
     }
     ExitCode::from(answer.exit)

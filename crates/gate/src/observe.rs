@@ -7,22 +7,22 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 use bailiwick_policy::call::Call;
-use bailiwick_policy::facts::{Enforcement, Facts, Wanted};
+use bailiwick_policy::facts::{Enforcement, Facts, Lookups};
 
-/// Where the gate stands.
+/// The root, home and working directory of a call.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct HostContext {
     root: String,
     home: Option<String>,
     directory: Option<String>,
     enforcement: Enforcement,
 }
 
-impl Surroundings {
+impl HostContext {
     /// With this root; the repository around the gate's own directory if none is given.
     pub fn here(root: Option<&Path>) -> Result<Self, String> {
         let directory = std::env::current_dir()
-            .map_err(|error| format!("the gate's own directory cannot be told: {error}"))?;
+            .map_err(|error| format!("the working directory of the gate cannot be read: {error}"))?;
         let root = match root {
             Some(root) => root.to_path_buf(),
             None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
@@ -35,10 +35,10 @@ impl Surroundings {
         if directory.exists() {
             return Self::at(directory, directory);
         }
-        let named = directory.to_str().and_then(walk::led);
-        let led = named.ok_or("the directory of the call cannot be told")?;
+        let named = directory.to_str().and_then(walk::resolve_path);
+        let resolved = named.ok_or("the directory of the call cannot be resolved")?;
         let here = Self::at(Path::new("/"), directory)?;
-        Ok(Self { root: led.real, ..here })
+        Ok(Self { root: resolved.real, ..here })
     }
 
     /// With this root, as if started in this directory.
@@ -88,31 +88,32 @@ pub fn repository_around(directory: &Path) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// Looks up what is wanted. What cannot be told is left out, and then denied.
-pub fn look_up(wanted: &Wanted, call: &Call, facts: &mut Facts) {
-    for path in &wanted.paths {
-        if let Some(led) = walk::led(path) {
-            facts.paths.insert(path.clone(), led);
+/// Looks up these facts. What cannot be found out is left out, and then denied.
+pub fn look_up(lookups: &Lookups, call: &Call, facts: &mut Facts) {
+    for path in &lookups.paths {
+        if let Some(resolved) = walk::resolve_path(path) {
+            facts.paths.insert(path.clone(), resolved);
         }
     }
-    for (glob, trees) in &wanted.globs {
+    for (glob, trees) in &lookups.globs {
         let matches = listing::expand(glob);
-        for led in matches.iter().flatten().filter(|_| *trees) {
-            facts.trees.insert(led.entry.clone(), listing::tree(&led.entry));
+        for resolved in matches.iter().flatten().filter(|_| *trees) {
+            facts.trees.insert(resolved.entry.clone(), listing::tree(&resolved.entry));
         }
         facts.globs.insert(glob.clone(), matches);
     }
-    for tree in &wanted.trees {
-        let entry = walk::led(tree).map_or_else(|| tree.clone(), |led| led.entry);
+    for tree in &lookups.trees {
+        let entry =
+            walk::resolve_path(tree).map_or_else(|| tree.clone(), |resolved| resolved.entry);
         facts.trees.insert(tree.clone(), listing::tree(&entry));
     }
     let directory = match (&call.directory, &facts.directory) {
         (Some(own), Some(started)) => Some(bailiwick_policy::paths::join(started, own)),
         (own, started) => own.clone().or_else(|| started.clone()),
     };
-    for name in &wanted.programs {
-        if let Some(really) = programs::really(name, directory.as_deref(), &facts.root) {
-            facts.programs.insert(name.clone(), really);
+    for name in &lookups.programs {
+        if let Some(real_name) = programs::real_name(name, directory.as_deref(), &facts.root) {
+            facts.programs.insert(name.clone(), real_name);
         }
     }
 }

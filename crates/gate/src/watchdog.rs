@@ -41,7 +41,7 @@ pub(crate) fn within(deadline: Duration, work: impl FnOnce() -> Answer + Send + 
 
 /// The answer to what cannot be decided.
 pub(crate) fn refused(why: &str) -> Answer {
-    let text = bailiwick_policy::Decision::unreadable(why).told();
+    let text = bailiwick_policy::Decision::unreadable(why).message();
     Answer { exit: 2, stdout: String::new(), stderr: format!("{text}\n") }
 }
 

@@ -17,11 +17,9 @@ pub const SEPARATOR: &str = "\n\n---\n\n";
 /// A task with everything that binds the agent who does it.
 #[derive(Debug, Clone)]
 pub struct Bound {
-    /// The task.
     pub task: Task,
     /// Its file.
     pub source: Source,
-    /// Its role.
     pub role: ResolvedRole,
     /// The role's capabilities, in order.
     pub capabilities: Vec<FoundCapability>,

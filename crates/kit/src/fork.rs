@@ -7,7 +7,7 @@ use crate::kit::FoundCapability;
 
 /// The files of a fork, not yet written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forked {
+pub struct ForkedCapability {
     /// capability.toml.
     pub toml: String,
     /// The text, byte for byte that of the source.
@@ -25,7 +25,7 @@ pub fn fork(
     name: &CapabilityName,
     creator: &str,
     created: &str,
-) -> Result<Forked, Problem> {
+) -> Result<ForkedCapability, Problem> {
     let mut document: DocumentMut =
         source.source.text.parse().map_err(|error: toml_edit::TomlError| {
             let place = source.source.whole();
@@ -48,7 +48,7 @@ pub fn fork(
     lineage.insert("created", value(created));
     fields_rewritten += lineage.len();
     document.insert("lineage", Item::Table(lineage));
-    Ok(Forked {
+    Ok(ForkedCapability {
         toml: document.to_string(),
         text: source.text.text.to_string(),
         text_path: source.declared.text.path.get_ref().clone(),

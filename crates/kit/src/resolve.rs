@@ -11,7 +11,6 @@ pub const MAX_DEPTH: usize = 16;
 /// A role with everything that it inherits.
 #[derive(Debug, Clone)]
 pub struct ResolvedRole {
-    /// Its name.
     pub name: RoleName,
     /// Its name for people.
     pub display_name: String,
@@ -58,12 +57,11 @@ pub enum ExpressionError<E> {
 
 /// A capability that was relaxed though the parent does not have it, or an old name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Oddity {
+pub enum ResolveWarning {
     /// `relaxes` names what was not inherited.
     NotInherited {
         /// The role that says so.
         role: RoleName,
-        /// The capability that it names.
         capability: CapabilityName,
     },
     /// A capability is called by the name of an earlier version.
@@ -79,11 +77,11 @@ pub enum Oddity {
 
 /// What `extends`, `required` and `relaxes` come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flat {
+pub struct FlattenedRole {
     /// The capabilities, in order.
     pub capabilities: Vec<CapabilityName>,
     /// What is odd about them.
-    pub oddities: Vec<Oddity>,
+    pub warnings: Vec<ResolveWarning>,
     /// The role itself and those that it extends, nearest first.
     pub chain: Vec<RoleName>,
 }
@@ -94,7 +92,7 @@ pub struct Flat {
 pub fn flatten<E>(
     name: &RoleName,
     mut lookup: impl FnMut(&RoleName) -> Result<Capabilities, E>,
-) -> Result<Flat, ExpressionError<E>> {
+) -> Result<FlattenedRole, ExpressionError<E>> {
     let mut chain: Vec<(RoleName, Capabilities)> = Vec::new();
     let mut next = Some(name.clone());
     while let Some(role) = next {
@@ -113,12 +111,16 @@ pub fn flatten<E>(
         next = capabilities.extends.as_ref().map(|parent| parent.get_ref().clone());
         chain.push((role, capabilities));
     }
-    let (mut flat, mut oddities) = (Vec::new(), Vec::new());
+    let (mut flat, mut warnings) = (Vec::new(), Vec::new());
     for (role, own) in chain.iter().rev() {
         let mut current = |written: &CapabilityName| match written.renamed_to() {
             Some(new) => {
                 let old = written.clone();
-                oddities.push(Oddity::OldName { role: role.clone(), old, new: new.clone() });
+                warnings.push(ResolveWarning::OldName {
+                    role: role.clone(),
+                    old,
+                    new: new.clone(),
+                });
                 new
             }
             None => written.clone(),
@@ -128,7 +130,7 @@ pub fn flatten<E>(
         for capability in &relaxed {
             if !flat.contains(capability) {
                 let (role, capability) = (role.clone(), capability.clone());
-                oddities.push(Oddity::NotInherited { role, capability });
+                warnings.push(ResolveWarning::NotInherited { role, capability });
             }
         }
         for capability in required {
@@ -138,15 +140,15 @@ pub fn flatten<E>(
         }
         flat.retain(|capability| !relaxed.contains(capability));
     }
-    let mut told: Vec<Oddity> = Vec::new();
-    for oddity in oddities {
-        if !told.contains(&oddity) {
-            told.push(oddity);
+    let mut distinct: Vec<ResolveWarning> = Vec::new();
+    for warning in warnings {
+        if !distinct.contains(&warning) {
+            distinct.push(warning);
         }
     }
-    let oddities = told;
+    let warnings = distinct;
     let chain = chain.into_iter().map(|(role, _)| role).collect();
-    Ok(Flat { capabilities: flat, oddities, chain })
+    Ok(FlattenedRole { capabilities: flat, warnings, chain })
 }
 
 /// Resolves the role `name`; `asked_in` is where it was asked for.
@@ -168,8 +170,9 @@ pub fn resolve(
         found.push(file);
         Ok(capabilities)
     });
-    let Flat { capabilities, oddities, chain } = flat.map_err(|error| explain(error, &found))?;
-    let warnings = oddities.iter().map(|oddity| warn(oddity, &found)).collect();
+    let FlattenedRole { capabilities, warnings, chain } =
+        flat.map_err(|error| explain(error, &found))?;
+    let warnings = warnings.iter().map(|warning| warn(warning, &found)).collect();
     let Some(own) = found.first() else {
         return Err(Vec::new());
     };
@@ -237,7 +240,7 @@ fn explain(error: ExpressionError<Vec<Problem>>, found: &[FoundRole]) -> Vec<Pro
     }
 }
 
-fn warn(oddity: &Oddity, found: &[FoundRole]) -> Problem {
+fn warn(warning: &ResolveWarning, found: &[FoundRole]) -> Problem {
     let place = |role: &RoleName, capability: &CapabilityName| {
         let file = found.iter().find(|file| file.declared.role.name.get_ref() == role);
         let Some(file) = file else {
@@ -250,13 +253,13 @@ fn warn(oddity: &Oddity, found: &[FoundRole]) -> Problem {
         });
         spans.next().map_or_else(|| file.source.whole(), |name| file.source.at(name.span()))
     };
-    match oddity {
-        Oddity::NotInherited { role, capability } => Problem::warning(
+    match warning {
+        ResolveWarning::NotInherited { role, capability } => Problem::warning(
             "relaxes-nothing",
             place(role, capability),
             format!("role `{role}` relaxes `{capability}`, which it does not inherit"),
         ),
-        Oddity::OldName { role, old, new } => Problem::warning(
+        ResolveWarning::OldName { role, old, new } => Problem::warning(
             "old-name",
             place(role, old),
             format!("role `{role}` uses the old name `{old}`"),

@@ -2,19 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Ending, Phase};
+use crate::event::{ExitReason, Phase};
 use crate::name::AgentId;
 
 /// One execution of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Attempt {
-    /// The run.
     pub run: AgentId,
     /// Which one, from one.
     pub number: u64,
     /// Our name for the agent program.
     pub cli: String,
-    /// Its version.
     pub version: String,
     /// The model; empty where the program chooses.
     pub model: String,
@@ -26,8 +24,8 @@ pub struct Attempt {
     pub session: Option<String>,
     /// How far it is.
     pub phase: Phase,
-    /// How it ended; nothing while it is at work.
-    pub ending: Option<Ending>,
+    /// How it ended; nothing while it runs.
+    pub ending: Option<ExitReason>,
     /// The same in words.
     pub detail: String,
     /// When it began, in milliseconds since 1970.
@@ -73,7 +71,6 @@ impl Used {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allowance {
-    /// Tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// Millionths of a United States dollar.
@@ -85,7 +82,6 @@ pub struct Allowance {
     /// Milliseconds on the clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub milliseconds: Option<u64>,
-    /// Tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
 }

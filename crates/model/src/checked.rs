@@ -15,12 +15,12 @@ where
     D: Deserializer<'de>,
     T: TryFrom<String, Error: fmt::Display>,
 {
-    input.deserialize_string(Checked(PhantomData))
+    input.deserialize_string(ParseVisitor(PhantomData))
 }
 
-struct Checked<T>(PhantomData<T>);
+struct ParseVisitor<T>(PhantomData<T>);
 
-impl<T: TryFrom<String, Error: fmt::Display>> Visitor<'_> for Checked<T> {
+impl<T: TryFrom<String, Error: fmt::Display>> Visitor<'_> for ParseVisitor<T> {
     type Value = T;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

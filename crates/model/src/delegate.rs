@@ -8,7 +8,6 @@ use crate::name::AgentId;
 /// What is known of a run besides its ledger row because somebody delegated it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegate {
-    /// The run.
     pub run: AgentId,
     /// The run that started it; nothing if a person did.
     pub parent: Option<AgentId>,

@@ -71,7 +71,6 @@ impl fmt::Display for Code {
 /// The identity of a composition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Dna {
-    /// The role.
     pub role: RoleName,
     /// The codes of its capabilities, in order.
     pub capabilities: Vec<Code>,

@@ -14,13 +14,13 @@ pub struct Event {
     /// When, in milliseconds since 1970.
     pub at: u64,
     /// Who saw it.
-    pub seen_by: Witness,
+    pub seen_by: ReportedBy,
     /// The sub-agent that it is about; nothing for the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub what: EventKind,
     /// The line that it was read from, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
@@ -29,7 +29,7 @@ pub struct Event {
 /// Who saw something happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Witness {
+pub enum ReportedBy {
     /// The agent program says so.
     Program,
     /// The gate was asked.
@@ -45,12 +45,9 @@ pub enum Witness {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum What {
+pub enum EventKind {
     /// The run went on to its next phase.
-    Phase {
-        /// The phase.
-        phase: Phase,
-    },
+    Phase { phase: Phase },
     /// The agent program began, or took up, a conversation.
     Session {
         /// Its own name for the conversation.
@@ -67,15 +64,9 @@ pub enum What {
         turn: u64,
     },
     /// The model says something.
-    Text {
-        /// What.
-        text: String,
-    },
+    Text { text: String },
     /// The model thinks aloud.
-    Thinking {
-        /// What.
-        text: String,
-    },
+    Thinking { text: String },
     /// The model asks for a tool.
     ToolCall {
         /// The model's name for the call.
@@ -91,7 +82,7 @@ pub enum What {
         id: String,
         /// Whether the program says that it went well.
         ok: bool,
-        /// What the model is told of it.
+        /// What the model is shown.
         output: String,
     },
     /// The gate was asked about a call, and answered.
@@ -103,7 +94,6 @@ pub enum What {
         tool: String,
         /// What it was about: the command, or the files.
         about: String,
-        /// The answer.
         answer: Answer,
         /// The rule that decided; nothing where none objects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +104,6 @@ pub enum What {
     },
     /// A rule objects to a call that runs all the same.
     Warning {
-        /// The rule.
         rule: String,
         /// What it says.
         text: String,
@@ -130,7 +119,6 @@ pub enum What {
     Check {
         /// The capability.
         check: String,
-        /// The tree.
         tree: String,
         /// Whether it holds.
         ok: bool,
@@ -146,7 +134,6 @@ pub enum What {
     },
     /// A command has ended.
     Command {
-        /// The command.
         command: String,
         /// How it ended; nothing where that is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,9 +141,7 @@ pub enum What {
     },
     /// A tool of an MCP server was used.
     Mcp {
-        /// The server.
         server: String,
-        /// The tool.
         tool: String,
         /// Whether it went well.
         ok: bool,
@@ -176,7 +161,6 @@ pub enum What {
     Approval {
         /// Which question.
         id: String,
-        /// What it is about.
         about: String,
         /// The answer; nothing while it is awaited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,19 +178,12 @@ pub enum What {
         spent: bool,
     },
     /// A person says something to the agent.
-    Message {
-        /// What.
-        text: String,
-    },
+    Message { text: String },
     /// Something went wrong.
-    Error {
-        /// What.
-        message: String,
-    },
+    Error { message: String },
     /// The agent program has ended, or was ended.
     Ended {
-        /// How.
-        how: Ending,
+        how: ExitReason,
         /// In words.
         detail: String,
     },
@@ -222,18 +199,17 @@ pub enum Phase {
     Preparing,
     /// Whether the gate is heard is being tried out.
     Proving,
-    /// The agent is at work.
+    /// The agent runs.
     Working,
     /// Its work is being checked.
     Verifying,
-    /// It is over.
     Over,
 }
 
-/// How an agent came to its end.
+/// How an agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ending {
+pub enum ExitReason {
     /// By itself, and says that it is done.
     Completed,
     /// By itself, and says that something went wrong.
@@ -306,7 +282,7 @@ impl Usage {
     }
 }
 
-impl What {
+impl EventKind {
     /// The word that an event is kept and asked for by.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -337,7 +313,7 @@ impl What {
     }
 }
 
-impl Ending {
+impl ExitReason {
     /// The word in the record.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -353,7 +329,7 @@ impl Ending {
     }
 }
 
-impl std::fmt::Display for Ending {
+impl std::fmt::Display for ExitReason {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.pad(self.as_str())
     }
@@ -366,26 +342,26 @@ mod tests {
     #[test]
     fn the_word_of_an_event_is_the_one_that_it_is_written_with() {
         let all = [
-            What::Phase { phase: Phase::Working },
-            What::Text { text: "hello".to_owned() },
-            What::Usage(Usage::default()),
-            What::FileChange { path: "a".to_owned(), change: FileChange::Added },
-            What::Check {
+            EventKind::Phase { phase: Phase::Working },
+            EventKind::Text { text: "hello".to_owned() },
+            EventKind::Usage(Usage::default()),
+            EventKind::FileChange { path: "a".to_owned(), change: FileChange::Added },
+            EventKind::Check {
                 check: "quality::own".to_owned(),
                 tree: "1".to_owned(),
                 ok: false,
                 found: "no".to_owned(),
             },
-            What::Warning { rule: "a::b".to_owned(), text: "no".to_owned(), told: true },
-            What::Notification { text: "denied".to_owned() },
-            What::Ended { how: Ending::TimedOut, detail: String::new() },
-            What::Other,
+            EventKind::Warning { rule: "a::b".to_owned(), text: "no".to_owned(), told: true },
+            EventKind::Notification { text: "denied".to_owned() },
+            EventKind::Ended { how: ExitReason::TimedOut, detail: String::new() },
+            EventKind::Other,
         ];
         for what in all {
             let event = Event {
                 number: 1,
                 at: 2,
-                seen_by: Witness::Program,
+                seen_by: ReportedBy::Program,
                 agent: None,
                 what: what.clone(),
                 raw: Some("{}".to_owned()),

@@ -74,7 +74,7 @@ impl Globs {
     }
 
     /// The directories, from the root, below which the list can have anything; the empty path is the root.
-    /// `is_directory` tells of a path whether there is a directory.
+    /// `is_directory` says whether a path is a directory.
     pub fn directories(&self, is_directory: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let directory = |pattern: &Pattern| {
             let fixed = area::beginning(pattern);

@@ -148,7 +148,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// The name of one agent at work. It names a directory and a branch, so it is strict.
+    /// The name of one running agent. It names a directory and a branch, so it is strict.
     ///
     /// A role name is no agent id, and the compiler says so:
     /// ```compile_fail

@@ -119,7 +119,7 @@ pub enum EscalationPolicy {
     /// It says so in its return.
     #[default]
     AskViaReturn,
-    /// It goes on with what it can, and the orchestrator is notified at once.
+    /// It continues with what it can, and the orchestrator is notified at once.
     OrchestratorNotify,
     /// Its run ends at the first denial.
     FailFast,

@@ -40,7 +40,6 @@ pub struct Run {
     pub cost_cents: i64,
     /// Who was paid.
     pub provider: String,
-    /// For which model.
     pub model: String,
     /// Whether it was made by `spawn` and that was cut short.
     pub half_spawned: bool,
@@ -58,7 +57,6 @@ pub struct Run {
 /// A name that counts in one repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunName {
-    /// The name.
     pub name: AgentId,
     /// The git directory that all checkouts of the repository share.
     pub repository: String,
@@ -139,11 +137,10 @@ impl fmt::Display for RunState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
-    /// The agent is at work, or may start.
+    /// The agent runs, or may start.
     Running,
     /// It returned.
     Done,
-    /// It failed.
     Failed,
     /// Its work has landed.
     Merged,

@@ -50,7 +50,7 @@ pub struct Runs {
 pub struct Delegation {
     /// How many levels of agents may be below the first one; 2 when left out.
     pub max_depth: Option<u32>,
-    /// How many agents of one tree may be at work at once; 12 when left out.
+    /// How many agents of one tree may run at once; 12 when left out.
     #[schemars(range(min = 1))]
     pub most_at_once: Option<u32>,
 }
@@ -94,7 +94,7 @@ pub enum OnOverlap {
 }
 
 /// A month.
-const MOST_MINUTES: u32 = 31 * 24 * 60;
+const MAX_MINUTES: u32 = 31 * 24 * 60;
 
 impl Claims {
     /// For how many milliseconds a claim is taken.
@@ -109,7 +109,7 @@ impl Claims {
 
     /// The key that has a value which cannot be.
     fn wrong(&self) -> Option<&'static str> {
-        let bad = |minutes: Option<u32>| minutes.is_some_and(|n| !(1..=MOST_MINUTES).contains(&n));
+        let bad = |minutes: Option<u32>| minutes.is_some_and(|n| !(1..=MAX_MINUTES).contains(&n));
         match (bad(self.lease_minutes), bad(self.wait_minutes)) {
             (true, _) => Some("lease-minutes"),
             (false, true) => Some("wait-minutes"),
@@ -195,7 +195,7 @@ impl Settings {
                 .help("leave it out for 20480, or give a number above 0"));
         }
         if let Some(key) = settings.claims.as_ref().and_then(Claims::wrong) {
-            let message = format!("`{key}` is not between 1 and {MOST_MINUTES}");
+            let message = format!("`{key}` is not between 1 and {MAX_MINUTES}");
             return Err(Problem::error("bad-value", source.whole(), message)
                 .help("give minutes, or leave it out"));
         }

@@ -275,7 +275,7 @@ pub enum ScriptStep {
         /// The command.
         command: String,
     },
-    /// Makes a file, or writes it anew.
+    /// Makes a file, or replaces its content.
     Write {
         /// The file.
         path: String,

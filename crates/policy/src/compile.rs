@@ -55,7 +55,6 @@ pub enum CompileError {
     NoSuchGate {
         /// The capability that names it.
         whose: String,
-        /// Its path.
         path: String,
     },
     /// An event that names no tools.
@@ -63,7 +62,6 @@ pub enum CompileError {
     BadEvent {
         /// The capability that has it.
         whose: String,
-        /// The event.
         event: String,
     },
 }
@@ -77,7 +75,6 @@ pub fn bypass_variables(capabilities: &[&Capability]) -> Vec<String> {
         .collect()
 }
 
-/// Compiles a policy.
 pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
     let mut rules = Vec::new();
     let mut bypassed = Vec::new();

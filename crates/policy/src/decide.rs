@@ -1,13 +1,15 @@
 //! The decision: pure and total. The same policy, call and facts give the same answer for ever.
 
+use std::cell::OnceCell;
+
 use crate::call::{Action, Call};
 use crate::decision::{Decision, Objection, Outcome, Warning};
 use crate::effects::Effects;
-use crate::facts::{Facts, Wanted};
+use crate::facts::{Facts, Lookups};
 use crate::gates;
-use crate::paths::{self, Spot};
+use crate::paths::{self, WriteTarget};
 use crate::policy::{Policy, Rule};
-use crate::shell::How;
+use crate::shell::WriteKind;
 use crate::tool::{Class, Tool, ToolName, matches};
 use crate::tool_lists;
 use bailiwick_model::capability::GateSeverity;
@@ -23,9 +25,30 @@ pub struct Context<'a> {
     /// What that would do.
     pub effects: &'a Effects,
     /// Where that would write.
-    pub spots: &'a [Spot],
+    pub write_targets: &'a [WriteTarget],
     /// What is known of the world.
     pub facts: &'a Facts,
+    /// Made when the first rule asks for them.
+    command_lines: OnceCell<Vec<String>>,
+}
+
+impl<'a> Context<'a> {
+    fn new(
+        policy: &'a Policy,
+        call: &'a Call,
+        effects: &'a Effects,
+        write_targets: &'a [WriteTarget],
+        facts: &'a Facts,
+    ) -> Self {
+        Self { policy, call, effects, write_targets, facts, command_lines: OnceCell::new() }
+    }
+
+    /// Every command that the call runs, as patterns see it.
+    pub(crate) fn command_lines(&self) -> &[String] {
+        self.command_lines.get_or_init(|| {
+            self.effects.runs.iter().flat_map(|run| gates::texts(run, self)).collect()
+        })
+    }
 }
 
 /// What one rule says.
@@ -41,7 +64,6 @@ pub struct Verdict {
     pub objection: Option<Objection>,
 }
 
-/// Decides a call.
 pub fn decide(policy: &Policy, call: &Call, facts: &Facts) -> Decision {
     decide_effects(policy, call, &Effects::of(call), facts)
 }
@@ -69,18 +91,18 @@ pub fn is_open(policy: &Policy, tool: &Tool) -> bool {
 
 /// What has to be looked up before a call with these effects can be decided. `facts` already has
 /// the root, the home and the directory.
-pub fn wanted(call: &Call, effects: &Effects, facts: &Facts) -> Wanted {
-    let mut wanted = Wanted::default();
+pub fn lookups(call: &Call, effects: &Effects, facts: &Facts) -> Lookups {
+    let mut lookups = Lookups::default();
     let facts = within(call, facts);
-    paths::want(effects, &facts, &mut wanted);
-    if effects.writes.iter().any(|write| write.how == How::Fill) {
-        wanted.trees.extend(gates::copied_trees(effects, &facts));
+    paths::collect_lookups(effects, &facts, &mut lookups);
+    if effects.writes.iter().any(|write| write.how == WriteKind::Fill) {
+        lookups.trees.extend(gates::copied_trees(effects, &facts));
     }
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(|run| run.program());
-    wanted.programs.extend(programs);
-    wanted.programs.extend(effects.by_path.iter().map(|(_, path)| path.clone()));
-    wanted.programs.extend(gates::copied_programs(effects));
-    wanted
+    lookups.programs.extend(programs);
+    lookups.programs.extend(effects.by_path.iter().map(|(_, path)| path.clone()));
+    lookups.programs.extend(gates::copied_programs(effects));
+    lookups
 }
 
 /// The facts with the directory of this call.
@@ -97,8 +119,8 @@ fn within(call: &Call, facts: &Facts) -> Facts {
 /// capabilities, the role's patterns; then the same of the agents above.
 pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
     let facts = within(call, facts);
-    let spots = paths::spots(effects, &facts);
-    let of = |policy| own(&Context { policy, call, effects, spots: &spots, facts: &facts });
+    let write_targets = paths::write_targets(effects, &facts);
+    let of = |policy| own(&Context::new(policy, call, effects, &write_targets, &facts));
     let mut verdicts = of(policy);
     for above in &policy.above {
         let who = match &above.limit_of {
@@ -230,6 +252,6 @@ fn conclude(
 /// Why a person has to be asked for a command.
 fn asked(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Option<Objection> {
     let patterns = policy.ask_commands.as_ref()?;
-    let context = Context { policy, call, effects, spots: &[], facts };
+    let context = Context::new(policy, call, effects, &[], facts);
     gates::asked_commands(&context, patterns)
 }

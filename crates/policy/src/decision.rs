@@ -106,7 +106,7 @@ impl Decision {
     }
 
     /// What the agent is told when it may not go on, escalation included.
-    pub fn told(&self) -> String {
+    pub fn message(&self) -> String {
         let because = self.because.as_ref().map(Objection::sentence).unwrap_or_default();
         let escalation = match self.escalation {
             None | Some(EscalationPolicy::AskViaReturn) => "",

@@ -1,7 +1,7 @@
 //! What a call would do, as far as the call itself tells.
 
 use crate::call::{Action, Call, Target, Touch};
-use crate::shell::{self, Directory, Field, Hidden, How, Run, Setting, Why, Write};
+use crate::shell::{self, Directory, Field, Hidden, HiddenReason, Run, Setting, Write, WriteKind};
 
 /// What a call would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Effects {
             Action::Shell(command) => Self::of_command(command, call.types_unseen),
             Action::Type => {
                 let text = "text that is typed into a running program".to_owned();
-                let hidden = vec![Hidden { why: Why::Interactive, text }];
+                let hidden = vec![Hidden { why: HiddenReason::Interactive, text }];
                 Self { hidden, ..Self::default() }
             }
             Action::Files(targets) => {
@@ -48,7 +48,7 @@ impl Effects {
         let reading = shell::read(command);
         let mut hidden = reading.hidden;
         // A shell that waits for input gets none, where nobody can type into it.
-        hidden.retain(|hidden| types_unseen || hidden.why != Why::Interactive);
+        hidden.retain(|hidden| types_unseen || hidden.why != HiddenReason::Interactive);
         hidden.extend(run_after_written(&reading.runs, &reading.writes));
         Self {
             runs: reading.runs,
@@ -63,7 +63,9 @@ impl Effects {
 
     /// Whether something is deleted or moved, so that what was looked up may no longer hold.
     pub fn removes(&self) -> bool {
-        self.writes.iter().any(|write| matches!(write.how, How::Delete | How::DeleteTree))
+        self.writes
+            .iter()
+            .any(|write| matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree))
     }
 }
 
@@ -73,8 +75,8 @@ fn written(targets: &[Target], by: &str) -> Vec<Write> {
     for target in targets {
         let how = match target.touch {
             Touch::Read => continue,
-            Touch::Change => How::Change,
-            Touch::Delete => How::Delete,
+            Touch::Change => WriteKind::Change,
+            Touch::Delete => WriteKind::Delete,
         };
         for path in meanings(&target.path) {
             let (path, from) = (Field::path(&path), vec![Directory::start()]);
@@ -138,13 +140,13 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     ];
     let known = |by: &str| KNOWN.contains(&by);
     let written: Vec<&Write> = writes.iter().filter(|write| !known(&write.by)).collect();
-    let paths: Vec<(String, How)> =
+    let paths: Vec<(String, WriteKind)> =
         written.iter().filter_map(|write| Some((bare(&write.path.known()?), write.how))).collect();
     let put = |program: &str| {
         let program = bare(program);
-        paths
-            .iter()
-            .any(|(path, how)| *path == program || (*how == How::Fill && program.starts_with(path)))
+        paths.iter().any(|(path, how)| {
+            *path == program || (*how == WriteKind::Fill && program.starts_with(path))
+        })
     };
     // In a directory that is not known, whatever is unpacked or goes by that name may be what runs.
     let put_somewhere = |run: &Run| {
@@ -152,7 +154,7 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
         name.is_some_and(|name| {
             written.iter().any(|write| {
                 let path = write.path.known();
-                write.how == How::Fill || path.is_none_or(|path| path.ends_with(&name))
+                write.how == WriteKind::Fill || path.is_none_or(|path| path.ends_with(&name))
             })
         })
     };
@@ -163,7 +165,7 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     programs
         .chain(somewhere)
         .map(|program| Hidden {
-            why: Why::ComputedName,
+            why: HiddenReason::ComputedName,
             text: format!("{program}, which the command itself puts there"),
         })
         .collect()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What has to be looked up. All paths are absolute; `..` in them is not resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Lookups {
     /// Where these paths lead.
     pub paths: BTreeSet<String>,
     /// What these globs match, and whether what lies below the matches counts too.
@@ -51,10 +51,10 @@ pub struct Facts {
     pub enforcement: Enforcement,
     /// Where paths lead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub paths: BTreeMap<String, Led>,
+    pub paths: BTreeMap<String, ResolvedPath>,
     /// What globs match; nothing for one that matches too much.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub globs: BTreeMap<String, Option<Vec<Led>>>,
+    pub globs: BTreeMap<String, Option<Vec<ResolvedPath>>>,
     /// The files below directories, relative to them; nothing if there are too many.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trees: BTreeMap<String, Option<Vec<String>>>,
@@ -66,7 +66,7 @@ pub struct Facts {
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Led {
+pub struct ResolvedPath {
     /// The entry itself: links in its directories followed, the last one not.
     pub entry: String,
     /// What it leads to: all links followed.
@@ -83,7 +83,6 @@ pub enum Kind {
     Missing,
     /// A file, or what is written like one.
     File,
-    /// A directory.
     Directory,
     /// Nothing, and nothing can be made there: a file stands where a directory should.
     Impossible,

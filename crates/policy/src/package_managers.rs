@@ -1,18 +1,22 @@
 //! Package managers: which words of their command lines change dependencies.
 
-use crate::word_list::listed;
+use crate::word_list::words;
 
 /// Options whose value is the next word, in front of the verb or behind it.
-const VALUED: &str = "--cache --cache-dir --cache-folder --color --config --config-file --cwd --dir --directory \
-    --features --filter --gemfile --globalconfig --include --index-url --loglevel --lockfile- \
-    path --manifest-path --modules-folder --omit --package --path --prefix --profile --project \
+const VALUED: &[&str] = words!(
+    "--cache --cache-dir --cache-folder --color --config --config-file --cwd --dir --directory \
+    --features --filter --gemfile --globalconfig --include --index-url --loglevel \
+    --lockfile-path --manifest-path --modules-folder --omit --package --path --prefix --profile --project \
     --python --registry --reporter --script-shell --store-dir --tag --target-dir --userconfig \
-    --working-dir --workspace -C -F -Z -d -j -p -w -P";
+    --working-dir --workspace -C -F -Z -d -j -p -w -P"
+);
 
 /// Options that surely have none.
-const FLAGS: &str = "--dev --frozen --frozen-lockfile --help --ignore-scripts --locked --no-audit --no-fund --no- \
-    interaction --no-progress --offline --prefer-offline --quiet --recursive --silent --verbose \
-    --version --workspaces --yes -q -r -s -v -y";
+const FLAGS: &[&str] = words!(
+    "--dev --frozen --frozen-lockfile --help --ignore-scripts --locked --no-audit --no-fund \
+    --no-interaction --no-progress --offline --prefer-offline --quiet --recursive --silent --verbose \
+    --version --workspaces --yes -q -r -s -v -y"
+);
 
 /// Whether a program of this name manages packages.
 pub(crate) fn is_one(name: &str) -> bool {
@@ -31,11 +35,11 @@ pub(crate) struct Reading<'a> {
 
 /// The ways in which a command line may be read: behind an option that is not known may stand its value or
 /// the verb.
-pub(crate) fn readings(words: &[String]) -> Vec<Reading<'_>> {
+pub(crate) fn readings<S: AsRef<str>>(words: &[S]) -> Vec<Reading<'_>> {
     let mut readings = Vec::new();
-    let mut rest = words.iter().enumerate();
+    let mut rest = words.iter().map(AsRef::as_ref).enumerate();
     while let Some((at, word)) = rest.next() {
-        if listed(VALUED, word) {
+        if is_valued(word) {
             rest.next();
             continue;
         }
@@ -44,9 +48,9 @@ pub(crate) fn readings(words: &[String]) -> Vec<Reading<'_>> {
         }
         let behind = words.get(at + 1..).unwrap_or_default();
         readings.push(Reading { verb: word, operands: operands(behind) });
-        let before = at.checked_sub(1).and_then(|at| words.get(at));
+        let before = at.checked_sub(1).and_then(|at| words.get(at)).map(AsRef::as_ref);
         let unsure = before.is_some_and(|option| {
-            option.starts_with('-') && !option.contains('=') && !listed(FLAGS, option)
+            option.starts_with('-') && !option.contains('=') && !FLAGS.contains(&option)
         });
         if !unsure {
             break;
@@ -55,28 +59,41 @@ pub(crate) fn readings(words: &[String]) -> Vec<Reading<'_>> {
     readings
 }
 
-fn operands(words: &[String]) -> Vec<&str> {
+fn is_valued(word: &str) -> bool {
+    word.starts_with('-') && VALUED.contains(&word)
+}
+
+fn operands<S: AsRef<str>>(words: &[S]) -> Vec<&str> {
     let mut operands = Vec::new();
-    let mut rest = words.iter();
+    let mut rest = words.iter().map(AsRef::as_ref);
     while let Some(word) = rest.next() {
         // Behind a verb these are short for saving in another list.
-        let short = word.len() == 2 && !matches!(word.as_str(), "-C" | "-w" | "-F");
-        if listed(VALUED, word) && !short {
+        let short = word.len() == 2 && !matches!(word, "-C" | "-w" | "-F");
+        if is_valued(word) && !short {
             rest.next();
         } else if !word.starts_with('-') {
-            operands.push(word.as_str());
+            operands.push(word);
         }
     }
     operands
 }
 
 /// Whether a command line changes dependencies, read in any way.
-pub(crate) fn changes(name: &str, words: &[String]) -> bool {
-    readings(words).iter().any(|reading| changes_as(name, reading, words)) || name == "pip-compile"
+pub(crate) fn changes<S: AsRef<str>>(name: &str, words: &[S]) -> bool {
+    changes_read(name, &readings(words), words)
 }
 
-fn changes_as(name: &str, reading: &Reading<'_>, words: &[String]) -> bool {
-    let has = |option: &str| words.iter().any(|word| word == option);
+/// The same for a command line whose readings are known.
+pub(crate) fn changes_read<S: AsRef<str>>(
+    name: &str,
+    readings: &[Reading<'_>],
+    words: &[S],
+) -> bool {
+    readings.iter().any(|reading| changes_as(name, reading, words)) || name == "pip-compile"
+}
+
+fn changes_as<S: AsRef<str>>(name: &str, reading: &Reading<'_>, words: &[S]) -> bool {
+    let has = |option: &str| words.iter().any(|word| word.as_ref() == option);
     let dry = has("--dry-run") || has("-n") || has("--help") || has("-h");
     let (verb, second) = (reading.verb, reading.operands.first().copied());
     match name {
@@ -91,8 +108,9 @@ fn changes_as(name: &str, reading: &Reading<'_>, words: &[String]) -> bool {
             "audit" => second == Some("fix") || has("--fix"),
             // `yarn workspace NAME verb`
             "workspace" => {
-                let behind = words.iter().skip_while(|word| *word != "workspace").skip(2);
-                let behind: Vec<String> = behind.cloned().collect();
+                let words = words.iter().map(AsRef::as_ref);
+                let behind: Vec<&str> =
+                    words.skip_while(|word| *word != "workspace").skip(2).collect();
                 name == "yarn" && !behind.is_empty() && changes(name, &behind)
             }
             _ => false,
@@ -142,6 +160,7 @@ mod tests {
             "go mod download",
             "cargo test update",
             "npm --silent test add",
+            "npm --lockfile-path install test",
             "cargo test -p add",
         ] {
             assert!(!changed(line), "{line}");
@@ -165,6 +184,8 @@ mod tests {
             "uv add x",
             "uv --directory d add x",
             "poetry lock",
+            "npm --no-interaction install left-pad",
+            "npm --lockfile-path x install left-pad",
         ] {
             assert!(changed(line), "{line}");
         }

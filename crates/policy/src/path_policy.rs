@@ -223,7 +223,6 @@ impl PathPolicy {
     }
 }
 
-/// Whether a path is a directory or below it.
 fn is_below(path: &str, directory: &str) -> bool {
     directory.is_empty()
         || path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

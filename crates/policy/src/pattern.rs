@@ -13,7 +13,7 @@ use regex_automata::{Input, MatchKind};
 use serde::{Deserialize, Serialize};
 
 /// How large the table of one pattern may become.
-const LARGEST: usize = 256 * 1024;
+const MAX_TABLE_SIZE: usize = 256 * 1024;
 
 /// Patterns of which any may match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,6 @@ struct Table {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` {why}")]
 pub struct PatternError {
-    /// The pattern.
     pub pattern: String,
     /// What is wrong with it.
     pub why: String,
@@ -59,7 +58,6 @@ pub struct PatternError {
 pub struct DamagedTable;
 
 impl Patterns {
-    /// Compiles patterns.
     pub fn compile(written: &[String]) -> Result<Self, PatternError> {
         let mut patterns = Self { written: written.to_vec(), ..Self::default() };
         for pattern in written {
@@ -86,8 +84,13 @@ impl Patterns {
 
     /// Whether any of them matches somewhere in the text.
     pub fn matches(&self, text: &str) -> Result<bool, DamagedTable> {
-        if self.equals.iter().any(|whole| whole == text)
-            || self.begins.iter().any(|beginning| text.starts_with(beginning.as_str()))
+        // Most differ in their first byte.
+        let first = text.as_bytes().first();
+        let begins = |beginning: &String| {
+            let same = beginning.is_empty() || beginning.as_bytes().first() == first;
+            same && text.starts_with(beginning.as_str())
+        };
+        if self.equals.iter().any(|whole| whole == text) || self.begins.iter().any(begins)
         {
             return Ok(true);
         }
@@ -118,8 +121,8 @@ fn automaton(pattern: &str) -> Result<Vec<u8>, String> {
         .start_kind(StartKind::Unanchored)
         .match_kind(MatchKind::LeftmostFirst)
         .accelerate(false)
-        .dfa_size_limit(Some(4 * LARGEST))
-        .determinize_size_limit(Some(16 * LARGEST));
+        .dfa_size_limit(Some(4 * MAX_TABLE_SIZE))
+        .determinize_size_limit(Some(16 * MAX_TABLE_SIZE));
     let build = |unicode: bool| {
         dense::Builder::new()
             .configure(config.clone())
@@ -131,7 +134,7 @@ fn automaton(pattern: &str) -> Result<Vec<u8>, String> {
     let dense = build(true).or_else(|_| build(false)).map_err(|error| error.to_string())?;
     let sparse = dense.to_sparse().map_err(|error| error.to_string())?;
     let bytes = sparse.to_bytes_little_endian();
-    if bytes.len() > LARGEST {
+    if bytes.len() > MAX_TABLE_SIZE {
         return Err("is too complex to be made a table".to_owned());
     }
     Ok(bytes)

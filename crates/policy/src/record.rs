@@ -26,7 +26,7 @@ pub struct Record {
     /// Whose call it was.
     pub dialect: Dialect,
     /// What was asked.
-    pub call: KeptCall,
+    pub call: RecordedCall,
     /// What was known.
     pub facts: Facts,
     /// What was answered.
@@ -36,7 +36,7 @@ pub struct Record {
 /// A call as it is kept: without the contents of files, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptCall {
+pub struct RecordedCall {
     /// What the CLI calls the tool.
     pub native: String,
     /// The tools of the vocabulary.
@@ -52,7 +52,7 @@ pub struct KeptCall {
     pub types: bool,
     /// The files that it names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<KeptTarget>,
+    pub files: Vec<RecordedTarget>,
     /// The directory that it starts in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
@@ -70,8 +70,7 @@ pub struct KeptCall {
 /// A file that a call names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptTarget {
-    /// Its path.
+pub struct RecordedTarget {
     pub path: String,
     /// What happens to it.
     pub touch: Touch,
@@ -87,12 +86,12 @@ impl Record {
     }
 }
 
-impl KeptCall {
+impl RecordedCall {
     /// What is kept of a call.
     pub fn of(call: &Call) -> Self {
         let kept = |targets: &[Target]| {
             let kept =
-                |target: &Target| KeptTarget { path: target.path.clone(), touch: target.touch };
+                |target: &Target| RecordedTarget { path: target.path.clone(), touch: target.touch };
             targets.iter().map(kept).collect()
         };
         let redacted = |command: &String| Some(bailiwick_model::secret::redacted(command));
@@ -135,7 +134,7 @@ impl KeptCall {
 
     /// The call again.
     pub fn call(&self) -> Call {
-        let target = |file: &KeptTarget| Target { path: file.path.clone(), touch: file.touch };
+        let target = |file: &RecordedTarget| Target { path: file.path.clone(), touch: file.touch };
         let files = || self.files.iter().map(target).collect();
         let action = match (&self.command, self.types) {
             (Some(command), _) if self.files.is_empty() => Action::Shell(command.clone()),

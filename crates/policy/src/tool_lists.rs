@@ -22,12 +22,11 @@ pub const OWN_SERVER: &str = "bailiwick";
 /// Lists that must all allow a tool. There is no way to take one off, so rights only shrink.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ToolStack(Vec<Laid>);
+pub struct ToolStack(Vec<TemplateLists>);
 
-/// The lists of one template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Laid {
+struct TemplateLists {
     /// Whose they are.
     template: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +47,7 @@ impl ToolStack {
         let mut stack = self.clone();
         // Lists that say nothing limit nothing.
         if lists.allow_list.is_some() || lists.deny_list.is_some() {
-            stack.0.push(Laid {
+            stack.0.push(TemplateLists {
                 template: template.to_owned(),
                 allow: lists.allow_list.clone(),
                 deny: lists.deny_list.clone().unwrap_or_default(),
@@ -80,7 +79,7 @@ impl ToolStack {
     }
 }
 
-impl Laid {
+impl TemplateLists {
     fn objection(&self, names: &Names<'_>) -> Option<Objection> {
         let (shown, template) = (names.shown, &self.template);
         if let Some(entry) = self.deny.iter().find(|entry| names.denied_by(entry)) {

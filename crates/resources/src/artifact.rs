@@ -261,7 +261,7 @@ pub enum ApprovalPhase {
 pub struct AgentApprovalStatus {
     /// How it stands. It leaves `pending` once.
     pub phase: ApprovalPhase,
-    /// Who answered: whoever was logged in, never a name that was sent.
+    /// Who answered: the account that was logged in, never a name from the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
     /// When.

@@ -12,7 +12,7 @@ pub enum Standing {
     True,
     /// It does not.
     False,
-    /// Nobody knows; whoever needs it must take it for false.
+    /// It is not known; treat it as false.
     #[default]
     Unknown,
 }
@@ -219,7 +219,7 @@ pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
     }
 }
 
-/// Takes what was found anew: a transition time moves only where the status did.
+/// Merges new conditions: a transition time changes only where the status did.
 pub fn settle(
     before: &[Condition],
     found: Vec<Finding>,

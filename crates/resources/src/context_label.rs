@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Fault, Kind, Resource};
 
 /// How long a fragment may be, in bytes.
-const LONGEST_FRAGMENT: usize = 16 * 1024;
+const MAX_FRAGMENT_LENGTH: usize = 16 * 1024;
 
 /// A piece of prompt. It is text: it can grant nothing and hides nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,8 +84,8 @@ impl Resource for AgentContextLabel {
         if self.prompt_fragment.trim().is_empty() {
             faults.push(Fault::new("spec.promptFragment", "it is empty"));
         }
-        if self.prompt_fragment.len() > LONGEST_FRAGMENT {
-            let message = format!("it is longer than {LONGEST_FRAGMENT} bytes");
+        if self.prompt_fragment.len() > MAX_FRAGMENT_LENGTH {
+            let message = format!("it is longer than {MAX_FRAGMENT_LENGTH} bytes");
             faults.push(Fault::new("spec.promptFragment", message));
         }
         if self.allowed_sources.is_empty() {

@@ -142,7 +142,7 @@ pub enum RunPhase {
     Pending,
     /// It waits for its turn.
     Queued,
-    /// Its agent is at work.
+    /// Its agent runs.
     Running,
     /// It waits for a person.
     WaitingForApproval,
@@ -309,7 +309,7 @@ fn is_zero(tries: &u32) -> bool {
     *tries == 0
 }
 
-/// What the forge was told of how far a run is.
+/// The run status that the forge shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CheckReport {

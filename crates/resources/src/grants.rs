@@ -77,7 +77,7 @@ pub enum SecretMount {
     File,
     /// In a file that follows its rotation.
     ProjectedVolume,
-    /// Never: whoever holds it uses it on the agent's behalf, outside of the sandbox.
+    /// Never: the supervisor uses it on the agent's behalf, outside of the sandbox.
     #[default]
     NeverMountPassByReference,
 }

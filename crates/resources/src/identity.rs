@@ -190,7 +190,7 @@ pub enum EscalationPolicy {
     Deny,
     /// An admin is asked.
     RequireAdminApproval,
-    /// It is allowed to whoever owns the scope. Nobody keeps who does, so that it is refused.
+    /// It is allowed to the owner of the scope. Owners are not recorded, so it is refused.
     AllowIfOwner,
 }
 

@@ -76,7 +76,6 @@ pub(super) fn canonical(object: &AnyObject) -> Result<serde_json::Value, ObjectE
     by_kind!(object.kind, canonical)
 }
 
-/// The schema of objects of a kind.
 pub fn object_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
     macro_rules! schema {
         ($type:ident) => {

@@ -15,11 +15,11 @@ use bailiwick_model::digest::Sha256Hex;
 pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// How long a name may be.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 /// How long a label or its value may be.
-const LONGEST_LABEL: usize = 256;
+const MAX_LABEL_LENGTH: usize = 256;
 /// How many labels and annotations there may be.
-const MOST_LABELS: usize = 64;
+const MAX_LABELS: usize = 64;
 
 /// A kind's own part of a resource.
 pub trait Resource: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync {
@@ -100,7 +100,7 @@ impl Metadata {
         {
             if !is_object_name(name) {
                 let message = format!(
-                    "`{name}` is no name: use a-z, 0-9, `-` and `.`, at most {LONGEST_NAME}, \
+                    "`{name}` is no name: use a-z, 0-9, `-` and `.`, at most {MAX_NAME_LENGTH}, \
                      beginning and ending with a letter or a digit"
                 );
                 faults.push(Fault::new(field, message));
@@ -109,16 +109,17 @@ impl Metadata {
         for (field, words) in
             [("metadata.labels", &self.labels), ("metadata.annotations", &self.annotations)]
         {
-            if words.len() > MOST_LABELS {
-                faults.push(Fault::new(field, format!("there may be {MOST_LABELS} at most")));
+            if words.len() > MAX_LABELS {
+                faults.push(Fault::new(field, format!("there may be {MAX_LABELS} at most")));
             }
-            let long = |text: &&String| text.len() > LONGEST_LABEL;
+            let long = |text: &&String| text.len() > MAX_LABEL_LENGTH;
             let short_values = field == "metadata.labels";
-            for key in words.keys().filter(|key| key.is_empty() || key.len() > LONGEST_LABEL) {
+            for key in words.keys().filter(|key| key.is_empty() || key.len() > MAX_LABEL_LENGTH) {
                 faults.push(Fault::new(field, format!("`{key}` is empty or too long a key")));
             }
             if short_values && words.values().any(|value| long(&value)) {
-                faults.push(Fault::new(field, format!("a value is longer than {LONGEST_LABEL}")));
+                faults
+                    .push(Fault::new(field, format!("a value is longer than {MAX_LABEL_LENGTH}")));
             }
         }
         faults
@@ -129,7 +130,7 @@ impl Metadata {
 pub fn is_object_name(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     !text.is_empty()
-        && text.len() <= LONGEST_NAME
+        && text.len() <= MAX_NAME_LENGTH
         && text.bytes().all(|byte| inside(byte) || matches!(byte, b'-' | b'.'))
         && text.bytes().next().is_some_and(inside)
         && text.bytes().last().is_some_and(inside)
@@ -170,7 +171,7 @@ impl<R: Resource> Object<R> {
         &self.metadata.name
     }
 
-    /// The digest of kind, name and spec: what binds whoever was admitted by it.
+    /// The digest of kind, name and spec, to which an admission is bound.
     pub fn spec_digest(&self) -> Sha256Hex {
         let spec = serde_json::to_value(&self.spec).unwrap_or(Value::Null);
         digest(self.kind, &self.metadata, &spec)

@@ -24,7 +24,7 @@ pub struct RunnerPool {
     /// Whether it takes nothing new.
     #[serde(default)]
     pub paused: bool,
-    /// Who may spend the model's key of whoever serves. A run that may not needs one that is granted to it.
+    /// Who may use the server's model key. Any other run needs a key that is granted to it.
     #[serde(default)]
     pub model_key: ModelKeyUse,
 }
@@ -54,7 +54,7 @@ impl ModelKeyUse {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunnerPoolStatus {
-    /// How many are at work.
+    /// How many run.
     pub active: u32,
     /// How many wait.
     pub queued: u32,

@@ -24,7 +24,7 @@ pub struct AgentSession {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSessionStatus {
-    /// Whether its program is at work.
+    /// Whether its program runs.
     pub live: bool,
     /// Whether it can be taken up again.
     pub resumable: bool,

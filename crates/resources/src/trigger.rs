@@ -102,7 +102,7 @@ pub struct AgentTriggerExecution {
     /// What makes it the same as others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
-    /// Under which all that is told of one failure is found, in however much detail.
+    /// The fingerprint under which all reports of one failure are found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_key: Option<String>,
     /// The execution that it is the same as.

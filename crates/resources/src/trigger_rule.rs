@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentTriggerRule {
-    /// Whether it is at work.
+    /// Whether it is active.
     #[serde(default)]
     pub lifecycle_state: LifecycleState,
     /// The sources of events.
@@ -45,7 +45,7 @@ pub struct AgentTriggerRule {
     /// Which events are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_policy: Option<DedupePolicy>,
-    /// How many may be at work at once.
+    /// How many may run at once.
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
     /// What may be written back; narrows the stack's.
@@ -64,14 +64,14 @@ pub struct AgentTriggerRule {
 }
 
 /// The most runs in a row that one may come of the other.
-pub const DEEPEST_OWN_WORK: u32 = 8;
+pub const MAX_OWN_WORK_DEPTH: u32 = 8;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Whether a rule is at work.
+/// Whether a rule is active.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifecycleState {
@@ -284,7 +284,7 @@ pub struct DedupePolicy {
     pub window: Span,
 }
 
-/// How many runs of a rule may be at work at once.
+/// How many runs of a rule may be active at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ConcurrencyPolicy {
@@ -293,7 +293,7 @@ pub struct ConcurrencyPolicy {
     /// A template for the group that counts as one; the rule and the pull request, issue or branch when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// How many of a group may be at work.
+    /// How many of a group may run.
     #[serde(alias = "maxActivePerPullRequest", skip_serializing_if = "Option::is_none")]
     pub max_active: Option<u32>,
 }
@@ -385,8 +385,8 @@ impl Resource for AgentTriggerRule {
             let message = "secrets are always taken out; leave it out or write true";
             faults.push(Fault::new("spec.contextBundleTemplate.redactSecrets", message));
         }
-        if self.own_work_depth > DEEPEST_OWN_WORK {
-            let message = format!("{DEEPEST_OWN_WORK} runs in a row are the most");
+        if self.own_work_depth > MAX_OWN_WORK_DEPTH {
+            let message = format!("at most {MAX_OWN_WORK_DEPTH} runs in a row are allowed");
             faults.push(Fault::new("spec.ownWorkDepth", message));
         }
         faults

@@ -1,7 +1,7 @@
 //! Names under which values arrive: variables of a program, and headers of a request.
 
 /// Variables by which a program finds its code, its files, its logins or its way to the network. A value
-/// under one of these names would change whoever holds the agent, not only the agent.
+/// under one of these names would change the supervisor too, not only the agent.
 const RESERVED: [&str; 26] = [
     "PATH",
     "HOME",

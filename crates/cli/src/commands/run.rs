@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_lifecycle::commit_subject::CommitTitle;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Source};
@@ -140,7 +140,7 @@ impl From<LandWhen> for AutoLand {
 #[derive(Debug, Serialize)]
 pub(crate) struct Ran {
     pub(crate) agent_id: String,
-    pub(crate) ending: Ending,
+    pub(crate) ending: ExitReason,
     pub(crate) detail: String,
     pub(crate) tokens: u64,
     pub(crate) micro_usd: u64,
@@ -270,7 +270,7 @@ pub(crate) fn hold(
             // What stays would be heard twice, which is better than not at all.
             let _ = directory.heard(unheard);
         }
-        if outcome.ending != Ending::Completed || outcome.messages.is_empty() {
+        if outcome.ending != ExitReason::Completed || outcome.messages.is_empty() {
             break outcome;
         }
         // What people have said meanwhile is heard now.
@@ -295,7 +295,7 @@ pub(crate) fn hold(
     if !quiet && !ran.left_out.is_empty() {
         output::note(left_out_note(&ran.left_out));
     }
-    let holds = ran.ending == Ending::Completed && !how.no_verify;
+    let holds = ran.ending == ExitReason::Completed && !how.no_verify;
     let manner = Manner { sandbox: how.sandbox, open_setup, ..Manner::default() };
     if holds {
         interrupt::announce(format!(
@@ -332,10 +332,10 @@ fn with_unheard(directory: &RunDirectory, start: &Start) -> Result<Told, Failure
 }
 
 /// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
-fn has_heard(ending: Ending, before: u64, after: u64) -> bool {
+fn has_heard(ending: ExitReason, before: u64, after: u64) -> bool {
     match after {
         // Nobody counts the answers of some programs, or they have no model.
-        0 => ending == Ending::Completed,
+        0 => ending == ExitReason::Completed,
         1.. => after > before,
     }
 }
@@ -373,16 +373,15 @@ fn conclude(
         tell(context, &id, &ran, (holds, changed));
     }
     match (ran.ending, holds) {
-        (Ending::Completed, Some(true) | None) => Ok(()),
-        (Ending::Completed, Some(false)) | (Ending::EnforcementLost | Ending::Denied, _) => {
-            Err(Failure::Said(2))
-        }
+        (ExitReason::Completed, Some(true) | None) => Ok(()),
+        (ExitReason::Completed, Some(false))
+        | (ExitReason::EnforcementLost | ExitReason::Denied, _) => Err(Failure::Said(2)),
         (
-            Ending::Failed
-            | Ending::Stopped
-            | Ending::TimedOut
-            | Ending::BudgetExhausted
-            | Ending::CutOff,
+            ExitReason::Failed
+            | ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff,
             _,
         ) => Err(Failure::Said(1)),
     }
@@ -405,23 +404,26 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, found: (Option<bool>, Change
         ran.denied
     ));
     match (ran.ending, holds) {
-        (Ending::Completed, Some(true) | None) if changed == Changed::Nothing => {
+        (ExitReason::Completed, Some(true) | None) if changed == Changed::Nothing => {
             output::line("changed   nothing, so there is nothing to land");
             output::next_step(format_args!(
                 "bailiwick logs {id}{repeated}; bailiwick rm {id}{repeated}"
             ));
         }
-        (Ending::Completed, holds) => finish::advise(id, holds.unwrap_or(true), repeated),
-        (Ending::EnforcementLost | Ending::Denied, _) => {
+        (ExitReason::Completed, holds) => finish::advise(id, holds.unwrap_or(true), repeated),
+        (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             output::next_step(format_args!(
                 "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
             ));
         }
-        (Ending::BudgetExhausted, _) => {
+        (ExitReason::BudgetExhausted, _) => {
             let (first, option) = mended(&ran.detail);
             output::next_step(format_args!("{first}: bailiwick resume {id}{option}{repeated}"));
         }
-        (Ending::Failed | Ending::Stopped | Ending::TimedOut | Ending::CutOff, _) => {
+        (
+            ExitReason::Failed | ExitReason::Stopped | ExitReason::TimedOut | ExitReason::CutOff,
+            _,
+        ) => {
             output::next_step(format_args!("go on with it: bailiwick resume {id}{repeated}"));
         }
     }
@@ -464,13 +466,13 @@ mod tests {
     #[test]
     fn what_was_said_waits_until_an_attempt_has_had_an_answer() {
         for (ending, before, after, heard) in [
-            (Ending::Completed, 3, 4, true),
-            (Ending::Stopped, 3, 4, true),
-            (Ending::Failed, 0, 1, true),
-            (Ending::Failed, 3, 3, false),
-            (Ending::Stopped, 0, 0, false),
-            (Ending::Completed, 3, 3, false),
-            (Ending::Completed, 0, 0, true),
+            (ExitReason::Completed, 3, 4, true),
+            (ExitReason::Stopped, 3, 4, true),
+            (ExitReason::Failed, 0, 1, true),
+            (ExitReason::Failed, 3, 3, false),
+            (ExitReason::Stopped, 0, 0, false),
+            (ExitReason::Completed, 3, 3, false),
+            (ExitReason::Completed, 0, 0, true),
         ] {
             assert_eq!(has_heard(ending, before, after), heard, "{ending} {before} {after}");
         }

@@ -17,7 +17,7 @@ use bailiwick_fleet::ports::{
 use bailiwick_fleet::subagents::ParallelLimits;
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
 use bailiwick_model::attempt::{Attempt, Used};
-use bailiwick_model::event::{Answer, Ending, What};
+use bailiwick_model::event::{Answer, EventKind, ExitReason};
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
 use bailiwick_resources::RunCost;
@@ -379,16 +379,18 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     };
     let verdict = note.filter(|(at, _, _)| *at >= last.started_at);
     launched.state = match last.ending {
-        Some(Ending::Completed) => match &verdict {
+        Some(ExitReason::Completed) => match &verdict {
             Some((_, kind, _)) if kind == VERIFIED => LaunchedState::Verified,
             Some(_) => LaunchedState::Rejected,
             // It ended, and its supervisor was killed before its work was checked.
             None => LaunchedState::Failed,
         },
-        Some(Ending::Stopped) => LaunchedState::Stopped,
-        Some(Ending::BudgetExhausted) => LaunchedState::BudgetExhausted,
-        Some(Ending::EnforcementLost | Ending::Denied) => LaunchedState::EnforcementLost,
-        Some(Ending::Failed | Ending::TimedOut | Ending::CutOff) | None => LaunchedState::Failed,
+        Some(ExitReason::Stopped) => LaunchedState::Stopped,
+        Some(ExitReason::BudgetExhausted) => LaunchedState::BudgetExhausted,
+        Some(ExitReason::EnforcementLost | ExitReason::Denied) => LaunchedState::EnforcementLost,
+        Some(ExitReason::Failed | ExitReason::TimedOut | ExitReason::CutOff) | None => {
+            LaunchedState::Failed
+        }
     };
     if let Some((_, _, text)) = verdict {
         let shown: Shown = serde_json::from_str(&text)
@@ -429,7 +431,8 @@ fn answer(
         Ok(store.run_events(id, after, LAST_EVENTS).await?)
     })?;
     let beginning: String = short.chars().take(CUT_FROM / 4).collect();
-    let said = |what: What| if let What::Text { text } = what { Some(text) } else { None };
+    let said =
+        |what: EventKind| if let EventKind::Text { text } = what { Some(text) } else { None };
     let own = events.into_iter().rev().filter(|event| event.agent.is_none());
     let whole =
         own.filter_map(|event| said(event.what)).find(|text| text.trim().starts_with(&beginning));
@@ -525,7 +528,7 @@ mod tests {
     use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
     use bailiwick_model::AgentId;
     use bailiwick_model::attempt::{Allowance, Attempt, Used};
-    use bailiwick_model::event::{Ending, Phase};
+    use bailiwick_model::event::{ExitReason, Phase};
     use bailiwick_runner::supervisor::RunDirectory;
     use bailiwick_source_control::git::Git;
     use bailiwick_store::{Location, Store};
@@ -625,7 +628,7 @@ mod tests {
         let tree = scratch.git(&["rev-parse", "HEAD^{tree}"]).trim().to_owned();
         let engine = engine(&scratch).await;
         let (id, mut attempt) = begun(&engine, &base).await;
-        (attempt.phase, attempt.ending) = (Phase::Over, Some(Ending::Completed));
+        (attempt.phase, attempt.ending) = (Phase::Over, Some(ExitReason::Completed));
         engine.store.update_attempt(&attempt).await.unwrap();
         let shown = Shown {
             agent_id: Some(id.to_string()),

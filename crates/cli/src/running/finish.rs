@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_model::AgentId;
 use bailiwick_model::capability::RunMode;
-use bailiwick_model::event::{FileChange, Phase, What};
+use bailiwick_model::event::{EventKind, FileChange, Phase};
 use bailiwick_model::settings::AutoLand;
 
 use super::Running;
@@ -39,7 +39,9 @@ pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
             (_, None) => FileChange::Removed,
             (Some(_), Some(_)) => FileChange::Changed,
         };
-        change.paths().map(move |path| What::FileChange { path: path.to_owned(), change: kind })
+        change
+            .paths()
+            .map(move |path| EventKind::FileChange { path: path.to_owned(), change: kind })
     });
     running.note_all(noted)?;
     Ok(if changes.is_empty() { Changed::Nothing } else { Changed::Something })
@@ -56,7 +58,7 @@ pub enum Changed {
 
 /// Checks the work, writes down what came of it, and tells the person.
 pub fn verify(running: &Running, manner: Manner, quiet: bool) -> Result<Shown, Failure> {
-    running.note(What::Phase { phase: Phase::Verifying })?;
+    running.note(EventKind::Phase { phase: Phase::Verifying })?;
     let subject = &running.subject;
     subject.recover()?;
     let mut live = Live::start(quiet);

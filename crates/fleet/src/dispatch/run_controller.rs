@@ -167,7 +167,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = RunPhase::Failed;
         run.status.completed_at = Some(now);
         run.status.terminal_reason = Some(why.clone());
-        self.with_conditions(&mut run, When::Ending).await?;
+        self.with_conditions(&mut run, When::ExitReason).await?;
         let writes = vec![
             Write::Status(AnyObject::of(&attempt)?),
             Write::Status(AnyObject::of(&run)?),
@@ -329,7 +329,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = phase;
         run.status.terminal_reason = Some(why.clone());
         run.status.completed_at = Some(now);
-        self.with_conditions(&mut run, When::Ending).await?;
+        self.with_conditions(&mut run, When::ExitReason).await?;
         writes.push(ended(&run, now));
         writes.push(Write::Status(AnyObject::of(&attempt)?));
         writes.push(Write::Status(AnyObject::of(&run)?));

@@ -313,7 +313,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.phase = phase;
         run.status.terminal_reason = Some(why);
         run.status.completed_at = Some(now);
-        self.with_conditions(&mut run, When::Ending).await?;
+        self.with_conditions(&mut run, When::ExitReason).await?;
         writes.extend([Write::Status(AnyObject::of(&run)?), ended(&run, now)]);
         self.store.commit(writes, now).await?;
         Ok(true)

@@ -28,7 +28,7 @@ pub(super) enum When<'a> {
     /// It goes on; so full are the pools.
     Open(&'a BTreeMap<String, PoolUse>),
     /// It is about to be kept as ended, with what it has made.
-    Ending,
+    ExitReason,
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -295,7 +295,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let made = &run.status.artifacts;
         match when {
             // What it has made is kept together with it.
-            When::Ending => Ok(ArtifactFacts::Recorded(made.len())),
+            When::ExitReason => Ok(ArtifactFacts::Recorded(made.len())),
             When::Open(_) if made.is_empty() => Ok(ArtifactFacts::Pending),
             When::Open(_) => {
                 for name in made {

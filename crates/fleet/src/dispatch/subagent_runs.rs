@@ -104,7 +104,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if child.status.phase.is_final() {
             // A new object has the generation of its first spec.
             child.metadata.generation = child.metadata.generation.max(1);
-            self.with_conditions(&mut child, When::Ending).await?;
+            self.with_conditions(&mut child, When::ExitReason).await?;
         }
         let subject = format!("AgentDispatchRun/{}/{}", child.metadata.namespace, child.name());
         if is_new {

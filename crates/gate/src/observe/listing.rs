@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use bailiwick_policy::facts::Led;
+use bailiwick_policy::facts::ResolvedPath;
 use gix_glob::wildmatch::Mode;
 
-use super::walk::led;
+use super::walk::resolve_path;
 
-/// More than this is not listed: a decision then takes it for too much.
-const MOST: usize = 2_000;
+/// More entries than this are not listed: a decision then treats them as too many.
+const MAX_LISTED: usize = 2_000;
 
 /// What a glob matches, as the shell would expand it; nothing if that is too much.
-pub(crate) fn expand(glob: &str) -> Option<Vec<Led>> {
+pub(crate) fn expand(glob: &str) -> Option<Vec<ResolvedPath>> {
     let mut found = vec![String::new()];
     let mut looked = 0;
     for part in glob.split('/').filter(|part| !part.is_empty()) {
@@ -27,7 +27,7 @@ pub(crate) fn expand(glob: &str) -> Option<Vec<Led>> {
             let directory = if place.is_empty() { "/" } else { place };
             for entry in fs::read_dir(directory).into_iter().flatten() {
                 looked += 1;
-                if looked > 10 * MOST {
+                if looked > 10 * MAX_LISTED {
                     return None;
                 }
                 let name = entry.ok()?.file_name();
@@ -42,11 +42,11 @@ pub(crate) fn expand(glob: &str) -> Option<Vec<Led>> {
             }
         }
         found = next;
-        if found.len() > MOST {
+        if found.len() > MAX_LISTED {
             return None;
         }
     }
-    found.iter().map(|path| led(path)).collect()
+    found.iter().map(|path| resolve_path(path)).collect()
 }
 
 fn unescaped(part: &str) -> String {
@@ -71,7 +71,7 @@ pub(crate) fn tree(path: &str) -> Option<Vec<String>> {
         let directory = if place.is_empty() { path.to_owned() } else { format!("{path}/{place}") };
         for entry in fs::read_dir(directory).ok()? {
             looked += 1;
-            if looked > 4 * MOST || files.len() > MOST {
+            if looked > 4 * MAX_LISTED || files.len() > MAX_LISTED {
                 return None;
             }
             let entry = entry.ok()?;

@@ -11,7 +11,7 @@ use bailiwick_policy::paths::join;
 const RECOGNISED: [&str; 2] = ["git", "gh"];
 
 /// The name of what a program really is, if that is another than its own.
-pub(crate) fn really(name: &str, directory: Option<&str>, root: &str) -> Option<String> {
+pub(crate) fn real_name(name: &str, directory: Option<&str>, root: &str) -> Option<String> {
     let file = if name.contains('/') {
         let base = directory.filter(|_| !name.starts_with('/'));
         PathBuf::from(match base {

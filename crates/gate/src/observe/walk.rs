@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 
-use bailiwick_policy::facts::{Kind, Led};
+use bailiwick_policy::facts::{Kind, ResolvedPath};
 
 /// As many links as the kernel follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Where an absolute path leads; nothing if it is not UTF-8, or goes round in circles.
-pub(crate) fn led(path: &str) -> Option<Led> {
+pub(crate) fn resolve_path(path: &str) -> Option<ResolvedPath> {
     let (entry, _) = resolve(path, Last::Kept)?;
     let (real, kind) = resolve(path, Last::Followed)?;
-    Some(Led { entry, real, kind })
+    Some(ResolvedPath { entry, real, kind })
 }
 
 /// Whether a link at the end of the path is followed.
@@ -54,7 +54,7 @@ fn resolve(path: &str, last: Last) -> Option<(String, Kind)> {
             Ok(found) if found.is_symlink() && next.starts_with("/proc/") => return None,
             Ok(found) if found.is_symlink() && (!rest.is_empty() || last == Last::Followed) => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return None;
                 }
                 let target = fs::read_link(&next).ok()?;

@@ -5,7 +5,7 @@
 use bailiwick_model::template::{Template, ToolLists};
 use bailiwick_model::{Problem, Source};
 
-use super::fields::{Fields, Finished, UnknownKeys};
+use super::fields::{Fields, LeftoverFields, UnknownKeys};
 use super::node::Node;
 use super::tool_table::Allowed;
 use super::{Effect, Note, Options};
@@ -41,7 +41,7 @@ pub(super) fn import(
     };
     let mut fields = Fields::new(source, keys, options);
     let template = template(&mut fields, source).map_err(|problem| vec![problem])?;
-    let Finished { notes, metadata } = fields.finish(UnknownKeys::Refused)?;
+    let LeftoverFields { notes, metadata } = fields.finish(UnknownKeys::Refused)?;
     Ok((Template { metadata, ..template }, notes))
 }
 

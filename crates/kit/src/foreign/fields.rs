@@ -21,7 +21,7 @@ pub(crate) enum UnknownKeys {
 
 /// What is known once all keys are taken.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct LeftoverFields {
     pub(crate) notes: Vec<Note>,
     pub(crate) metadata: BTreeMap<String, String>,
 }
@@ -187,7 +187,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The notes, and what is kept. A key that nobody took and that may be a limit is a problem.
-    pub(crate) fn finish(mut self, unknown: UnknownKeys) -> Result<Finished, Vec<Problem>> {
+    pub(crate) fn finish(mut self, unknown: UnknownKeys) -> Result<LeftoverFields, Vec<Problem>> {
         let rest = std::mem::take(&mut self.rest);
         let (mut problems, mut metadata) = (Vec::new(), BTreeMap::new());
         for (key, value) in rest {
@@ -210,7 +210,7 @@ impl<'a> Fields<'a> {
             );
         }
         if problems.is_empty() {
-            Ok(Finished { notes: self.notes, metadata })
+            Ok(LeftoverFields { notes: self.notes, metadata })
         } else {
             Err(problems)
         }

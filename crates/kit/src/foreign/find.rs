@@ -6,7 +6,7 @@ use super::Format;
 use crate::tree::Tree;
 
 /// How deep directories may lie; a link may lead back to one above.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// A file that may be an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn find(tree: &dyn Tree, formats: &[Format]) -> (Vec<Found>, Vec<Problem>) {
             Format::Opencode => (&[".opencode/agents", ".opencode/agent"], ".md", true),
             Format::Skill | Format::AgentsMd => (&[], "", false),
         };
-        let depth = if deep { DEEPEST } else { 1 };
+        let depth = if deep { MAX_DEPTH } else { 1 };
         for root in roots {
             search.directory(*format, root, ending, depth);
         }

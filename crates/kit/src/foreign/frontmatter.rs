@@ -4,7 +4,7 @@ use bailiwick_model::template::Template;
 use bailiwick_model::{Problem, Source};
 use serde_saphyr::{Options, from_str_with_options};
 
-use super::fields::{Fields, Finished, UnknownKeys};
+use super::fields::{Fields, LeftoverFields, UnknownKeys};
 use super::node::Node;
 use super::{Effect, Note, Options as Wishes};
 
@@ -31,7 +31,7 @@ pub(super) fn import(
         fields.note(Effect::LeftOut, "description", "quoted, to be YAML");
     }
     let template = template(&mut fields, parts.body).map_err(|problem| vec![problem])?;
-    let Finished { notes, metadata } = fields.finish(UnknownKeys::Kept)?;
+    let LeftoverFields { notes, metadata } = fields.finish(UnknownKeys::Kept)?;
     Ok((Template { metadata, ..template }, notes))
 }
 

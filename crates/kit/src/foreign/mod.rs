@@ -54,7 +54,6 @@ pub enum Format {
     Gemini,
     /// An agent of OpenCode.
     Opencode,
-    /// A skill.
     Skill,
     /// Instructions for all agents of a directory.
     AgentsMd,
@@ -138,7 +137,6 @@ pub struct Note {
 pub struct Imported {
     /// How the original was written.
     pub format: Format,
-    /// The template.
     pub template: Template,
     /// Where it differs from the original.
     pub notes: Vec<Note>,

@@ -55,7 +55,7 @@ struct Rule {
 
 /// What the rules say of a permission, whatever it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Says {
+enum Permission {
     Always,
     /// Not always, or never.
     No,
@@ -225,7 +225,7 @@ fn lists(fields: &mut Fields<'_>, rules: &[Rule]) -> (ToolLists, Option<Vec<Agen
     let mut allowed = Allowed::default();
     let mut subagents = None;
     for row in &TOOLS {
-        let closed = row.natives().find(|permission| says(rules, permission) == Says::No);
+        let closed = row.natives().find(|permission| says(rules, permission) == Permission::No);
         let Some(permission) = closed else {
             allowed.add(row.here);
             continue;
@@ -244,7 +244,7 @@ fn lists(fields: &mut Fields<'_>, rules: &[Rule]) -> (ToolLists, Option<Vec<Agen
         }
     }
     let servers = servers(rules);
-    if servers == Says::Always {
+    if servers == Permission::Always {
         allowed.add("mcp__*");
     } else if let Some(rule) = rules.iter().find(|rule| is_strange(rule)) {
         let text = format!("tools of servers are dropped: `{}` may be one", rule.permission);
@@ -258,23 +258,23 @@ fn lists(fields: &mut Fields<'_>, rules: &[Rule]) -> (ToolLists, Option<Vec<Agen
     }
     // Among the tools of servers are those by which our own starts agents.
     let starts = allowed.0.iter().any(|name| name == "Agent");
-    let deny_list = (restricted && servers == Says::Always && !starts)
+    let deny_list = (restricted && servers == Permission::Always && !starts)
         .then(|| STARTING.map(str::to_owned).to_vec());
     let allow_list = restricted.then_some(allowed.0);
     (ToolLists { allow_list, deny_list }, subagents)
 }
 
 /// Whether a permission is given for whatever it is asked.
-fn says(rules: &[Rule], permission: &str) -> Says {
+fn says(rules: &[Rule], permission: &str) -> Permission {
     for rule in rules.iter().rev().filter(|rule| matches(&rule.permission, permission)) {
         match (rule.action, is_all(&rule.pattern)) {
-            (Action::Allow, true) => return Says::Always,
+            (Action::Allow, true) => return Permission::Always,
             // What it does not match is up to the rules before it.
             (Action::Allow, false) => {}
-            (Action::Ask | Action::Deny, _) => return Says::No,
+            (Action::Ask | Action::Deny, _) => return Permission::No,
         }
     }
-    Says::Always
+    Permission::Always
 }
 
 /// Why a permission that is not wholly closed is closed here.
@@ -307,19 +307,19 @@ fn named_agents(rules: &[Rule]) -> Vec<AgentType> {
 }
 
 /// Whether the tools of all servers are given.
-fn servers(rules: &[Rule]) -> Says {
+fn servers(rules: &[Rule]) -> Permission {
     for rule in rules.iter().rev() {
         match rule.action {
             Action::Allow if is_all(&rule.permission) && is_all(&rule.pattern) => {
-                return Says::Always;
+                return Permission::Always;
             }
             Action::Allow => {}
             Action::Ask | Action::Deny if is_tool_of_ours(&rule.permission) || is_no_tool(rule) => {
             }
-            Action::Ask | Action::Deny => return Says::No,
+            Action::Ask | Action::Deny => return Permission::No,
         }
     }
-    Says::Always
+    Permission::Always
 }
 
 /// A rule that closes something, and nobody knows what.

@@ -11,7 +11,6 @@ pub(crate) struct Row {
     pub(crate) there: &'static [&'static [&'static str]],
 }
 
-/// One row.
 pub(crate) const fn row(here: &'static str, there: &'static [&'static [&'static str]]) -> Row {
     Row { here, there }
 }
@@ -49,7 +48,7 @@ impl Allowed {
     }
 }
 
-/// What goes with a tool that is denied: whoever has no shell may not type into one either.
+/// What is denied together with a tool: an agent without a shell may not type into one either.
 pub(crate) fn denied_with(here: &'static str) -> &'static [&'static str] {
     match here {
         "Bash" => &["Bash", "Typing", "CodeMode"],

@@ -45,7 +45,7 @@ pub(super) fn check(tree: &dyn Tree, templates: &Templates) -> (usize, Vec<Probl
 
 /// The types that the repository has a template for, also if that is broken.
 fn own(templates: &Templates) -> Vec<AgentType> {
-    let all = templates.survey().templates.into_iter();
+    let all = templates.inventory().templates.into_iter();
     let own = all.filter(|(_, found)| match found {
         Ok(found) => matches!(found.origin, Origin::Repository | Origin::KitRoot),
         Err(_) => true,

@@ -6,13 +6,13 @@ use bailiwick_model::template::AgentType;
 
 use crate::kit::Kit;
 use crate::resolve::resolve;
-use crate::templates::discovery::Survey;
+use crate::templates::discovery::TemplateInventory;
 use crate::templates::file::{Parsed, check_listed};
 use crate::templates::{TemplateError, Templates};
 
 /// How many templates there are, and what is wrong with them.
 pub(super) fn check(kit: &Kit, templates: &Templates) -> (usize, Vec<Problem>) {
-    let Survey { templates, strays } = templates.survey();
+    let TemplateInventory { templates, strays } = templates.inventory();
     let mut problems = strays;
     let names: Vec<AgentType> = templates.iter().map(|(name, _)| name.clone()).collect();
     for (_, found) in templates {

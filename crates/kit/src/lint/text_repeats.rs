@@ -10,8 +10,8 @@ use crate::kit::FoundCapability;
 
 /// How many words in a row make a repetition.
 const RUN: usize = 10;
-/// Of how many others a capability is told that it repeats them.
-const MOST_TOLD: usize = 8;
+/// How many repeated capabilities one warning names.
+const MAX_REPORTED: usize = 8;
 
 /// Reports the first repetition of each pair. A fresh fork repeats its source until it is edited:
 /// that is a warning, unless a role (`together`) has both.
@@ -21,22 +21,22 @@ pub(super) fn check(
 ) -> Vec<Problem> {
     let lineages = lineages(capabilities);
     let lineage = |name: &CapabilityName| lineages.get(name).map_or(&[][..], Vec::as_slice);
-    // Lower layers first, and a source before its forks: the later one is told, and can be edited.
+    // Lower layers first, and a source before its forks: the later one is reported, since it can be edited.
     let mut capabilities: Vec<&FoundCapability> = capabilities.iter().collect();
     capabilities.sort_by_key(|found| (found.origin, lineage(found.declared.name()).len()));
     let mut said: HashMap<Vec<String>, Vec<&FoundCapability>> = HashMap::new();
     let mut problems = Vec::new();
     for capability in capabilities {
         let name = capability.declared.name();
-        let mut told = vec![name];
+        let mut reported = vec![name];
         for (span, run) in runs(&capability.text.text) {
             let earlier = said.entry(run).or_default();
             for (index, other) in earlier.iter().enumerate() {
                 let source = other.declared.name();
-                if told.contains(&source) || told.len() > MOST_TOLD {
+                if reported.contains(&source) || reported.len() > MAX_REPORTED {
                     continue;
                 }
-                told.push(source);
+                reported.push(source);
                 let related = lineage(name).last() == lineage(source).last();
                 let both = together.iter().any(|role| role.contains(name) && role.contains(source));
                 if !related || both {

@@ -61,7 +61,7 @@ fn spawnable(
         .help("`bailiwick roles list` shows the roles that an agent may have"))
 }
 
-/// An agent that is told of limits must not be given tools beyond them.
+/// An agent whose prompt states limits must not get tools beyond them.
 fn tools_within(
     manifest: &Manifest,
     name: &Spanned<RoleName>,

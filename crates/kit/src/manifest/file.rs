@@ -31,7 +31,6 @@ pub struct Manifest {
     pub handoffs: Vec<Handoff>,
 }
 
-/// `[[block]]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
@@ -48,7 +47,6 @@ impl Block {
     }
 }
 
-/// `[[handoff]]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handoff {
@@ -96,7 +94,6 @@ struct File {
     _lineage: Option<toml::Table>,
 }
 
-/// `[references]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct References {

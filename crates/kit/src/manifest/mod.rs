@@ -15,7 +15,7 @@ use bailiwick_model::template::AgentType;
 use bailiwick_model::{Problem, Source};
 
 pub use file::{Block, Handoff, Manifest, read};
-pub use output::{Assembled, Program, assemble};
+pub use output::{AssembledFile, Program, assemble};
 
 use crate::kit::{Kit, Layer, Layout, Origin};
 

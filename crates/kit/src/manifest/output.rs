@@ -34,11 +34,9 @@ const HARMLESS: [&str; 12] = [
 pub enum Program {
     /// Claude Code.
     Claude,
-    /// Codex.
     Codex,
     /// Gemini CLI.
     Gemini,
-    /// OpenCode.
     Opencode,
 }
 
@@ -70,10 +68,8 @@ impl fmt::Display for Program {
 
 /// A file, not yet written.
 #[derive(Debug, Clone)]
-pub struct Assembled {
-    /// The name of the file.
+pub struct AssembledFile {
     pub file_name: String,
-    /// Its text.
     pub text: String,
     /// What the program's format cannot hold.
     pub notes: Vec<String>,
@@ -86,7 +82,7 @@ pub fn assemble(
     kit: &Kit,
     manifest: &Manifest,
     program: Program,
-) -> Result<Assembled, Vec<Problem>> {
+) -> Result<AssembledFile, Vec<Problem>> {
     let body = body::compose(kit, manifest)?;
     let tools: Option<Vec<&str>> = manifest
         .tools
@@ -99,7 +95,7 @@ pub fn assemble(
         Program::Gemini => ("md", draft.gemini()),
         Program::Opencode => ("md", draft.opencode()),
     };
-    Ok(Assembled {
+    Ok(AssembledFile {
         file_name: format!("{}.{ending}", manifest.name.get_ref()),
         text,
         notes: draft.notes,

@@ -7,7 +7,6 @@ use super::tool::Tool;
 /// One build tool in one directory: how it was recognised and what to run there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// The tool.
     pub tool: Tool,
     /// Where; empty for the root of the repository.
     pub directory: String,

@@ -123,14 +123,14 @@ impl FoundTemplate {
 
 /// Every template there is, and every file that cannot be one.
 #[derive(Debug)]
-pub struct Survey {
+pub struct TemplateInventory {
     /// One for each type, in the order of their names.
     pub templates: Vec<(AgentType, Result<FoundTemplate, TemplateError>)>,
     /// Files whose names no agent can be asked for by.
     pub strays: Vec<Problem>,
 }
 
-/// Templates by type. Nothing is kept: each question reads the trees anew.
+/// Templates by type. Nothing is cached: each query reads the trees again.
 pub struct Templates {
     places: Vec<Place>,
 }
@@ -158,13 +158,13 @@ impl Templates {
     }
 
     /// Every template, and every file that cannot be one.
-    pub fn survey(&self) -> Survey {
+    pub fn inventory(&self) -> TemplateInventory {
         let index = self.index();
         let types = index.files.keys().cloned();
         let templates = types.map(|name| (name.clone(), self.read(&name, &index))).collect();
         let mut strays = index.strays;
         strays.extend(index.closed.into_values());
-        Survey { templates, strays }
+        TemplateInventory { templates, strays }
     }
 
     /// The type that a name leads to: itself, or the only one that differs in `-` and `_` alone.

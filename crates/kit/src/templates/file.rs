@@ -7,7 +7,7 @@ use bailiwick_model::{Place, Problem, Source};
 use serde_saphyr::Spanned;
 
 use super::blocks::{self, Blocks};
-use super::frontmatter::{self, Frontmatter, Given, GivenList, PersonaEntry};
+use super::frontmatter::{self, Frontmatter, OptionalField, OptionalList, PersonaEntry};
 
 /// What an agent without a template is called; no file can take the name.
 pub const NO_TEMPLATE: &str = "default";
@@ -136,7 +136,7 @@ impl Reading<'_> {
         })
     }
 
-    /// The personas that have an entry and a block; whoever has only one of them is told.
+    /// The personas that have an entry and a block; one without the other is reported.
     fn personas(&mut self, entries: Vec<Spanned<PersonaEntry>>, blocks: &Blocks) -> Vec<Persona> {
         let mut seen = BTreeSet::new();
         for block in &blocks.named {
@@ -231,7 +231,7 @@ impl Reading<'_> {
     }
 
     /// A text that must not be blank where it is written.
-    fn text(&mut self, key: &str, written: Given<String>) -> Option<String> {
+    fn text(&mut self, key: &str, written: OptionalField<String>) -> Option<String> {
         let written = written?;
         let text = written.value.trim();
         if text.is_empty() {
@@ -248,7 +248,7 @@ impl Reading<'_> {
     }
 
     /// An effort is one word; which words a model knows is checked when it is used.
-    fn effort(&mut self, written: Given<String>) -> Option<String> {
+    fn effort(&mut self, written: OptionalField<String>) -> Option<String> {
         let place = written.as_ref().map(|written| self.at(written));
         let text = self.text("reasoning_effort", written)?;
         if !text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
@@ -261,7 +261,7 @@ impl Reading<'_> {
     }
 
     /// A text that reads `true` is not the truth value.
-    fn truth(&mut self, written: Given<bool>) -> bool {
+    fn truth(&mut self, written: OptionalField<bool>) -> bool {
         let Some(written) = written else { return false };
         let place = self.at(&written);
         if place.text().is_some_and(|text| text.starts_with(['"', '\''])) {
@@ -273,7 +273,7 @@ impl Reading<'_> {
     }
 
     /// Names of tools, sorted, none twice. No list is every tool, an empty one is none.
-    fn tools(&mut self, key: &str, written: GivenList<String>) -> Option<Vec<String>> {
+    fn tools(&mut self, key: &str, written: OptionalList<String>) -> Option<Vec<String>> {
         let list = self.list(key, written)?;
         let mut names = BTreeSet::new();
         for entry in list {
@@ -293,7 +293,7 @@ impl Reading<'_> {
     }
 
     /// A number of things that no agent does without.
-    fn number(&mut self, things: &str, written: Given<u64>) -> Option<u64> {
+    fn number(&mut self, things: &str, written: OptionalField<u64>) -> Option<u64> {
         let written = written?;
         if written.value == 0 {
             let message = format!("no agent takes 0 {things}");
@@ -303,7 +303,7 @@ impl Reading<'_> {
     }
 
     /// A key with nothing behind it could mean everything or nothing.
-    fn list<T>(&mut self, key: &str, written: GivenList<T>) -> Option<Vec<Spanned<T>>> {
+    fn list<T>(&mut self, key: &str, written: OptionalList<T>) -> Option<Vec<Spanned<T>>> {
         let written = written?;
         if written.value.is_none() {
             let message = format!("nothing is written behind `{key}`");

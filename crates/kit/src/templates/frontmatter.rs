@@ -15,49 +15,49 @@ const FENCE: &str = "---";
 const DOCUMENT_END: &str = "...";
 
 /// A value that was written, with its place.
-pub(super) type Given<T> = Option<Spanned<T>>;
+pub(super) type OptionalField<T> = Option<Spanned<T>>;
 
 /// A list that was written; `None` inside is a key with nothing behind it.
-pub(super) type GivenList<T> = Given<Option<Vec<Spanned<T>>>>;
+pub(super) type OptionalList<T> = OptionalField<Option<Vec<Spanned<T>>>>;
 
 /// Every key that may stand in the frontmatter.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Frontmatter {
     #[serde(default, deserialize_with = "given")]
-    pub(super) description: Given<String>,
+    pub(super) description: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) model: Given<String>,
+    pub(super) model: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) reasoning_effort: Given<String>,
+    pub(super) reasoning_effort: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) read_only: Given<bool>,
+    pub(super) read_only: OptionalField<bool>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) agent_names: GivenList<PersonaEntry>,
+    pub(super) agent_names: OptionalList<PersonaEntry>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) allow_list: GivenList<String>,
+    pub(super) allow_list: OptionalList<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) deny_list: GivenList<String>,
+    pub(super) deny_list: OptionalList<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) role: Given<RoleName>,
+    pub(super) role: OptionalField<RoleName>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) cli: Given<String>,
+    pub(super) cli: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) allowed_subagents: GivenList<AgentType>,
+    pub(super) allowed_subagents: OptionalList<AgentType>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) max_depth: Given<u32>,
+    pub(super) max_depth: OptionalField<u32>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) estimated_tokens: Given<u64>,
+    pub(super) estimated_tokens: OptionalField<u64>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) estimated_turns: Given<u64>,
+    pub(super) estimated_turns: OptionalField<u64>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) estimated_usd: Given<f64>,
+    pub(super) estimated_usd: OptionalField<f64>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) max_turns: Given<u64>,
+    pub(super) max_turns: OptionalField<u64>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) max_minutes: Given<u64>,
+    pub(super) max_minutes: OptionalField<u64>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) context: Given<Option<ContextLimits>>,
+    pub(super) context: OptionalField<Option<ContextLimits>>,
     #[serde(default)]
     pub(super) metadata: Option<BTreeMap<String, String>>,
 }
@@ -67,17 +67,19 @@ pub(super) struct Frontmatter {
 #[serde(deny_unknown_fields)]
 pub(super) struct PersonaEntry {
     #[serde(default, deserialize_with = "given")]
-    pub(super) name: Given<String>,
+    pub(super) name: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) description: Given<String>,
+    pub(super) description: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) model: Given<String>,
+    pub(super) model: OptionalField<String>,
     #[serde(default, deserialize_with = "given")]
-    pub(super) reasoning_effort: Given<String>,
+    pub(super) reasoning_effort: OptionalField<String>,
 }
 
 /// Nothing behind a key is not the same as no key: the first is for the type to refuse.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Given<T>, D::Error> {
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    input: D,
+) -> Result<OptionalField<T>, D::Error> {
     Spanned::deserialize(input).map(Some)
 }
 

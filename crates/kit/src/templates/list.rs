@@ -102,7 +102,7 @@ pub fn list(templates: &Templates, asked: &ListAgents) -> Result<AgentsListed, T
         return Ok(AgentsListed { agents: vec![listed(&found, detail)?], errors: Vec::new() });
     }
     let mut answer = AgentsListed { agents: Vec::new(), errors: Vec::new() };
-    for (agent_type, found) in templates.survey().templates {
+    for (agent_type, found) in templates.inventory().templates {
         match found.and_then(|found| listed(&found, detail)) {
             Ok(entry) => answer.agents.push(entry),
             Err(error) => {

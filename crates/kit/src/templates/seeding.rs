@@ -8,7 +8,6 @@ use crate::embedded;
 pub struct Seed {
     /// Its name in the user's directory of templates.
     pub file: String,
-    /// Its text.
     pub text: String,
 }
 

@@ -46,7 +46,6 @@ pub enum SelectError {
     UnsupportedEffort {
         /// What was asked for.
         effort: String,
-        /// Of which model.
         model: String,
         /// What it has.
         supported: Vec<String>,
@@ -106,7 +105,6 @@ pub fn select<'a>(
 pub enum SetBy {
     /// The call that starts the agent.
     Call,
-    /// The persona.
     Persona,
     /// The template itself.
     Template,
@@ -129,7 +127,6 @@ impl SetBy {
 /// A value with who set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// The value.
     pub value: String,
     /// Who set it.
     pub set_by: SetBy,
@@ -138,27 +135,21 @@ pub struct Setting {
 /// What a call says of model and effort.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overrides<'a> {
-    /// The model.
     pub model: Option<&'a str>,
-    /// The effort.
     pub reasoning_effort: Option<&'a str>,
 }
 
 /// What the one who starts the agent has itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inherited<'a> {
-    /// Its model.
     pub model: Option<&'a str>,
-    /// Its effort.
     pub reasoning_effort: Option<&'a str>,
 }
 
 /// Model and effort of an agent; none where nobody set one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Effective {
-    /// The model.
     pub model: Option<Setting>,
-    /// The effort.
     pub reasoning_effort: Option<Setting>,
 }
 

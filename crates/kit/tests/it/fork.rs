@@ -1,6 +1,6 @@
 //! Owns the promises of a fork: only the name and the lineage differ from its source.
 
-use bailiwick_kit::fork::{Forked, fork};
+use bailiwick_kit::fork::{ForkedCapability, fork};
 use bailiwick_kit::{FoundCapability, Kit};
 use bailiwick_model::capability::Lineage;
 use bailiwick_model::{Capability, CapabilityName, Category, Source, toml_file};
@@ -19,12 +19,12 @@ fn read(toml: &str) -> Capability {
     toml_file::parse(&Source::new("capability.toml", toml)).expect("a capability")
 }
 
-fn lineage(forked: &Forked) -> Lineage {
+fn lineage(forked: &ForkedCapability) -> Lineage {
     read(&forked.toml).lineage.expect("a lineage")
 }
 
 /// The fork as a kit finds it.
-fn found(text: &str, forked: &Forked) -> FoundCapability {
+fn found(text: &str, forked: &ForkedCapability) -> FoundCapability {
     let kit = with_fork(MemoryTree::default(), text, forked).into_kit();
     kit.capability(&capability_name(text)).expect("it reads").expect("it is there")
 }

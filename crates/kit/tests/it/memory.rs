@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_kit::fork::Forked;
+use bailiwick_kit::fork::ForkedCapability;
 use bailiwick_kit::{Kit, Layer, Layout, Origin, Tree, TreeError};
 use bailiwick_model::{CapabilityName, RoleName};
 
@@ -103,7 +103,7 @@ pub(crate) fn role_toml(name: &str, capabilities: &str) -> String {
 }
 
 /// The files of a fork, where a layer keeps them.
-pub(crate) fn with_fork(tree: MemoryTree, name: &str, forked: &Forked) -> MemoryTree {
+pub(crate) fn with_fork(tree: MemoryTree, name: &str, forked: &ForkedCapability) -> MemoryTree {
     let directory = directory(name);
     tree.with(format!("{directory}/capability.toml"), &forked.toml)
         .with(format!("{directory}/{}", forked.text_path), &forked.text)

@@ -9,7 +9,7 @@ use super::Globs;
 use super::machine::{List, Machine, Places, Unclear, fixed};
 
 /// How many situations are looked at before two areas are taken to meet.
-const MOST: usize = 20_000;
+const MAX_STATES: usize = 20_000;
 
 const ONE: List = List(0);
 const NOT_ONE: List = List(1);
@@ -161,7 +161,7 @@ fn search(machine: &Machine) -> Found {
             if found {
                 return Found::Path(path(&reached));
             }
-            if reached.len() > MOST {
+            if reached.len() > MAX_STATES {
                 return Found::TooMuch;
             }
         }

@@ -27,11 +27,9 @@ enum Place {
 pub(super) enum Unclear {
     /// All that begins as it does is taken to be on the list.
     Everything,
-    /// Nothing is.
     Nothing,
 }
 
-/// The machine.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     places: Vec<(Place, List)>,

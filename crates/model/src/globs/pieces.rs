@@ -38,7 +38,6 @@ impl Bytes {
 /// A piece of a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// One of these bytes.
     One(Bytes),
     /// `*`: as much of a name as one likes.
     Star,
@@ -112,46 +111,45 @@ enum Class {
     Unclear,
 }
 
-/// What stands in brackets that opened before `at`. The matcher reads them anew for each byte that
+/// What stands in brackets that opened before `at`. The matcher reads them again for each byte that
 /// it tries, so we do; where it would go on depends on the byte, it is unclear.
 fn class(text: &[u8], at: usize) -> Class {
-    let tried: Vec<Tried> = (1..=u8::MAX).map(|byte| try_byte(text, at, byte)).collect();
+    let tried: Vec<ByteMatch> = (1..=u8::MAX).map(|byte| try_byte(text, at, byte)).collect();
     let behind = match tried.first() {
-        Some(Tried::Closed { behind, .. }) => *behind,
-        Some(Tried::Broken) if tried.iter().all(|tried| *tried == Tried::Broken) => {
+        Some(ByteMatch::Closed { behind, .. }) => *behind,
+        Some(ByteMatch::Broken) if tried.iter().all(|tried| *tried == ByteMatch::Broken) => {
             return Class::Broken;
         }
-        Some(Tried::Broken | Tried::Unclear) | None => return Class::Unclear,
+        Some(ByteMatch::Broken | ByteMatch::Unclear) | None => return Class::Unclear,
     };
-    let same =
-        |tried: &Tried| matches!(tried, Tried::Closed { behind: other, .. } if *other == behind);
+    let same = |tried: &ByteMatch| matches!(tried, ByteMatch::Closed { behind: other, .. } if *other == behind);
     if !tried.iter().all(same) {
         return Class::Unclear;
     }
     let fits = |byte: u8| {
         let how = usize::from(byte).checked_sub(1).and_then(|place| tried.get(place));
-        byte != b'/' && matches!(how, Some(Tried::Closed { fits: true, .. }))
+        byte != b'/' && matches!(how, Some(ByteMatch::Closed { fits: true, .. }))
     };
     Class::Closed { bytes: Bytes::of(fits), behind }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tried {
+enum ByteMatch {
     Closed { fits: bool, behind: usize },
     Broken,
     Unclear,
 }
 
-fn try_byte(text: &[u8], mut at: usize, byte: u8) -> Tried {
+fn try_byte(text: &[u8], mut at: usize, byte: u8) -> ByteMatch {
     let negated = matches!(text.get(at), Some(b'!' | b'^'));
     at += usize::from(negated);
     let (mut fits, mut from) = (false, 0);
     loop {
-        let Some(shown) = text.get(at).copied() else { return Tried::Broken };
+        let Some(shown) = text.get(at).copied() else { return ByteMatch::Broken };
         at += 1;
         let next = text.get(at).copied();
         match (shown, next) {
-            (b'\\', None) => return Tried::Broken,
+            (b'\\', None) => return ByteMatch::Broken,
             (b'\\', Some(escaped)) => {
                 at += 1;
                 // A byte that is found does not begin a range: so the matcher has it.
@@ -164,7 +162,7 @@ fn try_byte(text: &[u8], mut at: usize, byte: u8) -> Tried {
             (b'-', Some(mut to)) if from != 0 && to != b']' => {
                 at += 1;
                 if to == b'\\' {
-                    let Some(escaped) = text.get(at).copied() else { return Tried::Broken };
+                    let Some(escaped) = text.get(at).copied() else { return ByteMatch::Broken };
                     at += 1;
                     to = escaped;
                 }
@@ -174,14 +172,14 @@ fn try_byte(text: &[u8], mut at: usize, byte: u8) -> Tried {
             (b'[', Some(b':')) => {
                 let rest = text.get(at + 1..).unwrap_or_default();
                 let Some(end) = rest.iter().position(|byte| *byte == b']') else {
-                    return Tried::Broken;
+                    return ByteMatch::Broken;
                 };
                 let Some((b':', name)) = rest.get(..end).and_then(<[u8]>::split_last) else {
-                    return Tried::Unclear;
+                    return ByteMatch::Unclear;
                 };
                 match named(name, byte) {
                     Some(has) => fits |= has,
-                    None => return Tried::Broken,
+                    None => return ByteMatch::Broken,
                 }
                 from = 0;
                 at += end + 2;
@@ -192,7 +190,7 @@ fn try_byte(text: &[u8], mut at: usize, byte: u8) -> Tried {
             }
         }
         if text.get(at) == Some(&b']') {
-            return Tried::Closed { fits: fits != negated, behind: at + 1 };
+            return ByteMatch::Closed { fits: fits != negated, behind: at + 1 };
         }
     }
 }

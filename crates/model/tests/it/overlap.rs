@@ -7,13 +7,13 @@ use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
 /// How long the paths are that the oracle knows.
-const LONGEST: usize = 6;
+const MAX_LENGTH: usize = 6;
 
 /// Every path of these letters, up to a length.
 fn paths() -> Vec<String> {
     let mut longer = vec![String::new()];
     let mut all = Vec::new();
-    for _ in 0..LONGEST {
+    for _ in 0..MAX_LENGTH {
         longer = longer
             .iter()
             .flat_map(|path| ["a", "b", ".", "/"].map(|next| format!("{path}{next}")))
@@ -122,7 +122,7 @@ fn two_areas_meet_where_a_path_is_in_both() {
                     inside.matches(&witness, false) && !except.matches(&witness, false)
                 });
                 assert!(in_both && is_path(&witness), "{shown} do not both have {witness}");
-                assert!(common || witness.len() > LONGEST || !only_known(&witness), "{shown}");
+                assert!(common || witness.len() > MAX_LENGTH || !only_known(&witness), "{shown}");
                 beyond += u64::from(!common);
                 let beginnings = [one, other].map(|seen| seen.area.beginnings());
                 let begins = |set: &BTreeSet<String>| set.iter().any(|b| witness.starts_with(b));

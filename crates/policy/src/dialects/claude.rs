@@ -87,7 +87,7 @@ fn reads(tool: &Tool, input: &Object) -> Result<Action, Unreadable> {
 pub(super) fn allow(warned: String) -> Answer {
     let mut said = json!({"hookEventName": EVENT, "permissionDecision": "allow"});
     add_context(&mut said, &warned);
-    Answer { exit: 0, stdout: told(said), stderr: warned }
+    Answer { exit: 0, stdout: rendered(said), stderr: warned }
 }
 
 /// Nothing, or a warning that the agent hears; whether the call runs is for its own rules to say.
@@ -97,7 +97,7 @@ pub(super) fn silent(warned: String) -> Answer {
     }
     let mut said = json!({"hookEventName": EVENT});
     add_context(&mut said, &warned);
-    Answer { exit: 0, stdout: told(said), stderr: warned }
+    Answer { exit: 0, stdout: rendered(said), stderr: warned }
 }
 
 fn add_context(said: &mut Value, warned: &str) {
@@ -106,15 +106,15 @@ fn add_context(said: &mut Value, warned: &str) {
     }
 }
 
-fn told(said: Value) -> String {
+fn rendered(said: Value) -> String {
     format!("{}\n", json!({"hookSpecificOutput": said}))
 }
 
-pub(super) fn deny(told: &str) -> String {
+pub(super) fn deny(message: &str) -> String {
     let stdout = json!({"hookSpecificOutput": {
         "hookEventName": EVENT,
         "permissionDecision": "deny",
-        "permissionDecisionReason": told,
+        "permissionDecisionReason": message,
     }});
     stdout.to_string()
 }
@@ -123,7 +123,7 @@ pub(super) fn ask(decision: &Decision) -> Answer {
     let stdout = json!({"hookSpecificOutput": {
         "hookEventName": EVENT,
         "permissionDecision": "ask",
-        "permissionDecisionReason": decision.told(),
+        "permissionDecisionReason": decision.message(),
     }});
     Answer { exit: 0, stdout: format!("{stdout}\n"), stderr: String::new() }
 }

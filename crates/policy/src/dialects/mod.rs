@@ -15,7 +15,7 @@ use crate::decision::{Decision, Outcome};
 use bailiwick_model::capability::GateSeverity;
 
 /// The largest payload that is read.
-pub const LARGEST_PAYLOAD: usize = 16 * 1024 * 1024;
+pub const MAX_PAYLOAD_SIZE: usize = 16 * 1024 * 1024;
 
 /// Whose payloads are read and whose answers are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,6 @@ pub const LARGEST_PAYLOAD: usize = 16 * 1024 * 1024;
 pub enum Dialect {
     /// Claude Code.
     Claude,
-    /// Codex.
     Codex,
     /// Gemini CLI.
     Gemini,
@@ -33,7 +32,7 @@ pub enum Dialect {
 
 /// How an allowed call is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowing {
+pub enum AllowedReply {
     /// In silence, so that the CLI's own permission prompts still work.
     Silent,
     /// In words, where the CLI denies what is not answered.
@@ -86,7 +85,7 @@ impl Dialect {
         if payload.is_empty() {
             return Err(Unreadable::because("the call is empty"));
         }
-        if payload.len() > LARGEST_PAYLOAD {
+        if payload.len() > MAX_PAYLOAD_SIZE {
             return Err(Unreadable::because("the call is larger than 16 MiB"));
         }
         let text = std::str::from_utf8(payload)
@@ -102,7 +101,7 @@ impl Dialect {
     }
 
     /// The answer in this CLI's words.
-    pub fn answer(self, decision: &Decision, allowing: Allowing) -> Answer {
+    pub fn answer(self, decision: &Decision, allowing: AllowedReply) -> Answer {
         let warned = warnings(decision);
         match decision.outcome {
             Outcome::Deny => denied(decision),
@@ -112,8 +111,8 @@ impl Dialect {
                 Self::Codex | Self::Gemini | Self::OpenCode => denied(decision),
             },
             Outcome::Allow => match (self, allowing) {
-                (Self::Claude, Allowing::Explicit) => claude::allow(warned),
-                (Self::Claude, Allowing::Silent) => claude::silent(warned),
+                (Self::Claude, AllowedReply::Explicit) => claude::allow(warned),
+                (Self::Claude, AllowedReply::Silent) => claude::silent(warned),
                 (Self::Codex | Self::Gemini | Self::OpenCode, _) => {
                     Answer { exit: 0, stdout: String::new(), stderr: warned }
                 }
@@ -138,8 +137,8 @@ fn denied(decision: &Decision) -> Answer {
 
 /// One of them lets a call run that is denied without a word.
 fn denial(decision: &Decision) -> String {
-    let told = decision.told();
-    if told.trim().is_empty() { "denied".to_owned() } else { told }
+    let message = decision.message();
+    if message.trim().is_empty() { "denied".to_owned() } else { message }
 }
 
 fn warnings(decision: &Decision) -> String {

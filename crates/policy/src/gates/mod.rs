@@ -13,17 +13,21 @@ pub(crate) mod scope_no_rule_edits;
 pub(crate) mod tools_bash_allowlist;
 pub(crate) mod tools_deny_tools;
 
+use std::borrow::Cow;
+
 use bailiwick_model::module::GateModule;
 
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::effects::Effects;
 use crate::facts::{Enforcement, Facts};
+pub(crate) use crate::paths::base_name;
 use crate::paths::{Place, join};
 use crate::pattern::Patterns;
 use crate::policy::Rule;
-use crate::shell::{Hidden, Run, Why};
+use crate::shell::{Hidden, HiddenReason, Run};
 use crate::tool::matches;
+use crate::word_list::words;
 
 /// What a compiled gate says.
 pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> Option<Objection> {
@@ -54,30 +58,28 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
     if rule.patterns.is_empty() {
         return None;
     }
-    for run in &context.effects.runs {
-        for text in texts(run, context) {
-            match rule.patterns.matches(&text) {
-                Ok(false) => {}
-                Ok(true) => {
-                    return Some(Objection::new(
-                        &rule.capability,
-                        format!("`{}` is a command that it forbids", shown(&text)),
-                        "leave that command out, and say in your report what it should have done",
-                    ));
-                }
-                Err(damaged) => {
-                    return Some(Objection::new(
-                        &rule.capability,
-                        damaged.to_string(),
-                        "nothing can run until the policy is compiled anew",
-                    ));
-                }
+    for text in context.command_lines() {
+        match rule.patterns.matches(text) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Some(Objection::new(
+                    &rule.capability,
+                    format!("`{}` is a command that it forbids", shown(text)),
+                    "leave that command out, and say in your report what it should have done",
+                ));
+            }
+            Err(damaged) => {
+                return Some(Objection::new(
+                    &rule.capability,
+                    damaged.to_string(),
+                    "nothing can run until the policy is compiled again",
+                ));
             }
         }
     }
     match rule.gate.is_some_and(is_held_by_mounts) {
-        true => unreadable(context, &rule.capability, Care::Programs),
-        false => hidden(context, &rule.capability, Care::Programs),
+        true => unreadable(context, &rule.capability, Concern::Programs),
+        false => hidden(context, &rule.capability, Concern::Programs),
     }
 }
 
@@ -99,26 +101,28 @@ fn is_held_by_mounts(module: GateModule) -> bool {
 pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Option<Objection> {
     const RULE: &str = "limit::ask-commands";
     const INSTEAD: &str = "wait for the answer, or go on with what needs no approval";
-    for text in context.effects.runs.iter().flat_map(|run| texts(run, context)) {
+    for text in context.command_lines() {
         // A damaged table asks: nobody can tell that it does not match.
-        if patterns.matches(&text).unwrap_or(true) {
-            let reason = format!("a person has to approve `{}`", shown(&text));
+        if patterns.matches(text).unwrap_or(true) {
+            let reason = format!("a person has to approve `{}`", shown(text));
             return Some(Objection::new(RULE, reason, INSTEAD));
         }
     }
-    hidden(context, RULE, Care::Programs)
+    hidden(context, RULE, Concern::Programs)
         .map(|hidden| Objection { instead: INSTEAD.into(), ..hidden })
 }
 
 /// A command as a pattern sees it: as it is named, by its last name, and as what it really is.
 pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
     let Some(program) = named_program(run) else { return Vec::new() };
-    let rest: Vec<String> = run.argv.iter().skip(1).map(ToString::to_string).collect();
+    let mut rest = String::new();
+    for field in run.argv.iter().skip(1) {
+        rest.push(' ');
+        field.append_to(&mut rest);
+    }
     let mut texts = Vec::new();
     for name in names(&program, context) {
-        let mut words = vec![name];
-        words.extend(rest.iter().cloned());
-        let text = words.join(" ");
+        let text = format!("{name}{rest}");
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -127,25 +131,23 @@ pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
 }
 
 /// The names of a program: as written, without its directory, and what it really is.
-pub(crate) fn names(program: &str, context: &Context<'_>) -> Vec<String> {
-    let base = base_name(program).to_owned();
-    let mut names = vec![program.to_owned()];
+pub(crate) fn names<'a>(program: &'a str, context: &Context<'a>) -> Vec<&'a str> {
+    let base = base_name(program);
+    let mut names = vec![program];
     if base != program {
         names.push(base);
     }
-    names.extend(context.facts.programs.get(program).cloned());
+    let facts = &context.facts.programs;
+    names.extend(facts.get(program).map(String::as_str));
     let elsewhere = context.effects.by_path.iter().filter(|(named, _)| named == program);
-    names.extend(elsewhere.filter_map(|(_, path)| context.facts.programs.get(path).cloned()));
+    names.extend(elsewhere.filter_map(|(_, path)| facts.get(path).map(String::as_str)));
     names
 }
 
 /// A program as it is named, or as much of that as the text decides.
-pub(crate) fn named_program(run: &Run) -> Option<String> {
-    run.program().or_else(|| Some(format!("…/{}", run.name()?)))
-}
-
-pub(crate) fn base_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+pub(crate) fn named_program(run: &Run) -> Option<Cow<'_, str>> {
+    let known = run.argv.first()?.known_text();
+    known.or_else(|| Some(Cow::Owned(format!("…/{}", run.name()?))))
 }
 
 /// A text of at most one line and a few words, for a reason.
@@ -160,7 +162,7 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// What a gate cares about that may be hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Care {
+pub(crate) enum Concern {
     /// Which programs run.
     Programs,
     /// Which files are written, by whatever program.
@@ -168,7 +170,7 @@ pub(crate) enum Care {
 }
 
 /// The same for a limit on paths: if a sandbox holds it, what no text decides is left to that.
-pub(crate) fn unreadable(context: &Context<'_>, rule: &str, care: Care) -> Option<Objection> {
+pub(crate) fn unreadable(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
     match context.facts.enforcement {
         Enforcement::TextOnly => hidden(context, rule, care),
         Enforcement::Kernel => None,
@@ -181,47 +183,48 @@ pub(crate) fn is_held_elsewhere(context: &Context<'_>, place: &Place) -> bool {
 }
 
 /// An objection to what hides what a gate would have to see.
-pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Care) -> Option<Objection> {
-    let matters = |hidden: &&Hidden| care == Care::Files || hidden.why != Why::ComputedPath;
+pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
+    let matters =
+        |hidden: &&Hidden| care == Concern::Files || hidden.why != HiddenReason::ComputedPath;
     let hidden = context.effects.hidden.iter().find(matters)?;
     let text = shown(&hidden.text);
     let (reason, instead) = match hidden.why {
-        Why::OddCharacter => (
+        HiddenReason::OddCharacter => (
             format!("the command has a character that shells read differently ({text})"),
             "write it with plain spaces and line breaks",
         ),
-        Why::Unreadable => (
+        HiddenReason::Unreadable => (
             format!("the command cannot be read for certain (`{text}`)"),
             "write it more plainly, or as several commands",
         ),
-        Why::TooComplex => {
+        HiddenReason::TooComplex => {
             (format!("the command is too long or too deep (`{text}`)"), "split it into several")
         }
-        Why::ComputedName => (
+        HiddenReason::ComputedName => (
             format!("the program is only known when it runs (`{text}`)"),
             "name the program in the command itself",
         ),
-        Why::ComputedText => (
+        HiddenReason::ComputedText => (
             format!("what would run is only known when it runs (`{text}`)"),
             "write the command out instead of computing it",
         ),
-        Why::ComputedPath => (
+        HiddenReason::ComputedPath => (
             format!("the file that is written is only known when it runs (`{text}`)"),
             "name the file in the command itself, or use the editing tools",
         ),
-        Why::PipedIntoShell => (
+        HiddenReason::PipedIntoShell => (
             format!("a shell or interpreter would run what another program prints ({text})"),
             "save it to a file, read it, and run the commands themselves",
         ),
-        Why::Interactive => (
+        HiddenReason::Interactive => (
             format!("it would wait for text that nobody sees ({text})"),
             "give the program its whole input in the command",
         ),
-        Why::UnknownOption => (
+        HiddenReason::UnknownOption => (
             format!("an option is not known here, so it may hide a program (`{text}`)"),
             "leave the option out, or start the program directly",
         ),
-        Why::RunsText => {
+        HiddenReason::RunsText => {
             (format!("it can run text from elsewhere (`{text}`)"), "write the command out plainly")
         }
     };
@@ -260,17 +263,19 @@ pub(crate) fn copied_trees(effects: &Effects, facts: &Facts) -> Vec<String> {
 }
 
 /// Programs that start nothing by themselves, or whose doings are followed.
-const PLAIN: &str = " awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
+const PLAIN: &[&str] = words!(
+    "awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
     egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
     join jq less ln ls md5sum mkdir mktemp more mv nice nl nohup od paste patch pr printenv \
     printf ps pwd readlink realpath rev rg rm rmdir rsync sed seq sha256sum sleep sort split \
     stat stdbuf strings sum tac tail tar tee test time timeout touch tr tree true truncate tsort \
     tty uname uniq unlink unzip wc wget which who whoami xargs xxd yes zcat zip git gh sudo \
-    setsid flock bash sh dash zsh ";
+    setsid flock bash sh dash zsh"
+);
 
 /// Whether a program starts nothing by itself, or what it starts is followed.
 pub(crate) fn is_plain(name: &str) -> bool {
-    PLAIN.contains(&format!(" {name} "))
+    PLAIN.contains(&name)
 }
 
 /// Programs and scripts whose own doings no text shows.
@@ -279,6 +284,7 @@ pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(named_program);
     let programs =
         programs.filter(|program| !is_plain(base_name(program)) || program.contains('/'));
+    let programs = programs.map(Cow::into_owned);
     for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
         if !left.contains(&name) {
             left.push(name);

@@ -3,37 +3,41 @@
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::policy_no_git_ops::{
-    Looking, copies_git, gh_changes, helper_verb, is_git, written_git,
+    ReadAccess, copies_git, gh_changes, helper_verb, is_git, written_git,
 };
-use crate::gates::{Care, base_name, named_program, names, shown};
+use crate::gates::{Concern, base_name, named_program, names, shown};
 use crate::shell::variables::steers_git;
 use crate::shell::{Field, Run, Setting};
-use crate::word_list::listed;
+use crate::word_list::words;
 
 const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; what should be \
                        committed belongs into your report";
 
 /// Verbs that only read, whatever stands behind them, but for the options below.
-const READS: &str = "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column \
-    count-objects describe diff diff-files diff-index diff-tree for-each-ref fsck get-tar- \
-    commit-id grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev patch-id \
+const READS: &[&str] = words!(
+    "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column \
+    count-objects describe diff diff-files diff-index diff-tree for-each-ref fsck \
+    get-tar-commit-id grep help log ls-files ls-remote ls-tree merge-base merge-tree name-rev patch-id \
     range-diff rev-list rev-parse shortlog show show-branch show-index show-ref status \
     stripspace unpack-file var verify-commit verify-pack verify-tag version whatchanged \
-    --version";
+    --version"
+);
 
 /// Verbs that write or reach out, or that can.
-const WRITES: &str = "add am apply archive bisect branch bundle checkout checkout-index cherry-pick clean clone \
+const WRITES: &[&str] = words!(
+    "add am apply archive bisect branch bundle checkout checkout-index cherry-pick clean clone \
     commit commit-graph commit-tree config credential daemon difftool fast-export fast-import \
     fetch fetch-pack filter-branch format-patch gc hash-object init instaweb lfs maintenance \
     merge merge-file merge-index mergetool mktag mktree mv notes pack-objects pack-refs prune \
-    pull push read-tree rebase reflog remote repack replace rerere reset restore revert rm send- \
-    email send-pack sparse-checkout stage stash submodule switch symbolic-ref tag update-ref \
-    worktree";
+    pull push read-tree rebase reflog remote repack replace rerere reset restore revert rm \
+    send-email send-pack sparse-checkout stage stash submodule switch symbolic-ref tag update-ref \
+    worktree"
+);
 
 /// Whether git has a verb of this name.
 pub(crate) fn is_verb(verb: &str) -> bool {
-    listed(READS, verb)
-        || listed(WRITES, verb)
+    READS.contains(&verb)
+        || WRITES.contains(&verb)
         || matches!(verb, "update-index" | "write-tree" | "update-server-info" | "svn" | "p4")
 }
 
@@ -52,7 +56,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::unreadable(context, rule, Care::Programs)
+    super::unreadable(context, rule, Concern::Programs)
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
@@ -63,11 +67,11 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
         shown(&words.join(" "))
     };
     if named.iter().any(|name| base_name(name) == "gh") {
-        return gh_changes(run, Looking::Allowed)
+        return gh_changes(run, ReadAccess::Allowed)
             .then(|| format!("`{}` changes a repository", line()));
     }
     if let Some(verb) = named.iter().find_map(|name| helper_verb(name)) {
-        let reads = listed(READS, verb);
+        let reads = READS.contains(&verb);
         return (!reads).then(|| format!("`{}` writes with git", line()));
     }
     if named.iter().any(|name| is_git(name)) {
@@ -129,7 +133,7 @@ fn reads(arguments: &[Field]) -> Result<(), String> {
     if let Some(address) = words.iter().find(|word| verb == "ls-remote" && word.contains("::")) {
         return Err(format!("reaches out by {address}"));
     }
-    if listed(READS, &verb) {
+    if READS.contains(&verb.as_str()) {
         return Ok(());
     }
     if known.iter().any(Option::is_none) {

@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, is_plain, named_program, names, protected, shown};
+use crate::gates::{Concern, base_name, is_plain, named_program, names, protected, shown};
 use crate::paths::Place;
 use crate::shell::{Field, Run};
 
@@ -39,7 +39,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::unreadable(context, rule, Care::Programs)
+    super::unreadable(context, rule, Concern::Programs)
 }
 
 /// The builtin `jobs -x` starts a program.
@@ -49,7 +49,7 @@ fn is_jobs(run: &Run) -> bool {
 
 /// A file of git's own that would be written.
 pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
-    let spot = context.spots.iter().find(|spot| match &spot.place {
+    let spot = context.write_targets.iter().find(|spot| match &spot.place {
         Place::Inside { path, .. } | Place::Outside(path) => {
             let below = spot.below.iter().flatten();
             protected::in_git(path) || below.into_iter().any(|file| protected::in_git(file))
@@ -66,7 +66,7 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
         return Some(format!("`{}` runs git", line(run)));
     }
     if named.iter().any(|name| base_name(name) == "gh") {
-        return gh_changes(run, Looking::Forbidden)
+        return gh_changes(run, ReadAccess::Forbidden)
             .then(|| format!("`{}` changes a repository", line(run)));
     }
     if hands_git_on(&program, run) {
@@ -137,13 +137,13 @@ fn is_program_place(path: &str) -> bool {
 
 /// Whether `gh` may look at repositories of a forge.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looking {
+pub(crate) enum ReadAccess {
     Allowed,
     Forbidden,
 }
 
 /// Whether a `gh` command changes a repository, hands out its keys, or looks at one where that is forbidden.
-pub(crate) fn gh_changes(run: &Run, looking: Looking) -> bool {
+pub(crate) fn gh_changes(run: &Run, looking: ReadAccess) -> bool {
     let words: Vec<Option<String>> = run.argv.iter().skip(1).map(Field::known).collect();
     if words.iter().any(Option::is_none) && words.iter().take(2).any(Option::is_none) {
         return true;
@@ -171,7 +171,7 @@ pub(crate) fn gh_changes(run: &Run, looking: Looking) -> bool {
     match (topic, verb) {
         (None | Some("help" | "version" | "completion" | "search" | "status"), _) => false,
         (Some("browse"), _) => false,
-        (Some("repo"), Some("view" | "list")) => unsure || looking == Looking::Forbidden,
+        (Some("repo"), Some("view" | "list")) => unsure || looking == ReadAccess::Forbidden,
         (Some("repo"), _) => true,
         (Some("api"), path) => {
             let path = path.unwrap_or_default().trim_start_matches('/');
@@ -185,7 +185,7 @@ pub(crate) fn gh_changes(run: &Run, looking: Looking) -> bool {
                     || option.starts_with("--raw-field")
                     || option.starts_with("--input")
             });
-            let looks = repositories && looking == Looking::Forbidden;
+            let looks = repositories && looking == ReadAccess::Forbidden;
             looks || writes || path == "graphql" || path.is_empty() || path.contains('{')
         }
         (Some("auth"), verb) => unsure || !matches!(verb, None | Some("status")),
@@ -234,7 +234,7 @@ mod tests {
     fn the_value_of_an_option_is_no_verb() {
         let changes = |text: &str| {
             let runs = crate::shell::read(text).runs;
-            runs.iter().any(|run| gh_changes(run, Looking::Allowed))
+            runs.iter().any(|run| gh_changes(run, ReadAccess::Allowed))
         };
         for text in ["gh pr --label list create", "gh issue -l view close 3", "gh pr merge 1"] {
             assert!(changes(text), "{text}");
@@ -256,8 +256,8 @@ mod tests {
         ] {
             let runs = crate::shell::read(text).runs;
             let any = |looking| runs.iter().any(|run| gh_changes(run, looking));
-            assert_eq!(any(Looking::Allowed), writes, "{text}");
-            assert!(any(Looking::Forbidden), "{text}");
+            assert_eq!(any(ReadAccess::Allowed), writes, "{text}");
+            assert!(any(ReadAccess::Forbidden), "{text}");
         }
     }
 }

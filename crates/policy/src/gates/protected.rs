@@ -2,8 +2,8 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::paths::{Place, Spot};
-use crate::shell::How;
+use crate::paths::{Place, WriteTarget};
+use crate::shell::WriteKind;
 
 const RULE: &str = "bailiwick::protected";
 
@@ -30,7 +30,7 @@ const WIRING: [&str; 15] = [
 const HOLDERS: [&str; 4] = [".claude", ".codex", ".gemini", ".opencode"];
 
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
-    let spot = context.spots.iter().find(|spot| is_protected(context, spot))?;
+    let spot = context.write_targets.iter().find(|spot| is_protected(context, spot))?;
     Some(Objection::new(
         RULE,
         format!("{} is never written by an agent", super::shown(&spot.shown)),
@@ -38,8 +38,8 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     ))
 }
 
-fn is_protected(context: &Context<'_>, spot: &Spot) -> bool {
-    let whole = matches!(spot.how, How::DeleteTree);
+fn is_protected(context: &Context<'_>, spot: &WriteTarget) -> bool {
+    let whole = matches!(spot.how, WriteKind::DeleteTree);
     match &spot.place {
         Place::Unknown => is_roundabout(&spot.shown),
         Place::Inside { path, .. } => {
@@ -79,20 +79,20 @@ fn wires(path: &str) -> bool {
 }
 
 /// Whether a directory that holds wiring is moved, replaced or filled as a whole.
-fn unwires(spot: &Spot, path: &str) -> bool {
+fn unwires(spot: &WriteTarget, path: &str) -> bool {
     let name = super::base_name(path.trim_end_matches('/'));
     let holds = HOLDERS.iter().any(|holder| name.eq_ignore_ascii_case(holder));
     holds
         && match spot.how {
-            How::Change => spot.by != "mkdir",
-            How::Delete | How::Fill => true,
+            WriteKind::Change => spot.by != "mkdir",
+            WriteKind::Delete | WriteKind::Fill => true,
             // What lies below it is looked at, if it could be listed.
-            How::DeleteTree => spot.below.is_none(),
+            WriteKind::DeleteTree => spot.below.is_none(),
         }
 }
 
 /// Whether a tree that is deleted has something in it that is protected.
-fn tree_has(spot: &Spot, path: &str, whole: bool) -> bool {
+fn tree_has(spot: &WriteTarget, path: &str, whole: bool) -> bool {
     let files = spot.below.iter().flatten();
     whole && files.into_iter().any(|file| in_git(file) || wires(&format!("{path}/{file}")))
 }
@@ -103,8 +103,8 @@ pub(crate) fn is_below(path: &str, directory: &str) -> bool {
 }
 
 /// Whether a path lies in a directory for temporary files. That itself may be filled, and nothing else.
-pub(crate) fn is_temporary(context: &Context<'_>, path: &str, how: How) -> bool {
-    let filled = how == How::Fill;
+pub(crate) fn is_temporary(context: &Context<'_>, path: &str, how: WriteKind) -> bool {
+    let filled = how == WriteKind::Fill;
     let mut places = context.policy.temporary.iter();
     // A workspace can be in such a directory itself.
     let has_workspace = is_below(&context.facts.root, path);

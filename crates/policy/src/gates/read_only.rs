@@ -3,7 +3,7 @@
 use super::role_tools::shell_writes;
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::Care;
+use crate::gates::Concern;
 use crate::tool::Class;
 
 const RULE: &str = "template::read-only";
@@ -24,7 +24,8 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
         let reason = format!("{WHO} has no network, and {tool} needs it");
         return Some(Objection::new(RULE, reason, INSTEAD));
     }
-    let unknown = context.spots.iter().all(|spot| super::is_held_elsewhere(context, &spot.place));
+    let unknown =
+        context.write_targets.iter().all(|spot| super::is_held_elsewhere(context, &spot.place));
     let writes = if unknown { None } else { shell_writes(context, RULE, WHO, INSTEAD) };
-    writes.or_else(|| super::unreadable(context, RULE, Care::Files))
+    writes.or_else(|| super::unreadable(context, RULE, Concern::Files))
 }

@@ -2,7 +2,7 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::Care;
+use crate::gates::Concern;
 use crate::paths::Place;
 use crate::tool::{Class, matches};
 
@@ -29,7 +29,7 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
         return None;
     }
     shell_writes(context, RULE, &who, &instead)
-        .or_else(|| super::hidden(context, RULE, Care::Files))
+        .or_else(|| super::hidden(context, RULE, Concern::Files))
 }
 
 /// A call that writes files does what the closed tools would do.
@@ -39,7 +39,7 @@ pub(super) fn shell_writes(
     who: &str,
     instead: &str,
 ) -> Option<Objection> {
-    let spot = context.spots.iter().find(|spot| match &spot.place {
+    let spot = context.write_targets.iter().find(|spot| match &spot.place {
         Place::Inside { .. } | Place::Unknown => true,
         Place::Outside(path) => !super::protected::is_temporary(context, path, spot.how),
     })?;

@@ -4,7 +4,7 @@ use bailiwick_model::well_known::is_manifest;
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, named_program, names, shown};
+use crate::gates::{Concern, base_name, named_program, names, shown};
 use crate::package_managers;
 use crate::paths::Place;
 use crate::shell::Run;
@@ -26,14 +26,14 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             return Some(Objection::new(rule, reason, INSTEAD));
         }
     }
-    for spot in context.spots {
+    for spot in context.write_targets {
         let Place::Inside { path, .. } = &spot.place else { continue };
         if is_manifest(path) {
             let reason = format!("{} says which dependencies there are", shown(&spot.shown));
             return Some(Objection::new(rule, reason, INSTEAD));
         }
     }
-    super::unreadable(context, rule, Care::Programs)
+    super::unreadable(context, rule, Concern::Programs)
 }
 
 fn changes(name: &str, run: &Run) -> bool {

@@ -2,9 +2,9 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, protected, shown};
-use crate::paths::{Place, Spot};
-use crate::shell::{Hidden, How, Run, Why};
+use crate::gates::{Concern, base_name, protected, shown};
+use crate::paths::{Place, WriteTarget};
+use crate::shell::{Hidden, HiddenReason, Run, WriteKind};
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     let most = usize::try_from(context.policy.most_deleted).unwrap_or(usize::MAX);
@@ -13,17 +13,22 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     );
     // What is moved out of the workspace is gone from it.
     let moved_out = context
-        .spots
+        .write_targets
         .iter()
         .any(|spot| spot.by == "mv" && matches!(spot.place, Place::Outside(_)) && !deletes(spot));
-    let counted = |spot: &&Spot| deletes(spot) && (spot.by != "mv" || moved_out);
+    let counted = |spot: &&WriteTarget| deletes(spot) && (spot.by != "mv" || moved_out);
     let mut count = 0_usize;
-    for spot in context.spots.iter().filter(counted).filter(|spot| !is_rebuilt(context, spot)) {
+    for spot in
+        context.write_targets.iter().filter(counted).filter(|spot| !is_rebuilt(context, spot))
+    {
         count += match (spot.how, &spot.below) {
-            (How::Delete, _) if !spot.many => 1,
-            (How::DeleteTree, Some(files)) if !spot.many => files.len().max(1),
-            (How::Delete | How::DeleteTree | How::Change | How::Fill, _) => {
-                let reason = format!("it cannot be told how much {} has", shown(&spot.shown));
+            (WriteKind::Delete, _) if !spot.many => 1,
+            (WriteKind::DeleteTree, Some(files)) if !spot.many => files.len().max(1),
+            (
+                WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Change | WriteKind::Fill,
+                _,
+            ) => {
+                let reason = format!("the number of files in {} is not known", shown(&spot.shown));
                 return Some(Objection::new(rule, reason, instead));
             }
         };
@@ -34,24 +39,24 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     }
     if let Some(run) = context.effects.runs.iter().find(|run| deletes_by_git(run)) {
         let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
-        let reason = format!("it cannot be told how much `{}` deletes", shown(&words.join(" ")));
+        let reason = format!("the number of files that `{}` deletes is not known", shown(&words.join(" ")));
         return Some(Objection::new(rule, reason, instead));
     }
     let computed = context.effects.hidden.iter().find(|hidden| deletes_computed(hidden));
     if let Some(hidden) = computed {
-        let reason = format!("it cannot be told how much `{}` deletes", shown(&hidden.text));
+        let reason = format!("the number of files that `{}` deletes is not known", shown(&hidden.text));
         return Some(Objection::new(rule, reason, instead));
     }
     // A verification counts what is gone, whatever removed it.
-    super::unreadable(context, rule, Care::Programs)
+    super::unreadable(context, rule, Concern::Programs)
 }
 
-fn deletes(spot: &Spot) -> bool {
-    matches!(spot.how, How::Delete | How::DeleteTree)
+fn deletes(spot: &WriteTarget) -> bool {
+    matches!(spot.how, WriteKind::Delete | WriteKind::DeleteTree)
 }
 
 /// What is made again by itself: the output of builds, temporary files.
-fn is_rebuilt(context: &Context<'_>, spot: &Spot) -> bool {
+fn is_rebuilt(context: &Context<'_>, spot: &WriteTarget) -> bool {
     const REBUILT: [&str; 14] = [
         "node_modules",
         "target",
@@ -99,5 +104,5 @@ fn deletes_by_git(run: &Run) -> bool {
 
 /// Code that deletes files which it works out.
 fn deletes_computed(hidden: &Hidden) -> bool {
-    hidden.why == Why::ComputedPath && hidden.text.ends_with(" deletes files")
+    hidden.why == HiddenReason::ComputedPath && hidden.text.ends_with(" deletes files")
 }

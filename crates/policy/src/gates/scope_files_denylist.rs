@@ -2,9 +2,9 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, copied_trees, shown};
-use crate::paths::{Globs, Place, Spot};
-use crate::shell::How;
+use crate::gates::{Concern, copied_trees, shown};
+use crate::paths::{Globs, Place, WriteTarget};
+use crate::shell::WriteKind;
 
 /// Programs that fill a directory with what no text shows.
 const UNPACKS: [&str; 7] = ["tar", "bsdtar", "unzip", "wget", "zipfile", "tarfile", "uudecode"];
@@ -18,11 +18,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         "leave {} as they are, and say in your report what should change",
         context.policy.denylist.join(", ")
     );
-    let spots = context.spots.iter();
-    for spot in spots.filter(|spot| !super::is_held_elsewhere(context, &spot.place)) {
+    let write_targets = context.write_targets.iter();
+    for spot in write_targets.filter(|spot| !super::is_held_elsewhere(context, &spot.place)) {
         let reason = match &spot.place {
             Place::Outside(_) => continue,
-            Place::Unknown => format!("it cannot be told where {} is written", shown(&spot.shown)),
+            Place::Unknown => format!("the place of {} is not known", shown(&spot.shown)),
             Place::Inside { path, directory } => {
                 let below = |file: &String| {
                     let file =
@@ -31,9 +31,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
                 };
                 let hit = list.matches(path, *directory)
                     || match spot.how {
-                        How::Change | How::Delete => false,
-                        How::Fill => list.reaches_below(path) || meets_floating(context, spot),
-                        How::DeleteTree => match &spot.below {
+                        WriteKind::Change | WriteKind::Delete => false,
+                        WriteKind::Fill => {
+                            list.reaches_below(path) || meets_floating(context, spot)
+                        }
+                        WriteKind::DeleteTree => match &spot.below {
                             Some(files) => files.iter().any(below),
                             None => true,
                         },
@@ -46,11 +48,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         };
         return Some(Objection::new(rule, reason, instead));
     }
-    super::unreadable(context, rule, Care::Files)
+    super::unreadable(context, rule, Concern::Files)
 }
 
 /// Whether a directory that is filled has, or gets, a file that the list names in any directory.
-fn meets_floating(context: &Context<'_>, spot: &Spot) -> bool {
+fn meets_floating(context: &Context<'_>, spot: &WriteTarget) -> bool {
     let floats =
         |glob: &&String| glob.starts_with("**/") || !glob.trim_end_matches('/').contains('/');
     let globs: Vec<String> = context.policy.denylist.iter().filter(floats).cloned().collect();
@@ -62,7 +64,7 @@ fn meets_floating(context: &Context<'_>, spot: &Spot) -> bool {
         files.as_ref().is_none_or(|files| files.iter().any(|file| list.matches(file, false)))
     };
     // What the same command makes elsewhere may be brought here.
-    let made = context.effects.writes.iter().filter(|write| write.how == How::Change);
+    let made = context.effects.writes.iter().filter(|write| write.how == WriteKind::Change);
     let made = made
         .filter_map(|write| write.path.known())
         .any(|path| list.matches(path.trim_start_matches('/'), false));

@@ -7,11 +7,11 @@ use bailiwick_model::well_known::{is_build_output, is_manifest};
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::facts::Enforcement;
-use crate::gates::{Care, protected, shown};
+use crate::gates::{Concern, protected, shown};
 use crate::package_managers;
-use crate::paths::{Globs, Place, Spot};
+use crate::paths::{Globs, Place, WriteTarget};
 use crate::policy::Rule;
-use crate::shell::How;
+use crate::shell::WriteKind;
 use crate::tool::matches;
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
@@ -21,10 +21,10 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             .to_owned(),
         globs => format!("write only {}", globs.join(", ")),
     };
-    for spot in context.spots.iter().filter(|spot| !is_left_to_others(context, spot)) {
+    for spot in context.write_targets.iter().filter(|spot| !is_left_to_others(context, spot)) {
         let reason = match &spot.place {
             Place::Unknown => {
-                format!("it cannot be told where {} is written", shown(&spot.shown))
+                format!("the place of {} is not known", shown(&spot.shown))
             }
             Place::Outside(path) if protected::is_temporary(context, path, spot.how) => continue,
             Place::Outside(_) => {
@@ -40,11 +40,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         };
         return Some(Objection::new(rule, reason, instead));
     }
-    super::unreadable(context, rule, Care::Files)
+    super::unreadable(context, rule, Concern::Files)
 }
 
 /// Whether another rule has a better answer: that dependencies stay as they are, or the sandbox.
-fn is_left_to_others(context: &Context<'_>, spot: &Spot) -> bool {
+fn is_left_to_others(context: &Context<'_>, spot: &WriteTarget) -> bool {
     let stays = |rule: &Rule| {
         rule.gate == Some(GateModule::SafetyNoDepBump)
             && rule.severity == GateSeverity::Block
@@ -61,14 +61,14 @@ fn is_left_to_others(context: &Context<'_>, spot: &Spot) -> bool {
     rebuilt || (manifest && context.policy.rules.iter().any(stays))
 }
 
-fn allowed(list: &Globs, spot: &Spot, path: &str, directory: bool) -> bool {
+fn allowed(list: &Globs, spot: &WriteTarget, path: &str, directory: bool) -> bool {
     match spot.how {
-        How::Change | How::Delete => {
+        WriteKind::Change | WriteKind::Delete => {
             let makes_way = spot.by == "mkdir" && list.reaches_below(path);
             list.matches(path, directory || spot.by == "mkdir") || makes_way
         }
-        How::Fill => list.covers_below(path),
-        How::DeleteTree => {
+        WriteKind::Fill => list.covers_below(path),
+        WriteKind::DeleteTree => {
             let covered = list.covers_below(path) || list.matches(path, directory);
             covered
                 || spot.below.as_ref().is_some_and(|files| {

@@ -2,18 +2,21 @@
 
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Care, base_name, protected, shown};
+use crate::gates::{Concern, base_name, protected, shown};
 use crate::paths::Place;
 use crate::pattern::{DamagedTable, Patterns};
 use crate::shell::variables::meaning;
 use crate::shell::{Field, Run, Setting};
 use crate::tool::matches;
+use crate::word_list::words;
 
 /// Builtins that start nothing and change nothing but the shell itself.
-const HARMLESS: &str = " : [ alias break builtin caller cd command compgen continue declare dirs echo \
+const HARMLESS: &[&str] = words!(
+    ": [ alias break builtin caller cd command compgen continue declare dirs echo \
     eval exec exit export false getopts hash help jobs let local mapfile popd printf pushd pwd read \
     readarray readonly return set shift shopt test times trap true type typeset ulimit umask unalias \
-    unset wait ";
+    unset wait"
+);
 
 /// Programs whose every operand counts, since each is a file that they change.
 const BY_OPERAND: [&str; 12] = [
@@ -40,7 +43,7 @@ pub(crate) fn objection(
 ) -> Option<Objection> {
     let instead = format!("run only commands that match {}", patterns.written.join(", "));
     let refuse = |reason: String| Some(Objection::new(rule, reason, instead.clone()));
-    if let Some(hidden) = super::hidden(context, rule, Care::Programs) {
+    if let Some(hidden) = super::hidden(context, rule, Concern::Programs) {
         return Some(Objection { instead, ..hidden });
     }
     for run in &context.effects.runs {
@@ -74,11 +77,13 @@ fn written(context: &Context<'_>) -> Option<String> {
         return None;
     }
     let spot =
-        context.spots.iter().filter(|spot| spot.by == ">").find(|spot| match &spot.place {
-            Place::Inside { .. } | Place::Unknown => true,
-            Place::Outside(path) => {
-                let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
-                !temporary && !protected::is_temporary(context, path, spot.how)
+        context.write_targets.iter().filter(|spot| spot.by == ">").find(|spot| {
+            match &spot.place {
+                Place::Inside { .. } | Place::Unknown => true,
+                Place::Outside(path) => {
+                    let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
+                    !temporary && !protected::is_temporary(context, path, spot.how)
+                }
             }
         })?;
     Some(spot.shown.clone())
@@ -88,7 +93,7 @@ fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {
     let Some(program) = run.program() else { return Ok(false) };
     // `jobs -x` starts a program.
     let starts = program == "jobs" && run.argv.len() > 1;
-    if run.builtin && !starts && HARMLESS.contains(&format!(" {program} ")) {
+    if run.builtin && !starts && HARMLESS.contains(&program.as_str()) {
         return Ok(true);
     }
     let words: Vec<String> = run.argv.iter().map(plainly).collect();

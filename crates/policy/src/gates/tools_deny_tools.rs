@@ -3,7 +3,7 @@
 use super::role_tools::shell_writes;
 use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::Care;
+use crate::gates::Concern;
 use crate::policy::Rule;
 use crate::tool::matches;
 
@@ -21,5 +21,5 @@ pub(crate) fn judge(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
         return None;
     }
     shell_writes(context, &rule.capability, "this agent", INSTEAD)
-        .or_else(|| super::hidden(context, &rule.capability, Care::Files))
+        .or_else(|| super::hidden(context, &rule.capability, Concern::Files))
 }

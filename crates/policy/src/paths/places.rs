@@ -3,18 +3,18 @@
 use gix_glob::wildmatch::Mode;
 
 use crate::effects::Effects;
-use crate::facts::{Facts, Kind, Led, Wanted};
-use crate::shell::{Directory, How, Shape, Write, is_spelt_through};
+use crate::facts::{Facts, Kind, Lookups, ResolvedPath};
+use crate::shell::{Directory, Shape, Write, WriteKind, is_spelt_through};
 
 /// A file that would be written, where it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spot {
+pub struct WriteTarget {
     /// As the call names it.
     pub shown: String,
     /// Where it is.
     pub place: Place,
     /// What happens to it.
-    pub how: How,
+    pub how: WriteKind,
     /// What does it.
     pub by: String,
     /// The files below it, relative to it, if it is deleted with them and they were listed.
@@ -30,14 +30,13 @@ pub struct Spot {
 pub enum Place {
     /// Below the workspace's root, relative to it.
     Inside {
-        /// The path.
         path: String,
         /// Whether a directory is there.
         directory: bool,
     },
     /// Elsewhere.
     Outside(String),
-    /// It cannot be told.
+    /// It is not known.
     Unknown,
 }
 
@@ -69,13 +68,13 @@ pub fn join(directory: &str, path: &str) -> String {
 }
 
 /// One way in which a write may be meant.
-struct Lead<'a> {
+struct Candidate<'a> {
     write: &'a Write,
-    asked: Asked,
+    path_kind: CandidatePath,
     unless: Option<String>,
 }
 
-enum Asked {
+enum CandidatePath {
     Path(String),
     Glob { glob: String, directory: String },
     Below(String),
@@ -83,7 +82,7 @@ enum Asked {
     Unknown,
 }
 
-fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
+fn candidates<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Candidate<'a>> {
     let mut all = Vec::new();
     for write in &effects.writes {
         let shape = write.path.shape();
@@ -101,23 +100,23 @@ fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
                 .as_deref()
                 .and_then(|unless| absolute(Some(unless), facts))
                 .filter(|_| !fixed);
-            let asked = match (&shape, base) {
-                (Shape::Known(path), Some(base)) => Asked::Path(join(&base, path)),
-                (Shape::Known(path), None) if fixed => Asked::Path(path.clone()),
+            let path_kind = match (&shape, base) {
+                (Shape::Known(path), Some(base)) => CandidatePath::Path(join(&base, path)),
+                (Shape::Known(path), None) if fixed => CandidatePath::Path(path.clone()),
                 (Shape::UnderHome { user: None, rest }, _) => match &facts.home {
-                    Some(home) => Asked::Path(join(home, rest.trim_start_matches('/'))),
-                    None => Asked::Unknown,
+                    Some(home) => CandidatePath::Path(join(home, rest.trim_start_matches('/'))),
+                    None => CandidatePath::Unknown,
                 },
                 (Shape::Glob(glob), Some(base)) => {
                     let glob = join(&glob_safe(&base), glob);
-                    Asked::Glob { directory: fixed_directory(&glob), glob }
+                    CandidatePath::Glob { directory: fixed_directory(&glob), glob }
                 }
                 (Shape::Glob(glob), None) if fixed => {
-                    Asked::Glob { directory: fixed_directory(glob), glob: glob.clone() }
+                    CandidatePath::Glob { directory: fixed_directory(glob), glob: glob.clone() }
                 }
-                (Shape::Temporary, _) => Asked::Temporary,
-                (Shape::Within(path), Some(base)) => Asked::Below(join(&base, path)),
-                (Shape::Within(path), None) if fixed => Asked::Below(path.clone()),
+                (Shape::Temporary, _) => CandidatePath::Temporary,
+                (Shape::Within(path), Some(base)) => CandidatePath::Below(join(&base, path)),
+                (Shape::Within(path), None) if fixed => CandidatePath::Below(path.clone()),
                 (
                     Shape::Known(_)
                     | Shape::Glob(_)
@@ -125,9 +124,9 @@ fn leads<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Lead<'a>> {
                     | Shape::UnderHome { .. }
                     | Shape::Unknown,
                     _,
-                ) => Asked::Unknown,
+                ) => CandidatePath::Unknown,
             };
-            all.push(Lead { write, asked, unless });
+            all.push(Candidate { write, path_kind, unless });
         }
     }
     all
@@ -175,12 +174,12 @@ fn planted(effects: &Effects, facts: &Facts) -> Vec<String> {
 
 /// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
 /// before and has another name: what the words do not tell, the places do.
-fn meets(planted: &[String], lead: &Lead<'_>, facts: &Facts) -> bool {
-    let (path, below) = match &lead.asked {
-        Asked::Path(path) => (path, lead.write.how == How::Fill),
-        Asked::Glob { directory, .. } => (directory, true),
-        Asked::Below(path) => (path, true),
-        Asked::Temporary | Asked::Unknown => return false,
+fn meets(planted: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
+    let (path, below) = match &candidate.path_kind {
+        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::Fill),
+        CandidatePath::Glob { directory, .. } => (directory, true),
+        CandidatePath::Below(path) => (path, true),
+        CandidatePath::Temporary | CandidatePath::Unknown => return false,
     };
     let Some(led) = facts.paths.get(path) else { return false };
     let holds = |upper: &str, lower: &str| {
@@ -194,53 +193,56 @@ fn meets(planted: &[String], lead: &Lead<'_>, facts: &Facts) -> bool {
 }
 
 /// Notes what has to be looked up to place these writes.
-pub(crate) fn want(effects: &Effects, facts: &Facts, wanted: &mut Wanted) {
-    wanted.paths.extend(planted(effects, facts));
-    for lead in leads(effects, facts) {
-        let tree = match lead.asked {
-            Asked::Below(_) => !matches!(lead.write.how, How::Delete),
-            Asked::Path(_) | Asked::Glob { .. } | Asked::Temporary | Asked::Unknown => {
-                matches!(lead.write.how, How::DeleteTree | How::Fill)
+pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lookups) {
+    lookups.paths.extend(planted(effects, facts));
+    for candidate in candidates(effects, facts) {
+        let tree = match candidate.path_kind {
+            CandidatePath::Below(_) => !matches!(candidate.write.how, WriteKind::Delete),
+            CandidatePath::Path(_)
+            | CandidatePath::Glob { .. }
+            | CandidatePath::Temporary
+            | CandidatePath::Unknown => {
+                matches!(candidate.write.how, WriteKind::DeleteTree | WriteKind::Fill)
             }
         };
-        wanted.paths.extend(lead.unless);
-        match lead.asked {
-            Asked::Path(path) => {
+        lookups.paths.extend(candidate.unless);
+        match candidate.path_kind {
+            CandidatePath::Path(path) => {
                 if tree {
-                    wanted.trees.insert(path.clone());
+                    lookups.trees.insert(path.clone());
                 }
-                wanted.paths.insert(path);
+                lookups.paths.insert(path);
             }
-            Asked::Glob { glob, directory } => {
-                let trees = wanted.globs.entry(glob).or_insert(false);
+            CandidatePath::Glob { glob, directory } => {
+                let trees = lookups.globs.entry(glob).or_insert(false);
                 *trees |= tree;
-                wanted.paths.insert(directory);
+                lookups.paths.insert(directory);
             }
-            Asked::Below(directory) => {
+            CandidatePath::Below(directory) => {
                 if tree {
-                    wanted.trees.insert(directory.clone());
+                    lookups.trees.insert(directory.clone());
                 }
-                wanted.paths.insert(directory);
+                lookups.paths.insert(directory);
             }
-            Asked::Temporary | Asked::Unknown => {}
+            CandidatePath::Temporary | CandidatePath::Unknown => {}
         }
     }
 }
 
 /// Every place that a call would write, or may write.
-pub fn spots(effects: &Effects, facts: &Facts) -> Vec<Spot> {
+pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
     let removes = effects.removes();
     let planted = planted(effects, facts);
-    let mut found: Vec<Spot> = Vec::new();
-    for mut lead in leads(effects, facts) {
-        if meets(&planted, &lead, facts) {
-            lead.asked = Asked::Unknown;
+    let mut found: Vec<WriteTarget> = Vec::new();
+    for mut candidate in candidates(effects, facts) {
+        if meets(&planted, &candidate, facts) {
+            candidate.path_kind = CandidatePath::Unknown;
         }
-        let entered = lead.unless.as_ref().and_then(|path| facts.paths.get(path));
+        let entered = candidate.unless.as_ref().and_then(|path| facts.paths.get(path));
         if entered.is_some_and(|led| led.kind == Kind::Directory) && !removes {
             continue;
         }
-        for spot in placed(&lead, facts, removes) {
+        for spot in placed(&candidate, facts, removes) {
             if !found.contains(&spot) {
                 found.push(spot);
             }
@@ -249,53 +251,58 @@ pub fn spots(effects: &Effects, facts: &Facts) -> Vec<Spot> {
     found
 }
 
-fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
-    let write = lead.write;
-    let spot = |place: Place, how: How, below: Option<Vec<String>>| Spot {
+fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteTarget> {
+    let write = candidate.write;
+    let spot = |place: Place, how: WriteKind, below: Option<Vec<String>>| WriteTarget {
         shown: write.path.to_string(),
         place,
         how,
         by: write.by.clone(),
         below,
-        holds: match (&lead.asked, how) {
-            (Asked::Path(path) | Asked::Below(path), How::Fill) => {
+        holds: match (&candidate.path_kind, how) {
+            (CandidatePath::Path(path) | CandidatePath::Below(path), WriteKind::Fill) => {
                 facts.trees.get(path).cloned().flatten()
             }
             _ => None,
         },
-        many: matches!(lead.asked, Asked::Unknown | Asked::Below(_)) && write.path.may_be_many(),
+        many: matches!(candidate.path_kind, CandidatePath::Unknown | CandidatePath::Below(_))
+            && write.path.may_be_many(),
     };
-    match &lead.asked {
-        Asked::Unknown => vec![spot(Place::Unknown, write.how, None)],
+    match &candidate.path_kind {
+        CandidatePath::Unknown => vec![spot(Place::Unknown, write.how, None)],
         // Where exactly does not matter: it is fresh, and outside of every workspace.
-        Asked::Temporary => vec![spot(Place::Outside("/tmp/fresh".to_owned()), write.how, None)],
-        Asked::Path(path) if harmless_device(path) => Vec::new(),
-        Asked::Path(path) => match facts.paths.get(path) {
+        CandidatePath::Temporary => {
+            vec![spot(Place::Outside("/tmp/fresh".to_owned()), write.how, None)]
+        }
+        CandidatePath::Path(path) if harmless_device(path) => Vec::new(),
+        CandidatePath::Path(path) => match facts.paths.get(path) {
             None => vec![spot(Place::Unknown, write.how, None)],
             Some(led) if without_effect(write, led, removes) => Vec::new(),
             Some(led) if write.there && led.kind != Kind::File => Vec::new(),
-            Some(led) if write.named.is_some() => found(lead, path, led, facts),
+            Some(led) if write.named.is_some() => found(candidate, path, led, facts),
             Some(led) => {
                 let below = match write.how {
-                    How::DeleteTree => facts.trees.get(path).cloned().flatten(),
-                    How::Change | How::Fill | How::Delete => None,
+                    WriteKind::DeleteTree => facts.trees.get(path).cloned().flatten(),
+                    WriteKind::Change | WriteKind::Fill | WriteKind::Delete => None,
                 };
                 let places = both_places(write, led, facts).into_iter();
                 places.map(|place| spot(place, write.how, below.clone())).collect()
             }
         },
-        Asked::Below(path) => match facts.paths.get(path) {
+        CandidatePath::Below(path) => match facts.paths.get(path) {
             None => vec![spot(Place::Unknown, write.how, None)],
             // What a search by name finds is listed.
-            Some(led) if is_listed(write, path, facts) && !removes => found(lead, path, led, facts),
+            Some(led) if is_listed(write, path, facts) && !removes => {
+                found(candidate, path, led, facts)
+            }
             Some(led) => {
                 let how = match write.how {
-                    How::Change | How::Fill => How::Fill,
-                    How::Delete | How::DeleteTree => How::DeleteTree,
+                    WriteKind::Change | WriteKind::Fill => WriteKind::Fill,
+                    WriteKind::Delete | WriteKind::DeleteTree => WriteKind::DeleteTree,
                 };
                 let below = match how {
-                    How::DeleteTree => facts.trees.get(path).cloned().flatten(),
-                    How::Change | How::Fill | How::Delete => None,
+                    WriteKind::DeleteTree => facts.trees.get(path).cloned().flatten(),
+                    WriteKind::Change | WriteKind::Fill | WriteKind::Delete => None,
                 };
                 // Below a file there is nothing, but beside it may be what is called after it.
                 let real = match (led.kind, led.real.rsplit_once('/')) {
@@ -305,7 +312,7 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
                 vec![spot(inside(real, true, facts), how, below)]
             }
         },
-        Asked::Glob { glob, directory } => {
+        CandidatePath::Glob { glob, directory } => {
             let Some(base) = facts.paths.get(directory) else {
                 return vec![spot(Place::Unknown, write.how, None)];
             };
@@ -321,7 +328,7 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
                 Some(None) | None => found.push(spot(Place::Unknown, write.how, None)),
             }
             // What the command itself makes, or what is named so by the letter.
-            let deletes = matches!(write.how, How::Delete | How::DeleteTree);
+            let deletes = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree);
             if !deletes || removes {
                 let rest = glob.get(directory.len()..).unwrap_or_default();
                 let probe = format!("{}{}", base.real.trim_end_matches('/'), probe(rest));
@@ -335,20 +342,25 @@ fn placed(lead: &Lead<'_>, facts: &Facts, removes: bool) -> Vec<Spot> {
 /// Whether files are changed that a search finds by name, and they are listed.
 fn is_listed(write: &Write, path: &str, facts: &Facts) -> bool {
     let listed = facts.trees.get(path).is_some_and(Option::is_some);
-    write.how == How::Change && write.named.is_some() && listed
+    write.how == WriteKind::Change && write.named.is_some() && listed
 }
 
 /// The files that a search finds; by a name that would be found if they were not listed.
-fn found(lead: &Lead<'_>, path: &str, led: &Led, facts: &Facts) -> Vec<Spot> {
-    let glob = lead.write.named.as_deref().unwrap_or_default();
-    let spot = |below: &str, many: bool| Spot {
+fn found(
+    candidate: &Candidate<'_>,
+    path: &str,
+    led: &ResolvedPath,
+    facts: &Facts,
+) -> Vec<WriteTarget> {
+    let glob = candidate.write.named.as_deref().unwrap_or_default();
+    let spot = |below: &str, many: bool| WriteTarget {
         shown: below.to_owned(),
         place: inside(&join(&led.entry, below), false, facts),
-        how: match lead.write.how {
-            How::Change | How::Fill => How::Change,
-            How::Delete | How::DeleteTree => How::Delete,
+        how: match candidate.write.how {
+            WriteKind::Change | WriteKind::Fill => WriteKind::Change,
+            WriteKind::Delete | WriteKind::DeleteTree => WriteKind::Delete,
         },
-        by: lead.write.by.clone(),
+        by: candidate.write.by.clone(),
         below: None,
         holds: None,
         many,
@@ -387,29 +399,29 @@ fn probe(glob: &str) -> String {
 
 /// Whether the write cannot do anything: its place cannot exist, or is a directory that a copy goes
 /// into and not over.
-fn without_effect(write: &Write, led: &Led, removes: bool) -> bool {
+fn without_effect(write: &Write, led: &ResolvedPath, removes: bool) -> bool {
     let into = matches!(
         write.by.as_str(),
         "cp" | "mv" | "ln" | "install" | "mkdir" | "rsync" | "tee" | ">" | "touch"
     );
     match led.kind {
         Kind::Impossible => !removes,
-        Kind::Directory => into && write.how == How::Change && !removes,
+        Kind::Directory => into && write.how == WriteKind::Change && !removes,
         Kind::Missing | Kind::File => false,
     }
 }
 
 /// A link is deleted itself, and written through; programs that replace it do either.
-fn both_places(write: &Write, led: &Led, facts: &Facts) -> Vec<Place> {
+fn both_places(write: &Write, led: &ResolvedPath, facts: &Facts) -> Vec<Place> {
     let directory = led.kind == Kind::Directory;
     let entry = inside(&led.entry, directory, facts);
     let real = inside(&led.real, directory, facts);
     let replaces =
         matches!(write.by.as_str(), "ln" | "mv" | "install" | "tar" | "unzip" | "rsync" | "sed");
     match write.how {
-        How::Delete | How::DeleteTree => vec![entry],
-        How::Change | How::Fill if replaces && entry != real => vec![real, entry],
-        How::Change | How::Fill => vec![real],
+        WriteKind::Delete | WriteKind::DeleteTree => vec![entry],
+        WriteKind::Change | WriteKind::Fill if replaces && entry != real => vec![real, entry],
+        WriteKind::Change | WriteKind::Fill => vec![real],
     }
 }
 
@@ -440,16 +452,16 @@ mod tests {
             let effects = Effects { writes, links, ..Effects::default() };
             let mut facts =
                 Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
-            let mut wanted = Wanted::default();
-            want(&effects, &facts, &mut wanted);
-            for path in wanted.paths {
+            let mut lookups = Lookups::default();
+            collect_lookups(&effects, &facts, &mut lookups);
+            for path in lookups.paths {
                 let plain = path.replace("/zl1/..", "");
                 let entry = plain.replace("/zl2/", "/zf1/");
                 let real = plain.replace("/zl2", "/zf1");
                 let kind = if real.starts_with("/w/zf1/") { Kind::Impossible } else { Kind::File };
-                facts.paths.insert(path, Led { entry, real, kind });
+                facts.paths.insert(path, ResolvedPath { entry, real, kind });
             }
-            spots(&effects, &facts).iter().any(|spot| spot.place == Place::Unknown)
+            write_targets(&effects, &facts).iter().any(|spot| spot.place == Place::Unknown)
         };
         for command in [
             "ln -s zl2 zk; ln -sf ../zout zl1/../zf1; echo y > zk/zq",

@@ -5,7 +5,7 @@ use brush_parser::ast::{self, Assignment, AssignmentName, AssignmentValue};
 use super::environment::Value;
 use super::field::Field;
 use super::walk::{MAX_SETTINGS, Walker, assignment_name, runs_its_value};
-use super::{Setting, Why, inline};
+use super::{HiddenReason, Setting, inline};
 
 impl Walker {
     /// What stands in front of a command is set for that command alone, yet builtins and functions
@@ -78,7 +78,7 @@ impl Walker {
 
     pub(super) fn runs_value(&mut self, name: &str) {
         if runs_its_value(name) {
-            self.hide(Why::RunsText, name);
+            self.hide(HiddenReason::RunsText, name);
         }
     }
 
@@ -94,7 +94,7 @@ impl Walker {
                 continue;
             }
             if self.reading.sets.len() >= MAX_SETTINGS {
-                return self.hide(Why::TooComplex, name);
+                return self.hide(HiddenReason::TooComplex, name);
             }
             self.reading.sets.push(setting);
         }

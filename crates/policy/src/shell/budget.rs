@@ -3,7 +3,7 @@
 use super::environment::Environment;
 use super::field::Field;
 use super::walk::Walker;
-use super::{Hidden, Why};
+use super::{Hidden, HiddenReason};
 
 /// How deep commands may stand inside of each other.
 const MAX_DEPTH: usize = 40;
@@ -26,7 +26,7 @@ pub(super) struct Budget {
 
 impl Walker {
     /// Says that something cannot be read off the text.
-    pub(super) fn hide(&mut self, why: Why, text: &str) {
+    pub(super) fn hide(&mut self, why: HiddenReason, text: &str) {
         if self.reading.hidden.len() >= MAX_HIDDEN {
             return;
         }
@@ -65,7 +65,7 @@ impl Walker {
             self.budget.exhausted = true;
             // It must be said, however much is.
             self.reading.hidden.truncate(MAX_HIDDEN - 1);
-            self.hide(Why::TooComplex, text);
+            self.hide(HiddenReason::TooComplex, text);
         }
     }
 
@@ -79,7 +79,7 @@ impl Walker {
             return;
         }
         if self.budget.depth >= MAX_DEPTH {
-            return self.hide(Why::TooComplex, text);
+            return self.hide(HiddenReason::TooComplex, text);
         }
         self.budget.depth += 1;
         work(self);

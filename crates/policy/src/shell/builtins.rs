@@ -6,18 +6,20 @@ use super::environment::{Environment, Value};
 use super::field::{Field, Shape};
 use super::redirect::Input;
 use super::walk::{Walker, assignment_name};
-use super::{Why, inline, parse, ways_out};
-use crate::word_list::listed;
+use super::{HiddenReason, exit_states, inline, parse};
+use crate::word_list::words;
 
 /// What bash does itself.
-const BUILTINS: &str = ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue \
+const BUILTINS: &[&str] = words!(
+    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue \
     declare dirs disown echo enable eval exec exit export false fc fg getopts hash help history \
     jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set \
-    shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait";
+    shift shopt source suspend test times trap true type typeset ulimit umask unalias unset wait"
+);
 
 fn is_builtin(name: &str) -> bool {
     // The longest has nine letters.
-    name.len() <= 9 && listed(BUILTINS, name)
+    name.len() <= 9 && BUILTINS.contains(&name)
 }
 
 /// What stands behind the sign that ends options.
@@ -32,20 +34,20 @@ impl Walker {
     /// Starts a command as the shell does: function, builtin, then program.
     pub(super) fn start(&mut self, argv: &[Field], input: &Input, declared: &[&Assignment]) {
         let Some((first, arguments)) = argv.split_first() else { return };
-        let Some(name) = first.known() else {
+        let Some(name) = first.known_text() else {
             // A function may have such a name as well.
             if self.environment.functions.keys().any(|name| name.contains('/')) {
-                self.hide(Why::ComputedName, &first.to_string());
+                self.hide(HiddenReason::ComputedName, &first.to_string());
             }
             return self.started(argv, input);
         };
         // Which of them it is, if it may be several, is not followed.
         let mut others = None;
-        if let Some(text) = self.environment.aliases.get(&name).cloned() {
+        if let Some(text) = self.environment.aliases.get(name.as_ref()).cloned() {
             self.alias(&name, text, arguments);
-            ways_out::add(&mut others, self.environment.clone());
+            exit_states::add(&mut others, self.environment.clone());
         }
-        let function = self.environment.functions.get(&name).cloned();
+        let function = self.environment.functions.get(name.as_ref()).cloned();
         if let Some(mut function) = function {
             // Some builtins go before functions in `posix` mode.
             function.sure &= !is_builtin(&name);
@@ -53,7 +55,7 @@ impl Walker {
             if function.sure {
                 return self.meet_if(others);
             }
-            ways_out::add(&mut others, self.environment.clone());
+            exit_states::add(&mut others, self.environment.clone());
         }
         self.start_no_function(argv, input, declared);
         self.meet_if(others);
@@ -73,7 +75,7 @@ impl Walker {
         declared: &[&Assignment],
     ) {
         let Some((first, arguments)) = argv.split_first() else { return };
-        let Some(name) = first.known() else { return self.started(argv, input) };
+        let Some(name) = first.known_text() else { return self.started(argv, input) };
         if is_builtin(&name) {
             self.note(argv, true);
             self.builtin(&name, arguments, input, declared);
@@ -86,7 +88,9 @@ impl Walker {
     fn alias(&mut self, name: &str, text: Option<String>, arguments: &[Field]) {
         let known: Option<Vec<String>> = arguments.iter().map(Field::known).collect();
         match text.zip(known) {
-            Some((text, _)) if !is_plain_alias(&text) => self.hide(Why::ComputedText, &text),
+            Some((text, _)) if !is_plain_alias(&text) => {
+                self.hide(HiddenReason::ComputedText, &text)
+            }
             Some((text, arguments)) => {
                 let quoted = arguments.iter().map(|a| format!("'{}'", a.replace('\'', "'\\''")));
                 let line = format!("{text} {}", quoted.collect::<Vec<_>>().join(" "));
@@ -96,7 +100,7 @@ impl Walker {
                 self.text(&line);
                 self.meet(without);
             }
-            None => self.hide(Why::ComputedText, "an alias"),
+            None => self.hide(HiddenReason::ComputedText, "an alias"),
         }
     }
 
@@ -128,7 +132,7 @@ impl Walker {
                 }
                 let frozen = name == "readonly" || option('r');
                 if frozen && option('f') {
-                    self.hide(Why::RunsText, "a function that cannot be defined anew");
+                    self.hide(HiddenReason::RunsText, "a function that cannot be redefined");
                 }
                 for assignment in declared {
                     self.assign(assignment);
@@ -149,9 +153,13 @@ impl Walker {
             "break" | "continue" => self.leave_loop(),
             "return" => self.leave_function(),
             "shift" => self.environment.positional = None,
-            "enable" | "fc" | "bind" => self.hide(Why::RunsText, name),
-            "hash" if arguments.iter().any(may_give_path) => self.hide(Why::RunsText, name),
-            "complete" | "compgen" if !arguments.is_empty() => self.hide(Why::RunsText, name),
+            "enable" | "fc" | "bind" => self.hide(HiddenReason::RunsText, name),
+            "hash" if arguments.iter().any(may_give_path) => {
+                self.hide(HiddenReason::RunsText, name)
+            }
+            "complete" | "compgen" if !arguments.is_empty() => {
+                self.hide(HiddenReason::RunsText, name)
+            }
             _ => {}
         }
     }
@@ -162,7 +170,7 @@ impl Walker {
         match texts {
             Some(texts) => self.text(&texts.join(" ")),
             None => {
-                self.hide(Why::ComputedText, "eval");
+                self.hide(HiddenReason::ComputedText, "eval");
                 self.forget_everything();
             }
         }
@@ -179,12 +187,12 @@ impl Walker {
         let Some(file) = behind_dashes(arguments).first() else { return };
         match file.known() {
             Some(path) if path.starts_with("/dev/") || path.starts_with("/proc/") => {
-                self.hide(Why::ComputedText, &path);
+                self.hide(HiddenReason::ComputedText, &path);
             }
             Some(_) => inline::sourced(self, file),
             // As well known as any other path.
             None if matches!(file.shape(), Shape::UnderHome { .. }) => inline::sourced(self, file),
-            None => self.hide(Why::ComputedText, "source"),
+            None => self.hide(HiddenReason::ComputedText, "source"),
         }
         self.forget_everything();
     }
@@ -213,7 +221,7 @@ impl Walker {
                     self.forget_later = true;
                 }
             }
-            None => self.hide(Why::ComputedText, "trap"),
+            None => self.hide(HiddenReason::ComputedText, "trap"),
         }
     }
 
@@ -231,7 +239,7 @@ impl Walker {
                     }
                 }
                 Some(None) => {}
-                None => self.hide(Why::ComputedText, "alias"),
+                None => self.hide(HiddenReason::ComputedText, "alias"),
             }
         }
     }
@@ -343,7 +351,7 @@ impl Walker {
         }
         let calls = |text: &String| text.starts_with('-') && text.contains('C');
         if matches!(name, "mapfile" | "readarray") && names.iter().any(calls) {
-            self.hide(Why::RunsText, name);
+            self.hide(HiddenReason::RunsText, name);
         }
         // The name may stand in one word with its option: `read -ax`.
         let behind = |text: &String| {
@@ -375,7 +383,7 @@ impl Walker {
     fn subscripts(&mut self, arguments: &[Field]) {
         let risky = |text: &String| text.contains("$(") || text.contains('`');
         if let Some(text) = arguments.iter().filter_map(Field::known).find(risky) {
-            self.hide(Why::RunsText, &text);
+            self.hide(HiddenReason::RunsText, &text);
         }
         if arguments.iter().filter_map(Field::known).any(|text| text.contains('[')) {
             self.evaluates("a subscript");
@@ -392,7 +400,7 @@ impl Walker {
         self.environment.forget("CDPATH");
         // One changes what is an argument, the other ends commands in the middle.
         if is("keyword") || is("failglob") {
-            self.hide(Why::RunsText, "shopt");
+            self.hide(HiddenReason::RunsText, "shopt");
         }
     }
 
@@ -406,7 +414,7 @@ impl Walker {
         let keyword =
             |text: &String| text == "keyword" || (text.starts_with('-') && text.contains('k'));
         if known.iter().flatten().any(keyword) {
-            self.hide(Why::RunsText, "set -k");
+            self.hide(HiddenReason::RunsText, "set -k");
         }
         self.environment.positional = match known {
             Some(texts) => match texts.split_first() {

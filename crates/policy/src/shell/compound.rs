@@ -8,8 +8,8 @@ use super::environment::Value;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::{MAX_ROUNDS, Walker};
-use super::whereabouts::Whereabouts;
-use super::{Why, ways_out};
+use super::working_directories::WorkingDirectories;
+use super::{HiddenReason, exit_states};
 
 impl Walker {
     pub(super) fn test(&mut self, test: &ExtendedTestExpr) {
@@ -39,7 +39,7 @@ impl Walker {
     pub(super) fn tested(&mut self, word: &str) {
         match self.scalar(word).scalars() {
             Some(texts) if texts.iter().any(|text| text.contains("$(") || text.contains('`')) => {
-                self.hide(Why::RunsText, word);
+                self.hide(HiddenReason::RunsText, word);
             }
             _ => {}
         }
@@ -53,7 +53,7 @@ impl Walker {
                 let span = source.get(command.loc.start.index..command.loc.end.index);
                 let sure = span.is_some_and(|text| text.starts_with("((") && text.ends_with("))"));
                 if !sure {
-                    self.hide(Why::Unreadable, &command.expr.value);
+                    self.hide(HiddenReason::Unreadable, &command.expr.value);
                 }
                 self.arithmetic(&command.expr.value);
             }
@@ -180,16 +180,16 @@ impl Walker {
     }
 
     pub(super) fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
-        let outer = self.ways_out.of_loop.take();
+        let outer = self.exit_states.of_loop.take();
         let mut left = None;
         for round in 0..MAX_ROUNDS {
             let before = self.environment.clone();
             let traps = self.forget_later;
             body(self);
             self.meet(before.clone());
-            if let Some(way) = self.ways_out.of_loop.take() {
+            if let Some(way) = self.exit_states.of_loop.take() {
                 self.meet(way.clone());
-                ways_out::add(&mut left, way);
+                exit_states::add(&mut left, way);
             }
             if self.environment.same_variables(&before) && self.forget_later == traps {
                 break;
@@ -199,7 +199,7 @@ impl Walker {
                     *value = Value::Unknown;
                 }
                 self.environment.positional = None;
-                self.environment.whereabouts = Whereabouts::lost();
+                self.environment.working_directories = WorkingDirectories::lost();
                 let before = self.environment.clone();
                 body(self);
                 self.meet(before);
@@ -207,9 +207,9 @@ impl Walker {
             }
         }
         // How many loops `break` leaves is not followed.
-        self.ways_out.of_loop = outer;
+        self.exit_states.of_loop = outer;
         if let Some(left) = left {
-            ways_out::add(&mut self.ways_out.of_loop, left);
+            exit_states::add(&mut self.exit_states.of_loop, left);
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Document {
 
 /// A text without its documents.
 #[derive(Debug)]
-pub(super) struct Lifted {
+pub(super) struct Extracted {
     pub(super) text: String,
     pub(super) documents: Vec<Document>,
 }
@@ -33,7 +33,7 @@ pub(super) fn number(line: &str) -> Option<usize> {
 }
 
 /// Whether every document of a text was taken out.
-pub(super) fn are_lifted(text: &str) -> bool {
+pub(super) fn are_extracted(text: &str) -> bool {
     text.matches("<<").count() == text.matches(MARK).count()
 }
 
@@ -54,37 +54,36 @@ enum Context {
 }
 
 /// A document that a line announces.
-struct Announced {
+struct PendingDocument {
     end: String,
     quoted: bool,
     tabs: bool,
 }
 
 /// Takes documents out of a text; `first` is the number of the first. Nothing if there are none.
-pub(super) fn lift(text: &str, first: usize) -> Option<Lifted> {
+pub(super) fn extract(text: &str, first: usize) -> Option<Extracted> {
     if !text.contains("<<") || is_marked(text) {
         return None;
     }
-    let mut scan =
-        Scan { rest: text, text: String::new(), open: Vec::new(), announced: Vec::new() };
+    let mut scan = Scan { rest: text, text: String::new(), open: Vec::new(), pending: Vec::new() };
     let mut documents = Vec::new();
     while let Some(c) = scan.rest.chars().next() {
-        if c == '\n' && !scan.announced.is_empty() {
+        if c == '\n' && !scan.pending.is_empty() {
             scan.take(1);
             scan.bodies(first, &mut documents)?;
         } else {
             scan.step(c)?;
         }
     }
-    let complete = scan.announced.is_empty() && !documents.is_empty();
-    complete.then_some(Lifted { text: scan.text, documents })
+    let complete = scan.pending.is_empty() && !documents.is_empty();
+    complete.then_some(Extracted { text: scan.text, documents })
 }
 
 struct Scan<'a> {
     rest: &'a str,
     text: String,
     open: Vec<Context>,
-    announced: Vec<Announced>,
+    pending: Vec<PendingDocument>,
 }
 
 impl<'a> Scan<'a> {
@@ -167,7 +166,7 @@ impl<'a> Scan<'a> {
         };
         // Where a document that is announced begins if a quoted text goes over the line is not followed.
         let taken = self.take(length);
-        if !self.announced.is_empty() && taken.contains('\n') {
+        if !self.pending.is_empty() && taken.contains('\n') {
             return None;
         }
         self.open.extend(opens);
@@ -193,7 +192,7 @@ impl<'a> Scan<'a> {
         if end.is_empty() || end.contains(['$', '`']) {
             return None;
         }
-        self.announced.push(Announced { end, quoted, tabs });
+        self.pending.push(PendingDocument { end, quoted, tabs });
         Some(())
     }
 
@@ -204,14 +203,14 @@ impl<'a> Scan<'a> {
         };
         let lifts = self.open.iter().all(sure);
         let inside = !self.open.iter().all(|context| *context == Context::Parentheses);
-        for announced in std::mem::take(&mut self.announced) {
+        for pending in std::mem::take(&mut self.pending) {
             let strip = |line: &'a str| {
-                if announced.tabs { line.trim_start_matches('\t') } else { line }
+                if pending.tabs { line.trim_start_matches('\t') } else { line }
             };
             let mut length = 0;
             let mut ended = None;
             for line in self.rest.split_inclusive('\n') {
-                if strip(line).trim_end_matches('\n') == announced.end {
+                if strip(line).trim_end_matches('\n') == pending.end {
                     ended = Some(line.len());
                     break;
                 }
@@ -219,7 +218,7 @@ impl<'a> Scan<'a> {
             }
             let end = ended?;
             let body = self.rest.get(..length)?;
-            if lifts && !body.is_empty() && (announced.quoted || !body.contains(['$', '`', '\\'])) {
+            if lifts && !body.is_empty() && (pending.quoted || !body.contains(['$', '`', '\\'])) {
                 let text: String = body.split_inclusive('\n').map(strip).collect();
                 let text = (text.len() <= MAX_FOLLOWED).then_some(text);
                 self.text.push_str(&format!("{MARK}{}\n", first + documents.len()));
@@ -239,7 +238,7 @@ mod tests {
     use super::*;
 
     fn lifted(text: &str) -> Option<(String, Vec<String>)> {
-        let lifted = lift(text, 0)?;
+        let lifted = extract(text, 0)?;
         let texts = lifted.documents.into_iter().map(|document| document.text.unwrap()).collect();
         Some((lifted.text.replace(MARK, "#"), texts))
     }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use brush_parser::ast::FunctionBody;
 
 use super::field::{Field, Piece};
-use super::whereabouts::Whereabouts;
-use crate::word_list::listed;
+use super::working_directories::WorkingDirectories;
+use crate::word_list::words;
 
 /// More alternatives than this are as good as unknown.
 const MAX_COUNT: usize = 8;
@@ -19,7 +19,6 @@ const MAX_LENGTH: usize = 4096;
 pub(super) enum Value {
     /// Anything.
     Unknown,
-    /// One of these.
     OneOf(Vec<String>),
     /// An array of exactly these.
     Array(Vec<String>),
@@ -143,7 +142,7 @@ pub(super) struct Environment {
     /// Variables that were set since the shell was told what to do at its end.
     pub(super) changed: HashSet<String>,
     /// Where the command is.
-    pub(super) whereabouts: Whereabouts,
+    pub(super) working_directories: WorkingDirectories,
     /// The shell has ended: nothing gets here.
     pub(super) ended: bool,
 }
@@ -207,7 +206,7 @@ impl Environment {
             odd_splitting: self.odd_splitting || other.odd_splitting,
             foreign: self.foreign || other.foreign,
             changed,
-            whereabouts: self.whereabouts.join(other.whereabouts),
+            working_directories: self.working_directories.join(other.working_directories),
             ended: false,
         }
     }
@@ -290,7 +289,7 @@ impl Environment {
             variables: self.variables.iter().map(inside).collect(),
             exported: exported.cloned().collect(),
             foreign,
-            whereabouts: self.whereabouts.clone(),
+            working_directories: self.working_directories.clone(),
             ..Self::default()
         }
     }
@@ -309,7 +308,7 @@ impl Environment {
             && self.positional == other.positional
             && self.odd_splitting == other.odd_splitting
             && self.foreign == other.foreign
-            && self.whereabouts == other.whereabouts
+            && self.working_directories == other.working_directories
             && self.aliases == other.aliases
             && self.exported == other.exported
             && self.frozen == other.frozen
@@ -322,9 +321,9 @@ impl Environment {
     }
 }
 
-/// Variables that a new shell sets anew, whatever it is handed.
+/// Variables that every new shell sets itself, whatever it inherits.
 fn is_set_by_shells(name: &str) -> bool {
-    const ANEW: [&str; 10] = [
+    const SET_BY_SHELLS: [&str; 10] = [
         "IFS",
         "SHLVL",
         "OPTIND",
@@ -336,14 +335,16 @@ fn is_set_by_shells(name: &str) -> bool {
         "OSTYPE",
         "MAILCHECK",
     ];
-    ANEW.contains(&name) || name.starts_with("BASH")
+    SET_BY_SHELLS.contains(&name) || name.starts_with("BASH")
 }
 
 /// Variables that the shell itself sets or changes.
 fn is_dynamic(name: &str) -> bool {
-    const DYNAMIC: &str = "_ BASHPID BASHOPTS BASH_ARGV BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE \
+    const DYNAMIC: &[&str] = words!(
+        "_ BASHPID BASHOPTS BASH_ARGV BASH_COMMAND BASH_LINENO BASH_REMATCH BASH_SOURCE \
         BASH_SUBSHELL COPROC DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD \
-        LINENO MAPFILE OLDPWD OPTARG PIPESTATUS PPID PWD RANDOM SECONDS SRANDOM UID";
+        LINENO MAPFILE OLDPWD OPTARG PIPESTATUS PPID PWD RANDOM SECONDS SRANDOM UID"
+    );
     // All are in capitals.
-    !name.starts_with(|c: char| c.is_ascii_lowercase()) && listed(DYNAMIC, name)
+    !name.starts_with(|c: char| c.is_ascii_lowercase()) && DYNAMIC.contains(&name)
 }

@@ -8,9 +8,9 @@ use brush_parser::word::{
 };
 
 use super::environment::Value;
-use super::field::{Field, Growing, Piece};
+use super::field::{Field, FieldBuilder, Piece};
 use super::walk::Walker;
-use super::{Why, ansi_c, parse};
+use super::{HiddenReason, ansi_c, parse};
 
 /// More alternatives than this are as good as unknown.
 const MAX_COUNT: usize = 16;
@@ -27,12 +27,8 @@ enum Quoting {
 impl Walker {
     /// The fields that a word of a command may stand for.
     pub(super) fn word(&mut self, word: &str) -> Vec<Vec<Field>> {
-        if let Some(text) = plainly(word)
-            && !word.is_empty()
-            && self.spend(word.len())
-        {
-            self.data(text);
-            return vec![vec![Field::text(text)]];
+        if let Some(field) = self.plain_word(word) {
+            return vec![vec![field]];
         }
         let Some(words) = parse::braces(word) else {
             let _ = self.scalar(word);
@@ -52,6 +48,31 @@ impl Walker {
         all
     }
 
+    /// The field that a word stands for if nothing in it is expanded.
+    fn plain_word(&mut self, word: &str) -> Option<Field> {
+        let text = plainly(word).filter(|_| !word.is_empty())?;
+        self.spend(word.len()).then(|| {
+            self.data(text);
+            Field::text(text)
+        })
+    }
+
+    /// Puts the fields of another word behind those of a command.
+    pub(super) fn append_word(
+        &mut self,
+        mut alternatives: Vec<Vec<Field>>,
+        word: &str,
+    ) -> Vec<Vec<Field>> {
+        if let [only] = alternatives.as_mut_slice()
+            && let Some(field) = self.plain_word(word)
+        {
+            only.push(field);
+            return alternatives;
+        }
+        let more = self.word(word);
+        product(alternatives, more)
+    }
+
     /// The texts that a word may stand for where it is not split: in an assignment, behind `<<<`.
     pub(super) fn scalar(&mut self, word: &str) -> Value {
         if let Some(text) = plainly(word)
@@ -64,7 +85,6 @@ impl Walker {
         self.one(pieces, word)
     }
 
-    /// The text of a here document.
     pub(super) fn here_document(&mut self, text: &str) -> Value {
         let pieces = parse::here_document(text);
         self.one(pieces, text)
@@ -91,27 +111,27 @@ impl Walker {
         quoting: Quoting,
     ) -> Vec<Vec<Field>> {
         let Some(pieces) = pieces else {
-            self.hide(Why::Unreadable, text);
+            self.hide(HiddenReason::Unreadable, text);
             return vec![vec![Field::unknown_many()]];
         };
         // Words inside of words are looked at more than once.
         if !self.spend(text.len() + 100) {
             return vec![vec![Field::unknown_many()]];
         }
-        let mut growing = vec![Growing::default()];
+        let mut growing = vec![FieldBuilder::default()];
         let mut lost = false;
         for piece in &pieces {
             growing = self.piece(growing, piece, quoting);
             if growing.len() > MAX_COUNT {
                 // What the rest of it runs is still to be seen.
                 lost = true;
-                growing = vec![Growing::default()];
+                growing = vec![FieldBuilder::default()];
             }
         }
         if lost {
             return vec![vec![Field::unknown_many()]];
         }
-        let alternatives: Vec<Vec<Field>> = growing.into_iter().map(Growing::finish).collect();
+        let alternatives: Vec<Vec<Field>> = growing.into_iter().map(FieldBuilder::finish).collect();
         for field in alternatives.iter().flatten() {
             self.data(&field.to_string());
         }
@@ -120,10 +140,10 @@ impl Walker {
 
     fn piece(
         &mut self,
-        growing: Vec<Growing>,
+        growing: Vec<FieldBuilder>,
         piece: &WordPiece,
         quoting: Quoting,
-    ) -> Vec<Growing> {
+    ) -> Vec<FieldBuilder> {
         match piece {
             WordPiece::Text(text) => each(growing, |one| match quoting {
                 Quoting::Unquoted => one.unquoted(text),
@@ -132,7 +152,7 @@ impl Walker {
             WordPiece::SingleQuotedText(text) => each(growing, |one| one.quoted(text)),
             WordPiece::AnsiCQuotedText(text) => match ansi_c::decode(text) {
                 Some(text) => each(growing, |one| one.quoted(&text)),
-                None => each(growing, Growing::unknown),
+                None => each(growing, FieldBuilder::unknown),
             },
             WordPiece::DoubleQuotedSequence(inner)
             | WordPiece::GettextDoubleQuotedSequence(inner) => {
@@ -176,7 +196,7 @@ impl Walker {
         }
     }
 
-    fn unknown(&self, growing: Vec<Growing>, quoting: Quoting) -> Vec<Growing> {
+    fn unknown(&self, growing: Vec<FieldBuilder>, quoting: Quoting) -> Vec<FieldBuilder> {
         each(growing, |one| match quoting {
             Quoting::Unquoted => one.unknown_many(),
             Quoting::Quoted => one.unknown(),
@@ -186,10 +206,10 @@ impl Walker {
     /// One of the texts, split or not; unknown if they are unknown.
     fn texts(
         &self,
-        growing: Vec<Growing>,
+        growing: Vec<FieldBuilder>,
         texts: Option<Vec<String>>,
         quoting: Quoting,
-    ) -> Vec<Growing> {
+    ) -> Vec<FieldBuilder> {
         let values = texts.map(|texts| texts.into_iter().map(Field::text).collect());
         self.values(growing, values, quoting)
     }
@@ -197,15 +217,15 @@ impl Walker {
     /// One of the values, split or not; unknown if they are unknown.
     fn values(
         &self,
-        growing: Vec<Growing>,
+        growing: Vec<FieldBuilder>,
         values: Option<Vec<Field>>,
         quoting: Quoting,
-    ) -> Vec<Growing> {
+    ) -> Vec<FieldBuilder> {
         let Some(values) = values else { return self.unknown(growing, quoting) };
         if quoting == Quoting::Unquoted && self.environment.odd_splitting {
             return self.unknown(growing, quoting);
         }
-        let with = |one: &Growing| {
+        let with = |one: &FieldBuilder| {
             let grow = |value: &Field| {
                 let mut one = one.clone();
                 match quoting {
@@ -222,13 +242,13 @@ impl Walker {
     /// All of the texts, each a field of its own.
     fn fields(
         &self,
-        growing: Vec<Growing>,
+        growing: Vec<FieldBuilder>,
         texts: Option<Vec<String>>,
         quoting: Quoting,
-    ) -> Vec<Growing> {
-        let Some(texts) = texts else { return each(growing, Growing::unknown_many) };
+    ) -> Vec<FieldBuilder> {
+        let Some(texts) = texts else { return each(growing, FieldBuilder::unknown_many) };
         if quoting == Quoting::Unquoted && self.environment.odd_splitting {
-            return each(growing, Growing::unknown_many);
+            return each(growing, FieldBuilder::unknown_many);
         }
         each(growing, |one| {
             for (index, text) in texts.iter().enumerate() {
@@ -245,10 +265,10 @@ impl Walker {
 
     fn parameter(
         &mut self,
-        growing: Vec<Growing>,
+        growing: Vec<FieldBuilder>,
         expression: &ParameterExpr,
         quoting: Quoting,
-    ) -> Vec<Growing> {
+    ) -> Vec<FieldBuilder> {
         if let Some((_, true)) = parameter_of(expression) {
             self.evaluates("${!…}");
         }
@@ -325,7 +345,7 @@ impl Walker {
         }
         if let ParameterExpr::Transform { op: ParameterTransformOp::PromptExpand, .. } = expression
         {
-            self.hide(Why::RunsText, "${…@P}");
+            self.hide(HiddenReason::RunsText, "${…@P}");
         }
         if let ParameterExpr::Substring { .. } | ParameterExpr::Parameter { .. } = expression {
             self.evaluates("an expansion");
@@ -369,10 +389,10 @@ impl Walker {
 
     fn plain(
         &mut self,
-        growing: Vec<Growing>,
+        growing: Vec<FieldBuilder>,
         parameter: &Parameter,
         quoting: Quoting,
-    ) -> Vec<Growing> {
+    ) -> Vec<FieldBuilder> {
         match parameter {
             Parameter::Special(SpecialParameter::AllPositionalParameters { concatenate }) => {
                 let texts = self.environment.positional.clone();
@@ -387,7 +407,7 @@ impl Walker {
             Parameter::NamedWithAllIndices { name, concatenate } => {
                 let texts = match self.environment.get(name) {
                     Value::Array(texts) => Some(texts),
-                    // It may have been an array, of which only the first was given anew.
+                    // It may have been an array, of which only the first element was set again.
                     Value::OneOf(_) | Value::Unknown | Value::Fields(_) => None,
                 };
                 match (concatenate, quoting) {
@@ -490,15 +510,20 @@ fn is_all_positional(piece: &WordPiece) -> bool {
     )
 }
 
-fn each(mut growing: Vec<Growing>, grow: impl Fn(&mut Growing)) -> Vec<Growing> {
+fn each(mut growing: Vec<FieldBuilder>, grow: impl Fn(&mut FieldBuilder)) -> Vec<FieldBuilder> {
     growing.iter_mut().for_each(grow);
     growing
 }
 
 /// Every list of the first behind which stands every list of the second.
 pub(super) fn product(starts: Vec<Vec<Field>>, ends: Vec<Vec<Field>>) -> Vec<Vec<Field>> {
+    let mut starts = starts;
+    let mut ends = ends;
+    if let ([start], [end]) = (starts.as_mut_slice(), ends.as_mut_slice()) {
+        start.append(end);
+        return starts;
+    }
     if let [end] = ends.as_slice() {
-        let mut starts = starts;
         starts.iter_mut().for_each(|start| start.extend(end.iter().cloned()));
         return starts;
     }

@@ -1,6 +1,9 @@
 //! A word after expansion: what the text decides of it.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::paths::base_name;
 
 /// One argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,6 +93,14 @@ impl Field {
 
     /// The argument, if the text decides it.
     pub fn known(&self) -> Option<String> {
+        self.known_text().map(Cow::into_owned)
+    }
+
+    /// The same without a copy of it where that can be.
+    pub(crate) fn known_text(&self) -> Option<Cow<'_, str>> {
+        if let [Piece::Text(text)] = self.pieces.as_slice() {
+            return Some(Cow::Borrowed(text));
+        }
         self.pieces
             .iter()
             .map(|piece| match piece {
@@ -112,8 +123,8 @@ impl Field {
     /// The name of a program without its directory, which need not be known. What may be several
     /// arguments may begin with any program.
     pub(super) fn program_name(&self) -> Option<String> {
-        if let Some(path) = self.known() {
-            return Some(path.rsplit('/').next().unwrap_or(&path).to_owned());
+        if let Some(path) = self.known_text() {
+            return Some(base_name(&path).to_owned());
         }
         let Some(Piece::Text(end)) = self.pieces.last() else { return None };
         let (_, name) = end.rsplit_once('/')?;
@@ -179,6 +190,26 @@ impl Field {
 
 impl fmt::Display for Field {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_to(out)
+    }
+}
+
+impl Field {
+    /// The argument as it is shown, without a copy of it where that can be.
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
+        match self.pieces.as_slice() {
+            [Piece::Text(text)] => Cow::Borrowed(text),
+            _ => Cow::Owned(self.to_string()),
+        }
+    }
+
+    /// Appends the argument as it is shown.
+    pub(crate) fn append_to(&self, text: &mut String) {
+        // Writing to a text cannot fail.
+        let _ = self.write_to(text);
+    }
+
+    fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => {
@@ -198,7 +229,7 @@ impl fmt::Display for Field {
 
 /// Arguments as they grow, piece by piece.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Growing {
+pub(super) struct FieldBuilder {
     done: Vec<Field>,
     current: Option<Vec<Piece>>,
     length: usize,
@@ -209,7 +240,7 @@ pub(super) struct Growing {
 /// A word that grows longer than this is as good as unknown.
 const MAX_LENGTH: usize = 64 * 1024;
 
-impl Growing {
+impl FieldBuilder {
     /// Quoted text: part of the argument, even if it is empty.
     pub(super) fn quoted(&mut self, text: &str) {
         self.push(Piece::Text(text.to_owned()));
@@ -317,8 +348,8 @@ impl Growing {
 mod tests {
     use super::*;
 
-    fn grown(grow: impl Fn(&mut Growing)) -> Vec<String> {
-        let mut growing = Growing::default();
+    fn grown(grow: impl Fn(&mut FieldBuilder)) -> Vec<String> {
+        let mut growing = FieldBuilder::default();
         grow(&mut growing);
         growing.finish().iter().map(|field| format!("{field}")).collect()
     }
@@ -349,7 +380,7 @@ mod tests {
     fn only_plain_text_is_known() {
         assert_eq!(Field::text("a").known().as_deref(), Some("a"));
         assert_eq!(Field::unknown().known(), None);
-        let mut growing = Growing::default();
+        let mut growing = FieldBuilder::default();
         growing.unquoted("g*t");
         let fields = growing.finish();
         assert_eq!(fields.first().and_then(Field::known), None);

@@ -2,36 +2,43 @@
 
 use std::borrow::Cow;
 
-use super::{Why, documents};
+use super::{HiddenReason, documents};
 
 const MAX_LENGTH: usize = 64 * 1024;
 const MAX_DEPTH: usize = 60;
 const MAX_DOCUMENTS: usize = 200;
 
 /// The text without line continuations, or why it is not read.
-pub(super) fn prepare(text: &str) -> Result<String, (Why, String)> {
+pub(super) fn prepare(text: &str) -> Result<String, (HiddenReason, String)> {
     if text.len() > MAX_LENGTH {
-        return Err((Why::TooComplex, format!("{} bytes", text.len())));
+        return Err((HiddenReason::TooComplex, format!("{} bytes", text.len())));
     }
-    if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
-        return Err((Why::OddCharacter, format!("U+{:04X}", u32::from(odd))));
+    if text.bytes().any(may_be_odd)
+        && let Some(odd) = text.chars().find(|c| is_odd(*c))
+    {
+        return Err((HiddenReason::OddCharacter, format!("U+{:04X}", u32::from(odd))));
     }
     let bare = without_quoted(text);
     if depth(&bare) > MAX_DEPTH {
-        return Err((Why::TooComplex, "nested too deeply".to_owned()));
+        return Err((HiddenReason::TooComplex, "nested too deeply".to_owned()));
     }
-    // Each is looked for in the whole text.
-    if bare.matches("<<").count() > MAX_DOCUMENTS {
-        return Err((Why::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
+    if bare.contains("<<") {
+        // Each is looked for in the whole text.
+        if bare.matches("<<").count() > MAX_DOCUMENTS {
+            return Err((HiddenReason::TooComplex, format!("{MAX_DOCUMENTS} here documents")));
+        }
+        if has_endless_document(&bare) {
+            return Err((HiddenReason::Unreadable, "<< without a word".to_owned()));
+        }
     }
-    if has_endless_document(&bare) {
-        return Err((Why::Unreadable, "<< without a word".to_owned()));
-    }
-    if begins_with_comment(&bare) {
-        return Err((Why::Unreadable, "a substitution that begins with a comment".to_owned()));
+    if bare.contains('(') && begins_with_comment(&bare) {
+        return Err((
+            HiddenReason::Unreadable,
+            "a substitution that begins with a comment".to_owned(),
+        ));
     }
     if has_long_descriptor(&bare) {
-        return Err((Why::Unreadable, "a descriptor of many digits".to_owned()));
+        return Err((HiddenReason::Unreadable, "a descriptor of many digits".to_owned()));
     }
     join_lines(text)
 }
@@ -110,6 +117,11 @@ fn begins_with_comment(text: &str) -> bool {
     behind.into_iter().any(|behind| behind.trim_start().starts_with('#'))
 }
 
+/// Whether a byte may belong to one of them: every character beyond ASCII is looked at.
+fn may_be_odd(byte: u8) -> bool {
+    (byte < b' ' && !matches!(byte, b'\t' | b'\n')) || byte >= 0x7f
+}
+
 /// Characters that parsers take for blanks and bash does not, or that nobody sees.
 fn is_odd(c: char) -> bool {
     let blank = c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n');
@@ -118,17 +130,28 @@ fn is_odd(c: char) -> bool {
 
 /// At least as deep as anything is nested, whatever is quoted.
 fn depth(text: &str) -> usize {
+    const WORDS: [&[u8]; 6] = [b"if", b"while", b"until", b"for", b"case", b"do"];
     let (mut now, mut most) = (0_usize, 0);
-    for c in text.chars() {
-        match c {
-            '(' | '{' | '[' | '`' => now += 1,
-            ')' | '}' | ']' => now = now.saturating_sub(1),
+    let mut counts = [0_usize; WORDS.len()];
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' | b'{' | b'[' | b'`' => {
+                now += 1;
+                most = most.max(now);
+            }
+            b')' | b'}' | b']' => now = now.saturating_sub(1),
+            b' ' => {
+                let before = text.as_bytes().get(..at).unwrap_or_default();
+                // Few words end as these do.
+                if matches!(before.last(), Some(b'f' | b'e' | b'l' | b'r' | b'o')) {
+                    let ends = WORDS.iter().map(|word| usize::from(before.ends_with(word)));
+                    counts.iter_mut().zip(ends).for_each(|(count, more)| *count += more);
+                }
+            }
             _ => {}
         }
-        most = most.max(now);
     }
-    let words = ["if ", "while ", "until ", "for ", "case ", "do "];
-    most.max(words.iter().map(|word| text.matches(word).count() / 2).sum())
+    most.max(counts.iter().map(|count| count / 2).sum())
 }
 
 /// Numbers that the parser cannot hold, where it expects one: `{1..9}` and `~1`.
@@ -176,12 +199,13 @@ pub(super) fn is_tangled(word: &str) -> bool {
 
 /// Removes backslash-newline as bash does: everywhere but in single quotes. In comments and here
 /// documents it is not sure, so there it is refused.
-fn join_lines(text: &str) -> Result<String, (Why, String)> {
+fn join_lines(text: &str) -> Result<String, (HiddenReason, String)> {
     if !text.contains("\\\n") {
         return Ok(text.to_owned());
     }
-    let unsure = |what: &str| Err((Why::Unreadable, format!("a line continuation beside {what}")));
-    if text.contains("<<") && !documents::are_lifted(text) {
+    let unsure =
+        |what: &str| Err((HiddenReason::Unreadable, format!("a line continuation beside {what}")));
+    if text.contains("<<") && !documents::are_extracted(text) {
         return unsure("a here document");
     }
     // The patterns of `case` end with a sign that ends substitutions as well.
@@ -276,9 +300,9 @@ mod tests {
     #[test]
     fn odd_characters_and_bombs_are_refused() {
         for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
-            assert_eq!(prepare(bad).unwrap_err().0, Why::OddCharacter, "{bad:?}");
+            assert_eq!(prepare(bad).unwrap_err().0, HiddenReason::OddCharacter, "{bad:?}");
         }
-        assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, Why::Unreadable);
+        assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, HiddenReason::Unreadable);
         for fine in ["echo $((1 << 2))", "a <<E\n$(b)\nE\n", "a <<< $(b)", "a \"$(b <<'E'\nE\n)\""]
         {
             assert!(prepare(fine).is_ok(), "{fine:?}");
@@ -286,10 +310,10 @@ mod tests {
         for endless in
             ["a << b ${c", "a $(b << c\n", "echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"]
         {
-            assert_eq!(prepare(endless).unwrap_err().0, Why::Unreadable, "{endless:?}");
+            assert_eq!(prepare(endless).unwrap_err().0, HiddenReason::Unreadable, "{endless:?}");
         }
-        assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, Why::TooComplex);
-        assert_eq!(prepare(&"a".repeat(MAX_LENGTH + 1)).unwrap_err().0, Why::TooComplex);
+        assert_eq!(prepare(&"(".repeat(200)).unwrap_err().0, HiddenReason::TooComplex);
+        assert_eq!(prepare(&"a".repeat(MAX_LENGTH + 1)).unwrap_err().0, HiddenReason::TooComplex);
         assert!(prepare("echo 'ü' \t\n ls").is_ok());
     }
 }

@@ -20,20 +20,21 @@ mod builtins;
 mod compound;
 mod documents;
 mod environment;
+mod exit_states;
 mod expand;
 mod field;
 mod guard;
 mod inline;
 mod parse;
 mod piped;
+mod plain;
 mod printed;
 mod redirect;
 mod shape;
 mod shells;
 pub(crate) mod variables;
 mod walk;
-mod ways_out;
-mod whereabouts;
+mod working_directories;
 mod wrapper_table;
 mod wrappers;
 mod writers;
@@ -65,7 +66,6 @@ pub struct Reading {
 /// A variable that is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name.
     pub name: String,
     /// To what, if the text decides that.
     pub value: Option<String>,
@@ -102,7 +102,7 @@ pub struct Write {
     /// Where the command may be at that moment, the likeliest first.
     pub from: Vec<Directory>,
     /// What happens to it.
-    pub how: How,
+    pub how: WriteKind,
     /// What does it: `>` for a redirection, the name of the program otherwise.
     pub by: String,
     /// Of what lies below, only files whose names this glob matches.
@@ -113,7 +113,7 @@ pub struct Write {
 
 /// What happens to a file that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum How {
+pub enum WriteKind {
     /// It is made or changed.
     Change,
     /// A directory is filled: anything below the path may be made or changed.
@@ -143,15 +143,14 @@ impl Directory {
 /// Something that cannot be read off the text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hidden {
-    /// Why.
-    pub why: Why,
+    pub why: HiddenReason,
     /// The piece of text.
     pub text: String,
 }
 
 /// Why something cannot be read off the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum HiddenReason {
     /// A character that shells and parsers take differently.
     OddCharacter,
     /// It does not parse, or not in a way that is sure.

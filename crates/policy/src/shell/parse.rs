@@ -5,9 +5,9 @@ use std::cell::Cell;
 use brush_parser::word::{self, WordPiece};
 use brush_parser::{ParserOptions, Token, ast, parse_tokens, uncached_tokenize_str};
 
-use super::{documents, guard};
+use super::{documents, guard, plain};
 
-fn options() -> ParserOptions {
+pub(super) fn options() -> ParserOptions {
     ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
 }
 
@@ -20,6 +20,9 @@ pub(super) struct Program {
 
 /// The syntax tree of a text; nothing if it does not parse.
 pub(super) fn program(text: &str) -> Option<Program> {
+    if let Some(tree) = plain::program(text) {
+        return Some(Program { tree, documents: Vec::new() });
+    }
     let options = options();
     // At the end of a line that opens a document with an empty end, the parser would never stop if
     // the text stopped there. Two ends of lines, because the first may be escaped.

@@ -9,7 +9,7 @@ use super::field::{Field, Piece};
 use super::parse;
 use super::piped::only_words_of;
 use super::walk::Walker;
-use super::whereabouts::Whereabouts;
+use super::working_directories::WorkingDirectories;
 
 impl Walker {
     /// A variable, also one that the text leaves alone.
@@ -82,7 +82,7 @@ impl Walker {
     /// are where the command starts, or above.
     fn names_found(&self, argv: &[Field]) -> Option<Field> {
         let found = self.found(argv)?;
-        let here = self.environment.whereabouts == Whereabouts::default();
+        let here = self.environment.working_directories == WorkingDirectories::default();
         let deeper = |file: &String| {
             let place = file.rsplit_once("/.git").map_or("", |(place, _)| place);
             here && !place.starts_with('/')

@@ -6,7 +6,7 @@ use super::environment::Value;
 use super::field::Field;
 use super::walk::Walker;
 use super::writers::Found;
-use super::{How, Why, documents};
+use super::{HiddenReason, WriteKind, documents};
 
 /// What a command reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,6 @@ pub(super) enum Input {
     Pipe,
     /// One of these texts; nothing if that is unknown.
     Text(Option<Vec<String>>),
-    /// A file.
     File(Field),
     /// The names of files, one a line.
     Names(Found),
@@ -45,7 +44,7 @@ impl Walker {
                 }
                 IoRedirect::HereDocument(number, document) => {
                     if !is_where_it_is_said(&self.source, document) {
-                        self.hide(Why::Unreadable, "a here document");
+                        self.hide(HiddenReason::Unreadable, "a here document");
                     }
                     let texts = self.document_texts(document);
                     if matches!(number, None | Some(0)) {
@@ -118,10 +117,10 @@ impl Walker {
             };
             // Bash refuses several words here, other shells do not split them.
             if fields.len() > 1 {
-                self.wrote(Field::unknown(), How::Change, ">");
+                self.wrote(Field::unknown(), WriteKind::Change, ">");
             }
             for field in fields.into_iter().filter(|field| !descriptor(field)) {
-                self.wrote(field, How::Change, ">");
+                self.wrote(field, WriteKind::Change, ">");
             }
         }
     }
@@ -133,7 +132,7 @@ impl Walker {
 fn is_where_it_is_said(source: &str, document: &IoHereDocument) -> bool {
     let said = &document.here_end.value;
     let tag: String = said.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
-    let announced = source.match_indices("<<").filter_map(|(at, _)| {
+    let pending = source.match_indices("<<").filter_map(|(at, _)| {
         let behind = source.get(at + 2..)?;
         let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
         behind.strip_prefix(said.as_str())
@@ -142,7 +141,7 @@ fn is_where_it_is_said(source: &str, document: &IoHereDocument) -> bool {
         let (_, below) = rest.split_once('\n')?;
         below.strip_prefix(document.doc.value.as_str()).map(str::to_owned)
     };
-    let mut ends = announced.filter_map(body);
+    let mut ends = pending.filter_map(body);
     let line = |end: &String| {
         let line = end.lines().next().unwrap_or_default();
         let line = if document.remove_tabs { line.trim_start_matches('\t') } else { line };

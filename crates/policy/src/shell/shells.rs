@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
-use super::{Why, inline, wrappers, writers};
+use super::{HiddenReason, inline, wrappers, writers};
 
 const SHELLS: [&str; 9] = ["bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash"];
 
@@ -27,13 +27,12 @@ fn only_in_bash(text: &str) -> Option<&'static str> {
 }
 
 impl Walker {
-    /// A shell with its arguments.
     pub(super) fn shell(&mut self, arguments: &[Field], input: &Input) {
         let mut rest = arguments;
         let (mut command, mut from_input) = (false, false);
         while let Some((first, more)) = rest.split_first() {
             let Some(option) = first.known() else {
-                return self.hide(Why::ComputedText, &first.to_string());
+                return self.hide(HiddenReason::ComputedText, &first.to_string());
             };
             match option.as_str() {
                 "--" | "-" => {
@@ -47,12 +46,14 @@ impl Walker {
                     }
                 }
                 "--version" | "--help" => return,
-                _ if option.starts_with("--") => return self.hide(Why::UnknownOption, &option),
+                _ if option.starts_with("--") => {
+                    return self.hide(HiddenReason::UnknownOption, &option);
+                }
                 _ if option.starts_with(['-', '+']) && option.len() > 1 => {
                     rest = more;
                     let letters = option.get(1..).unwrap_or_default();
                     if !letters.chars().all(|c| "bcefhilmnprstuvxBCDEHPTo O".contains(c)) {
-                        return self.hide(Why::UnknownOption, &option);
+                        return self.hide(HiddenReason::UnknownOption, &option);
                     }
                     command |= option.starts_with('-') && letters.contains('c');
                     from_input |= letters.contains('s');
@@ -60,7 +61,7 @@ impl Walker {
                         inline::startup(self);
                     }
                     if letters.contains('i') {
-                        self.hide(Why::Interactive, &option);
+                        self.hide(HiddenReason::Interactive, &option);
                     }
                     if letters.contains(['o', 'O']) {
                         let Some((set, after)) = rest.split_first() else { break };
@@ -69,7 +70,7 @@ impl Walker {
                             !["keyword", "allexport", "failglob"].contains(&text.as_str())
                         };
                         if !set.known().is_some_and(|text| plain(&text)) {
-                            return self.hide(Why::UnknownOption, &set.to_string());
+                            return self.hide(HiddenReason::UnknownOption, &set.to_string());
                         }
                         rest = after;
                     }
@@ -89,7 +90,7 @@ impl Walker {
     fn shell_text(&mut self, rest: &[Field]) {
         let Some((text, rest)) = rest.split_first() else { return };
         let Some(text) = text.known() else {
-            return self.hide(Why::ComputedText, &text.to_string());
+            return self.hide(HiddenReason::ComputedText, &text.to_string());
         };
         // The first word behind the text is its name, the others are its parameters.
         let parameters = rest.get(1..).unwrap_or_default();
@@ -100,14 +101,14 @@ impl Walker {
     /// A shell of its own knows only what is exported.
     pub(super) fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
-            self.hide(Why::RunsText, "an exported function");
+            self.hide(HiddenReason::RunsText, "an exported function");
         }
         let bash = self.through.last().is_some_and(|name| name == "bash" || name == "rbash");
         if let Some(word) = only_in_bash(text).filter(|_| !bash) {
-            self.hide(Why::Unreadable, &format!("{word} for another shell than bash"));
+            self.hide(HiddenReason::Unreadable, &format!("{word} for another shell than bash"));
         }
         if self.environment.exports_unknown {
-            self.hide(Why::RunsText, "an exported variable");
+            self.hide(HiddenReason::RunsText, "an exported variable");
         }
         let hands_on = self.through.iter().all(|name| HANDS_ON.contains(&name.as_str()));
         self.apart(|walker| {
@@ -130,8 +131,8 @@ impl Walker {
                     self.in_new_shell(&text, None);
                 }
             }
-            Input::Text(None) => self.hide(Why::ComputedText, "a here document"),
-            Input::Pipe | Input::Names(_) => self.hide(Why::PipedIntoShell, "a pipe"),
+            Input::Text(None) => self.hide(HiddenReason::ComputedText, "a here document"),
+            Input::Pipe | Input::Names(_) => self.hide(HiddenReason::PipedIntoShell, "a pipe"),
             Input::File(file) => {
                 let file = file.clone();
                 self.script(&file);
@@ -144,7 +145,10 @@ impl Walker {
     /// around it may give it something all the same.
     pub(super) fn waits(&mut self, what: &str) {
         let alone = self.through.len() < 2 && self.asides == 0;
-        self.hide(if alone { Why::Interactive } else { Why::PipedIntoShell }, what);
+        self.hide(
+            if alone { HiddenReason::Interactive } else { HiddenReason::PipedIntoShell },
+            what,
+        );
     }
 
     /// A text that a program hands to `sh -c`.

@@ -18,35 +18,43 @@ pub(crate) enum Meaning {
 use Meaning::{Code, Command, Names, Shell};
 
 /// A star stands for any characters.
-const TABLE: [(Meaning, &str); 4] = [
+const TABLE: [(Meaning, &[&str]); 4] = [
     (
         Shell,
-        "BASH_ALIASES BASH_CMDS BASH_ENV BASH_FUNC_* BASHOPTS ENV PROMPT_COMMAND PS0 PS1 PS2 PS4 \
-        SHELLOPTS",
+        words!(
+            "BASH_ALIASES BASH_CMDS BASH_ENV BASH_FUNC_* BASHOPTS ENV PROMPT_COMMAND PS0 PS1 PS2 PS4 \
+        SHELLOPTS"
+        ),
     ),
     (
         Command,
-        "BROWSER CARGO_BUILD_RUSTC* CARGO_BUILD_RUSTDOC CARGO_TARGET_*_LINKER \
+        words!(
+            "BROWSER CARGO_BUILD_RUSTC* CARGO_BUILD_RUSTDOC CARGO_TARGET_*_LINKER \
         CARGO_TARGET_*_RUNNER CC CMAKE_*_COMPILER CMAKE_*_LAUNCHER CXX EDITOR FCEDIT GIT_ASKPASS \
         GIT_EDITOR GIT_EXTERNAL_DIFF GIT_PAGER GIT_PROXY_COMMAND GIT_SEQUENCE_EDITOR GIT_SSH \
         GIT_SSH_COMMAND LESSCLOSE LESSOPEN MANPAGER NPM_CONFIG_SCRIPT_SHELL PAGER RSYNC_RSH \
         RUSTC RUSTC_WORKSPACE_WRAPPER RUSTC_WRAPPER RUSTDOC RUSTFMT SSH_ASKPASS SUDO_EDITOR \
-        VISUAL npm_config_script_shell",
+        VISUAL npm_config_script_shell"
+        ),
     ),
     (
         Code,
-        "DYLD_INSERT_LIBRARIES EXINIT GCONV_PATH GIT_ALLOW_PROTOCOL \
+        words!(
+            "DYLD_INSERT_LIBRARIES EXINIT GCONV_PATH GIT_ALLOW_PROTOCOL \
         GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_CONFIG GIT_CONFIG_COUNT \
         GIT_CONFIG_GLOBAL GIT_CONFIG_KEY_* GIT_CONFIG_PARAMETERS GIT_CONFIG_SYSTEM \
         GIT_CONFIG_VALUE_* GIT_DIR GIT_EXEC_PATH GIT_INDEX_FILE GIT_OBJECT_DIRECTORY \
         GIT_TEMPLATE_DIR GIT_TRACE* GIT_WORK_TREE GNUMAKEFLAGS JAVA_TOOL_OPTIONS \
         JDK_JAVA_OPTIONS LD_AUDIT LD_PRELOAD LUA_INIT* MAKEFILES MAKEFLAGS NODE_OPTIONS PERL5DB \
-        PERL5OPT PYTHONSTARTUP RUBYOPT VIMINIT ZDOTDIR _JAVA_OPTIONS",
+        PERL5OPT PYTHONSTARTUP RUBYOPT VIMINIT ZDOTDIR _JAVA_OPTIONS"
+        ),
     ),
     (
         Names,
-        "AR CARGO* CDPATH DYLD_* GIT_* GLIBC_* HOME IFS JAVA* LD LD_* MAKE* NODE_* PATH PERL5* \
-        PYTHON* RUBY* RUST* SHELL npm_config_* NPM_CONFIG_*",
+        words!(
+            "AR CARGO* CDPATH DYLD_* GIT_* GLIBC_* HOME IFS JAVA* LD LD_* MAKE* NODE_* PATH PERL5* \
+        PYTHON* RUBY* RUST* SHELL npm_config_* NPM_CONFIG_*"
+        ),
     ),
 ];
 
@@ -56,7 +64,10 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
         None => name == pattern,
     };
-    TABLE.iter().find(|(_, names)| words(names).any(is)).map(|(meaning, _)| *meaning)
+    TABLE
+        .iter()
+        .find(|(_, names)| names.iter().any(|pattern| is(pattern)))
+        .map(|(meaning, _)| *meaning)
 }
 
 /// Whether what such a variable is set to makes a program load or run something.

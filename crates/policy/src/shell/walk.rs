@@ -1,7 +1,8 @@
 //! The abstract interpreter: goes through the syntax tree as the shell would.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::rc::Rc;
 
 use brush_parser::ast::{
@@ -11,14 +12,14 @@ use brush_parser::ast::{
 use super::budget::Budget;
 use super::documents::{self, Document};
 use super::environment::{Environment, Function, Value};
+use super::exit_states::{self, ExitStates};
 use super::expand::product;
 use super::field::{Field, Piece};
 use super::redirect::Input;
 use super::variables::{self, Meaning};
-use super::ways_out::{self, WaysOut};
-use super::whereabouts::Whereabouts;
+use super::working_directories::WorkingDirectories;
 use super::writers::Link;
-use super::{Reading, Run, Why, guard, inline, parse};
+use super::{HiddenReason, Reading, Run, guard, inline, parse};
 
 pub(super) const MAX_ROUNDS: usize = 4;
 pub(super) const MAX_SETTINGS: usize = 500;
@@ -41,7 +42,7 @@ pub(super) struct Walker {
     /// Whether the command may have left the directory in which it started.
     pub(super) moved: bool,
     /// Where the last command leads if it works, and if it does not.
-    pub(super) outcome: Option<(Whereabouts, Whereabouts)>,
+    pub(super) outcome: Option<(WorkingDirectories, WorkingDirectories)>,
     /// Links that the command makes.
     pub(super) links: Vec<Link>,
     /// How many subshells stand around the command.
@@ -58,7 +59,7 @@ pub(super) struct Walker {
     pub(super) quoted_code: bool,
     /// Somewhere a quoted text has a subscript, without which nothing in it is run.
     pub(super) quoted_subscript: bool,
-    pub(super) ways_out: WaysOut,
+    pub(super) exit_states: ExitStates,
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
     /// Variables that stand in front of the command that is started next.
@@ -78,7 +79,7 @@ impl Walker {
             let (functions, aliases) = (self.all_functions.clone(), self.all_aliases.clone());
             self.environment = Environment { functions, aliases, ..at_first.until(&last) };
             if self.moved {
-                self.environment.whereabouts = Whereabouts::lost();
+                self.environment.working_directories = WorkingDirectories::lost();
             }
             let (ran, bodies) = (self.reading.runs.len(), self.count_bodies());
             self.text(&text);
@@ -86,14 +87,14 @@ impl Walker {
             let mut ran = self.reading.runs.iter().skip(ran).filter_map(Run::program);
             let redefines = ["unset", "alias", "unalias", "shopt"];
             if ran.any(|name| redefines.contains(&name.as_str())) || self.count_bodies() > bodies {
-                self.hide(Why::RunsText, &text);
+                self.hide(HiddenReason::RunsText, &text);
             }
         }
         if self.documents.iter().any(|document| !document.confirmed) {
-            self.hide(Why::Unreadable, "a here document");
+            self.hide(HiddenReason::Unreadable, "a here document");
         }
         if self.evaluated && self.quoted_code && self.quoted_subscript {
-            self.hide(Why::RunsText, "a number that may be worked out from quoted text");
+            self.hide(HiddenReason::RunsText, "a number that may be worked out from quoted text");
         }
         self.follow_links();
         let mut reading = self.reading;
@@ -123,7 +124,7 @@ impl Walker {
                 Err((why, what)) => return walker.hide(why, &what),
             };
             match parse::program(&prepared) {
-                None => walker.hide(Why::Unreadable, text),
+                None => walker.hide(HiddenReason::Unreadable, text),
                 Some(program) => walker.program_text(prepared, &program),
             }
         });
@@ -132,7 +133,7 @@ impl Walker {
     /// Reads a text whose here documents are data; whether the parser finds them at the same places.
     fn text_without_documents(&mut self, text: &str) -> bool {
         let first = self.documents.len();
-        let Some(lifted) = documents::lift(text, first) else { return false };
+        let Some(lifted) = documents::extract(text, first) else { return false };
         let Ok(prepared) = guard::prepare(&lifted.text) else { return false };
         let Some(program) = parse::program(&prepared) else { return false };
         let found = |(number, document): (usize, &Document)| {
@@ -160,13 +161,13 @@ impl Walker {
     }
 
     pub(super) fn complete_command(&mut self, list: &ast::CompoundList) {
-        let outer = self.ways_out.of_command.take();
+        let outer = self.exit_states.of_command.take();
         self.list(list);
-        let left = std::mem::replace(&mut self.ways_out.of_command, outer);
+        let left = std::mem::replace(&mut self.exit_states.of_command, outer);
         if let Some(left) = left {
             self.meet(left.clone());
             // Whether an error is caught here or further outside is not followed.
-            ways_out::add(&mut self.ways_out.of_command, left);
+            exit_states::add(&mut self.exit_states.of_command, left);
         }
     }
 
@@ -182,7 +183,7 @@ impl Walker {
         self.environment = kept;
     }
 
-    /// Bash prints a substitution anew before it runs it, and misplaces here documents in it that
+    /// Bash prints a substitution again before it runs it, and misplaces here documents in it that
     /// stand inside of something: only one that belongs to a plain command is sure.
     pub(super) fn substitution(&mut self, text: &str) {
         if !self.spend(text.len()) {
@@ -190,19 +191,19 @@ impl Walker {
         }
         let document = text.replace("<<<", "").contains("<<");
         if document && !parse::program(text).is_some_and(|program| is_plain(&program.tree)) {
-            self.hide(Why::Unreadable, "a here document inside of a substitution");
+            self.hide(HiddenReason::Unreadable, "a here document inside of a substitution");
         }
         self.apart(|walker| walker.text(text));
     }
 
     pub(super) fn aside(&mut self, list: &ast::CompoundList) {
-        // It is printed anew as well, and a document inside of something is then misplaced.
+        // It is printed again as well, and a document inside of something is then misplaced.
         if !self.spend(self.source.len()) {
             return;
         }
         let document = self.source.replace("<<<", "").contains("<<");
         if document && !is_plain_list(std::slice::from_ref(list)) {
-            self.hide(Why::Unreadable, "a here document inside of a substitution");
+            self.hide(HiddenReason::Unreadable, "a here document inside of a substitution");
         }
         self.apart(|walker| walker.list(list));
     }
@@ -211,7 +212,7 @@ impl Walker {
     pub(super) fn arithmetic(&mut self, expression: &str) {
         self.leave_command();
         if expression.contains("$(") || expression.contains('`') {
-            self.hide(Why::RunsText, expression);
+            self.hide(HiddenReason::RunsText, expression);
         }
         self.evaluates(expression);
         let changes =
@@ -271,7 +272,7 @@ impl Walker {
             }
         }
         self.outcome = (!worked.ended && !failed.ended)
-            .then(|| (worked.whereabouts.clone(), failed.whereabouts.clone()));
+            .then(|| (worked.working_directories.clone(), failed.working_directories.clone()));
         self.environment = worked.join(failed);
     }
 
@@ -281,8 +282,8 @@ impl Walker {
         let failed = worked.clone();
         match self.outcome.take() {
             Some((there, stayed)) => (
-                Environment { whereabouts: there, ..worked },
-                Environment { whereabouts: stayed, ..failed },
+                Environment { working_directories: there, ..worked },
+                Environment { working_directories: stayed, ..failed },
             ),
             None => (worked, failed),
         }
@@ -357,7 +358,7 @@ impl Walker {
             self.environment.forget_all();
             self.environment.positional = None;
             if self.moved {
-                self.environment.whereabouts = Whereabouts::lost();
+                self.environment.working_directories = WorkingDirectories::lost();
             }
         }
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
@@ -373,7 +374,9 @@ impl Walker {
                 CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
                     self.aside(&subshell.list);
                 }
-                CommandPrefixOrSuffixItem::Word(word) => self.hide(Why::Unreadable, &word.value),
+                CommandPrefixOrSuffixItem::Word(word) => {
+                    self.hide(HiddenReason::Unreadable, &word.value)
+                }
             }
         }
         let Some(name) = &simple.word_or_name else {
@@ -393,8 +396,7 @@ impl Walker {
         for item in suffix {
             match item {
                 CommandPrefixOrSuffixItem::Word(word) => {
-                    let more = self.word(&word.value);
-                    alternatives = product(alternatives, more);
+                    alternatives = self.append_word(alternatives, &word.value);
                 }
                 CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
                     declared.push(assignment);
@@ -423,7 +425,7 @@ impl Walker {
         let input = self.redirects(redirects, input);
         let quoted = name.value.contains(['\'', '"', '\\']);
         if parse::is_reserved(&name.value) && !quoted {
-            return self.hide(Why::Unreadable, &name.value);
+            return self.hide(HiddenReason::Unreadable, &name.value);
         }
         let handed = self.temporarily(&assignments);
         self.redirected |= name.value == "exec" && input != Input::Inherited;
@@ -452,7 +454,7 @@ impl Walker {
             self.handed.clone_from(&handed);
             self.start(&argv, &input, &declared);
             self.handed.clear();
-            ways_out::add(&mut after, std::mem::take(&mut self.environment));
+            exit_states::add(&mut after, std::mem::take(&mut self.environment));
         }
         self.environment = after.unwrap_or(before);
         self.outcome = None;
@@ -462,7 +464,7 @@ impl Walker {
     pub(super) fn descriptor_names(&mut self, simple: &ast::SimpleCommand) {
         let mut words = words_of(simple);
         if words.next() != Some("exec") || !words.all(names_descriptor) {
-            return self.hide(Why::Unreadable, "a redirection to {name}");
+            return self.hide(HiddenReason::Unreadable, "a redirection to {name}");
         }
         for name in words_of(simple).skip(1) {
             self.environment.forget(name.trim_matches(['{', '}']));
@@ -509,10 +511,10 @@ impl Walker {
         }
         let program = argv
             .first()
-            .and_then(Field::known)
+            .and_then(Field::known_text)
             .filter(|path| !builtin && path.contains('/') && !path.starts_with('/'));
-        if let Some(program) = program {
-            for place in &self.environment.whereabouts.places {
+        if let Some(program) = program.map(Cow::into_owned) {
+            for place in self.environment.working_directories.places.iter() {
                 let directory = place.path.as_ref().and_then(Field::known).unwrap_or_default();
                 if !directory.is_empty() {
                     let path = format!("{directory}/{program}");
@@ -529,7 +531,7 @@ impl Walker {
         let positional = self.environment.positional.clone();
         self.environment.positional = arguments.iter().map(Field::known).collect();
         let before = self.environment.clone();
-        let outer_ways = self.ways_out.of_function.take();
+        let outer_ways = self.exit_states.of_function.take();
         let mut after: Option<Environment> = None;
         for (body, source) in function.bodies.clone() {
             self.environment = before.clone();
@@ -540,21 +542,22 @@ impl Walker {
                 walker.compound(&body.0, input);
             });
             self.source = outer;
-            ways_out::add(&mut after, std::mem::take(&mut self.environment));
+            exit_states::add(&mut after, std::mem::take(&mut self.environment));
         }
-        if let Some(left) = std::mem::replace(&mut self.ways_out.of_function, outer_ways) {
-            ways_out::add(&mut after, left);
+        if let Some(left) = std::mem::replace(&mut self.exit_states.of_function, outer_ways) {
+            exit_states::add(&mut after, left);
         }
         // What is local to the function is forgotten, and that is not followed.
         self.environment = match after {
             Some(after) if after.ended && function.sure => after,
             Some(after) => {
                 // A directory is never local.
-                let mut whereabouts = after.whereabouts.clone();
+                let mut working_directories = after.working_directories.clone();
                 if !function.sure {
-                    whereabouts = whereabouts.join(before.whereabouts.clone());
+                    working_directories =
+                        working_directories.join(before.working_directories.clone());
                 }
-                Environment { whereabouts, ..after.join(before) }
+                Environment { working_directories, ..after.join(before) }
             }
             None => before,
         };
@@ -615,8 +618,44 @@ pub(super) fn runs_its_value(name: &str) -> bool {
 }
 
 fn distinct<T: Eq + Hash>(items: &mut Vec<T>) {
-    let mut seen = HashSet::with_capacity(items.len());
+    if items.len() < 2 {
+        return;
+    }
+    let mut seen = HashSet::with_capacity_and_hasher(
+        items.len(),
+        BuildHasherDefault::<QuickHasher>::default(),
+    );
     let first: Vec<bool> = items.iter().map(|item| seen.insert(item)).collect();
     let mut first = first.into_iter();
     items.retain(|_| first.next().unwrap_or(true));
+}
+
+/// FNV-1a by words: what an attacker gains by equal hashes is bounded by the number of effects.
+#[derive(Default)]
+struct QuickHasher(u64);
+
+impl QuickHasher {
+    fn add(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+}
+
+impl Hasher for QuickHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            self.add(chunk.iter().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
+        }
+    }
+
+    fn write_u8(&mut self, value: u8) {
+        self.add(u64::from(value));
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.add(u64::try_from(value).unwrap_or(u64::MAX));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }

@@ -1,369 +1,464 @@
 //! Programs that start the program named behind them, with their options.
 
-/// How a program that starts another is called. Lists are words with a blank between them.
+use crate::word_list::words;
+
+/// How a program that starts another is called.
 pub(super) struct Wrapper {
     pub(super) name: &'static str,
     /// Options without a value; a word of several short ones is fine.
-    pub(super) flags: &'static str,
+    pub(super) flags: &'static [&'static str],
     /// Options with a value, in the same word or the next.
-    pub(super) values: &'static str,
+    pub(super) values: &'static [&'static str],
     /// How many words stand between the options and the program.
     pub(super) skip: usize,
     /// Options with which no program is started at all.
-    pub(super) quiet: &'static str,
+    pub(super) quiet: &'static [&'static str],
     /// `NAME=value` may stand in front of the program.
     pub(super) assignments: bool,
     /// More arguments, which are not in the text, are put behind those that are.
     pub(super) more: bool,
     /// Only behind one of these words it starts a program.
-    pub(super) words: &'static str,
+    pub(super) words: &'static [&'static str],
     /// An option that is not named here stands alone, whatever it is.
     pub(super) lenient: bool,
 }
 
 const PLAIN: Wrapper = Wrapper {
     name: "",
-    flags: "",
-    values: "",
+    flags: &[],
+    values: &[],
     skip: 0,
-    quiet: "--help --version",
+    quiet: words!("--help --version"),
     assignments: false,
     more: false,
-    words: "",
+    words: &[],
     lenient: false,
 };
 
 pub(super) const WRAPPERS: &[Wrapper] = &[
-    Wrapper { name: "command", flags: "-p", quiet: "-v -V", ..PLAIN },
+    Wrapper { name: "command", flags: words!("-p"), quiet: words!("-v -V"), ..PLAIN },
     Wrapper { name: "builtin", ..PLAIN },
-    Wrapper { name: "exec", flags: "-c -l", values: "-a", ..PLAIN },
+    Wrapper { name: "exec", flags: words!("-c -l"), values: words!("-a"), ..PLAIN },
     Wrapper { name: "nohup", ..PLAIN },
     Wrapper {
         name: "env",
-        flags: "-i - -0 -v --ignore-environment --null --debug",
-        values: "-u --unset -C --chdir",
+        flags: words!("-i - -0 -v --ignore-environment --null --debug"),
+        values: words!("-u --unset -C --chdir"),
         assignments: true,
         ..PLAIN
     },
     Wrapper {
         name: "timeout",
-        flags: "--foreground --preserve-status -v --verbose -f -p",
-        values: "-k --kill-after -s --signal",
+        flags: words!("--foreground --preserve-status -v --verbose -f -p"),
+        values: words!("-k --kill-after -s --signal"),
         skip: 1,
         ..PLAIN
     },
-    Wrapper { name: "nice", values: "-n --adjustment", ..PLAIN },
+    Wrapper { name: "nice", values: words!("-n --adjustment"), ..PLAIN },
     Wrapper {
         name: "ionice",
-        flags: "-t --ignore",
-        values: "-c --class -n --classdata",
-        quiet: "-p -P -u --help --version",
+        flags: words!("-t --ignore"),
+        values: words!("-c --class -n --classdata"),
+        quiet: words!("-p -P -u --help --version"),
         ..PLAIN
     },
-    Wrapper { name: "setsid", flags: "-c -f -w --ctty --fork --wait", ..PLAIN },
-    Wrapper { name: "stdbuf", values: "-i -o -e --input --output --error", ..PLAIN },
+    Wrapper { name: "setsid", flags: words!("-c -f -w --ctty --fork --wait"), ..PLAIN },
+    Wrapper { name: "stdbuf", values: words!("-i -o -e --input --output --error"), ..PLAIN },
     Wrapper {
         name: "time",
-        flags: "-p -v -a -q --portability --verbose --append --quiet",
-        values: "-f --format -o --output",
+        flags: words!("-p -v -a -q --portability --verbose --append --quiet"),
+        values: words!("-f --format -o --output"),
         ..PLAIN
     },
     Wrapper {
         name: "sudo",
-        flags: "-n -E -H -S -b -A -B -k -P",
-        values: "-u -g -h -p -C -r -t -T -D -R --user --group",
-        quiet: "-v -l -K -V --help --version --list --validate",
+        flags: words!("-n -E -H -S -b -A -B -k -P"),
+        values: words!("-u -g -h -p -C -r -t -T -D -R --user --group"),
+        quiet: words!("-v -l -K -V --help --version --list --validate"),
         assignments: true,
         ..PLAIN
     },
-    Wrapper { name: "doas", flags: "-n", values: "-u -C", ..PLAIN },
+    Wrapper { name: "doas", flags: words!("-n"), values: words!("-u -C"), ..PLAIN },
     Wrapper {
         name: "xargs",
-        flags: "-0 -r -t -p -x --null --no-run-if-empty --verbose --exit",
-        values: "-I -n -P -L -d -E -s -a --max-args --max-procs --delimiter --max-chars --arg-file",
+        flags: words!("-0 -r -t -p -x --null --no-run-if-empty --verbose --exit"),
+        values: words!(
+            "-I -n -P -L -d -E -s -a --max-args --max-procs --delimiter --max-chars --arg-file"
+        ),
         more: true,
         ..PLAIN
     },
     Wrapper {
         name: "flock",
-        flags: "-s -x -e -n -u -o -F --shared --exclusive --nonblock --nb --unlock --close --no-fork \
-            --verbose",
-        values: "-w --timeout -E --conflict-exit-code",
+        flags: words!(
+            "-s -x -e -n -u -o -F --shared --exclusive --nonblock --nb --unlock --close --no-fork \
+            --verbose"
+        ),
+        values: words!("-w --timeout -E --conflict-exit-code"),
         skip: 1,
         ..PLAIN
     },
     Wrapper {
         name: "strace",
-        flags: "-f -ff -q -qq -t -tt -r -T -y -v -c -C",
-        values: "-o -e -s -u -E -P -O -S",
+        flags: words!("-f -ff -q -qq -t -tt -r -T -y -v -c -C"),
+        values: words!("-o -e -s -u -E -P -O -S"),
         ..PLAIN
     },
     Wrapper {
         name: "watch",
-        flags: "-d -t -b -e -g -c -x -p -w --exec --no-title",
-        values: "-n --interval -q --equexit",
+        flags: words!("-d -t -b -e -g -c -x -p -w --exec --no-title"),
+        values: words!("-n --interval -q --equexit"),
         ..PLAIN
     },
     Wrapper { name: "busybox", ..PLAIN },
     Wrapper { name: "toybox", ..PLAIN },
-    Wrapper { name: "pkexec", flags: "--disable-internal-agent", values: "--user", ..PLAIN },
+    Wrapper {
+        name: "pkexec",
+        flags: words!("--disable-internal-agent"),
+        values: words!("--user"),
+        ..PLAIN
+    },
     Wrapper { name: "gosu", skip: 1, ..PLAIN },
     Wrapper { name: "su-exec", skip: 1, ..PLAIN },
-    Wrapper { name: "fakeroot", flags: "-u", values: "-l -s -i -b", ..PLAIN },
+    Wrapper { name: "fakeroot", flags: words!("-u"), values: words!("-l -s -i -b"), ..PLAIN },
     Wrapper { name: "eatmydata", ..PLAIN },
     Wrapper { name: "catchsegv", ..PLAIN },
     Wrapper { name: "nocache", ..PLAIN },
     Wrapper { name: "bwrap", ..PLAIN },
-    Wrapper { name: "firejail", flags: "--quiet --noprofile", ..PLAIN },
-    Wrapper { name: "linux64", flags: "-R -v", ..PLAIN },
-    Wrapper { name: "linux32", flags: "-R -v", ..PLAIN },
-    Wrapper { name: "i386", flags: "-R -v", ..PLAIN },
-    Wrapper { name: "x86_64", flags: "-R -v", ..PLAIN },
-    Wrapper { name: "prlimit", quiet: "-p --pid --help --version", lenient: true, ..PLAIN },
-    Wrapper { name: "choom", values: "-n --adjust", quiet: "-p --pid --help", ..PLAIN },
-    Wrapper { name: "cpulimit", flags: "-i -z -q", values: "-l -e -p", ..PLAIN },
-    Wrapper { name: "caffeinate", flags: "-d -i -m -s -u", values: "-t -w", ..PLAIN },
+    Wrapper { name: "firejail", flags: words!("--quiet --noprofile"), ..PLAIN },
+    Wrapper { name: "linux64", flags: words!("-R -v"), ..PLAIN },
+    Wrapper { name: "linux32", flags: words!("-R -v"), ..PLAIN },
+    Wrapper { name: "i386", flags: words!("-R -v"), ..PLAIN },
+    Wrapper { name: "x86_64", flags: words!("-R -v"), ..PLAIN },
+    Wrapper { name: "prlimit", quiet: words!("-p --pid --help --version"), lenient: true, ..PLAIN },
+    Wrapper {
+        name: "choom",
+        values: words!("-n --adjust"),
+        quiet: words!("-p --pid --help"),
+        ..PLAIN
+    },
+    Wrapper { name: "cpulimit", flags: words!("-i -z -q"), values: words!("-l -e -p"), ..PLAIN },
+    Wrapper {
+        name: "caffeinate",
+        flags: words!("-d -i -m -s -u"),
+        values: words!("-t -w"),
+        ..PLAIN
+    },
     Wrapper {
         name: "ssh-agent",
-        flags: "-D -d -s -c",
-        values: "-a -t -E -O -P",
-        quiet: "-k",
+        flags: words!("-D -d -s -c"),
+        values: words!("-a -t -E -O -P"),
+        quiet: words!("-k"),
         ..PLAIN
     },
     Wrapper {
         name: "nsenter",
-        flags: "-a -m -u -i -n -p -C -U -T -F -Z -e --all --mount --uts --ipc --net --pid --cgroup \
-            --user --time --no-fork --preserve-credentials",
-        values: "-t --target -S --setuid -G --setgid --mount --uts --ipc --net --pid --cgroup --user \
-            --time --root --wd",
+        flags: words!(
+            "-a -m -u -i -n -p -C -U -T -F -Z -e --all --mount --uts --ipc --net --pid --cgroup \
+            --user --time --no-fork --preserve-credentials"
+        ),
+        values: words!(
+            "-t --target -S --setuid -G --setgid --mount --uts --ipc --net --pid --cgroup --user \
+            --time --root --wd"
+        ),
         ..PLAIN
     },
     Wrapper {
         name: "unshare",
-        flags: "-m -u -i -n -p -U -C -T -f -r -c --mount --uts --ipc --net --pid --user --cgroup \
-            --time --fork --map-root-user --map-current-user --map-auto --mount-proc --kill- \
-            child --keep-caps",
-        values: "-R --root -w --wd -S --setuid -G --setgid --map-user --map-group --map-users --map- \
-            groups --propagation --setgroups --mount-proc --kill-child",
+        flags: words!(
+            "-m -u -i -n -p -U -C -T -f -r -c --mount --uts --ipc --net --pid --user --cgroup \
+            --time --fork --map-root-user --map-current-user --map-auto --mount-proc \
+            --kill-child --keep-caps"
+        ),
+        values: words!(
+            "-R --root -w --wd -S --setuid -G --setgid --map-user --map-group --map-users \
+            --map-groups --propagation --setgroups --mount-proc --kill-child"
+        ),
         ..PLAIN
     },
     Wrapper {
         name: "chroot",
-        flags: "--skip-chdir",
-        values: "--userspec --groups",
+        flags: words!("--skip-chdir"),
+        values: words!("--userspec --groups"),
         skip: 1,
         ..PLAIN
     },
     Wrapper {
         name: "setpriv",
-        flags: "--clear-groups --init-groups --keep-groups --no-new-privs --nnp --reset-env",
-        values: "--reuid --regid --ruid --euid --rgid --egid --groups --inh-caps --ambient-caps \
-            --bounding-set --securebits --pdeathsig --selinux-label --apparmor-profile",
-        quiet: "-d --dump --list-caps --help --version",
+        flags: words!(
+            "--clear-groups --init-groups --keep-groups --no-new-privs --nnp --reset-env"
+        ),
+        values: words!(
+            "--reuid --regid --ruid --euid --rgid --egid --groups --inh-caps --ambient-caps \
+            --bounding-set --securebits --pdeathsig --selinux-label --apparmor-profile"
+        ),
+        quiet: words!("-d --dump --list-caps --help --version"),
         ..PLAIN
     },
-    Wrapper { name: "runuser", flags: "--login", values: "-u --user -g -G", ..PLAIN },
+    Wrapper {
+        name: "runuser",
+        flags: words!("--login"),
+        values: words!("-u --user -g -G"),
+        ..PLAIN
+    },
     Wrapper {
         name: "chrt",
-        flags: "-b -f -i -o -r -d -R -a -v",
-        values: "-T -P -D",
+        flags: words!("-b -f -i -o -r -d -R -a -v"),
+        values: words!("-T -P -D"),
         skip: 1,
-        quiet: "-p -m --pid --max --help --version",
+        quiet: words!("-p -m --pid --max --help --version"),
         ..PLAIN
     },
     Wrapper {
         name: "taskset",
-        flags: "-a -c --all-tasks --cpu-list",
+        flags: words!("-a -c --all-tasks --cpu-list"),
         skip: 1,
-        quiet: "-p --pid -cp -pc -ap --help --version",
+        quiet: words!("-p --pid -cp -pc -ap --help --version"),
         ..PLAIN
     },
     Wrapper {
         name: "numactl",
-        flags: "-l --localalloc -a --all -b --balancing",
-        values: "-N -m -C -i -p --cpunodebind --membind --physcpubind --interleave --preferred",
-        quiet: "-s --show -H --hardware --help --version",
+        flags: words!("-l --localalloc -a --all -b --balancing"),
+        values: words!(
+            "-N -m -C -i -p --cpunodebind --membind --physcpubind --interleave --preferred"
+        ),
+        quiet: words!("-s --show -H --hardware --help --version"),
         ..PLAIN
     },
     Wrapper {
         name: "ltrace",
-        flags: "-f -c -C -i -r -t -tt -T -S -L -b",
-        values: "-o -e -s -n -a -u -l -x -A -D -w",
-        quiet: "-p --help -V",
+        flags: words!("-f -c -C -i -r -t -tt -T -S -L -b"),
+        values: words!("-o -e -s -n -a -u -l -x -A -D -w"),
+        quiet: words!("-p --help -V"),
         ..PLAIN
     },
-    Wrapper { name: "valgrind", flags: "-q -v", lenient: true, ..PLAIN },
+    Wrapper { name: "valgrind", flags: words!("-q -v"), lenient: true, ..PLAIN },
     Wrapper {
         name: "perf",
-        flags: "-a -d -dd -ddd -v -g -A -B -S -n -i -s -T -P -q --null --all-cpus --detailed --no- \
-            inherit",
-        values: "-e --event -o --output -F --freq -t --tid -C --cpu -r --repeat -I -D --delay -x \
-            --call-graph -c --count -G -M -m",
-        quiet: "-p --pid --help",
-        words: "stat record trace",
+        flags: words!(
+            "-a -d -dd -ddd -v -g -A -B -S -n -i -s -T -P -q --null --all-cpus --detailed \
+            --no-inherit"
+        ),
+        values: words!(
+            "-e --event -o --output -F --freq -t --tid -C --cpu -r --repeat -I -D --delay -x \
+            --call-graph -c --count -G -M -m"
+        ),
+        quiet: words!("-p --pid --help"),
+        words: words!("stat record trace"),
         ..PLAIN
     },
-    Wrapper { name: "rr", flags: "-n -w", words: "record", ..PLAIN },
+    Wrapper { name: "rr", flags: words!("-n -w"), words: words!("record"), ..PLAIN },
     Wrapper {
         name: "systemd-run",
-        flags: "--user --system --scope -t --pty -P --pipe -G --collect -q --quiet --wait --no-block \
-            -r --remain-after-exit --same-dir -d --no-ask-password",
-        values: "-p --property -u --unit --slice --uid --gid --nice -E --setenv --working-directory \
-            --description --on-active --on-calendar --service-type -M -H --on-boot --on-startup",
+        flags: words!(
+            "--user --system --scope -t --pty -P --pipe -G --collect -q --quiet --wait --no-block \
+            -r --remain-after-exit --same-dir -d --no-ask-password"
+        ),
+        values: words!(
+            "-p --property -u --unit --slice --uid --gid --nice -E --setenv --working-directory \
+            --description --on-active --on-calendar --service-type -M -H --on-boot --on-startup"
+        ),
         ..PLAIN
     },
-    Wrapper { name: "dbus-run-session", values: "--config-file --dbus-daemon", ..PLAIN },
-    Wrapper { name: "dbus-launch", flags: "--exit-with-session --sh-syntax", ..PLAIN },
+    Wrapper { name: "dbus-run-session", values: words!("--config-file --dbus-daemon"), ..PLAIN },
+    Wrapper { name: "dbus-launch", flags: words!("--exit-with-session --sh-syntax"), ..PLAIN },
     Wrapper {
         name: "xvfb-run",
-        flags: "-a --auto-servernum -l --listen-tcp",
-        values: "-n --server-num -s --server-args -e --error-file -f --auth-file -w --wait -p \
-            --xauth-protocol",
+        flags: words!("-a --auto-servernum -l --listen-tcp"),
+        values: words!(
+            "-n --server-num -s --server-args -e --error-file -f --auth-file -w --wait -p \
+            --xauth-protocol"
+        ),
         ..PLAIN
     },
-    Wrapper { name: "faketime", flags: "-m -f --exclude-monotonic", skip: 1, ..PLAIN },
-    Wrapper { name: "torsocks", flags: "-q -d -i", values: "-a -P -u -p", ..PLAIN },
-    Wrapper { name: "torify", flags: "-q -v", ..PLAIN },
-    Wrapper { name: "proxychains", flags: "-q", values: "-f", ..PLAIN },
-    Wrapper { name: "proxychains4", flags: "-q", values: "-f", ..PLAIN },
+    Wrapper { name: "faketime", flags: words!("-m -f --exclude-monotonic"), skip: 1, ..PLAIN },
+    Wrapper { name: "torsocks", flags: words!("-q -d -i"), values: words!("-a -P -u -p"), ..PLAIN },
+    Wrapper { name: "torify", flags: words!("-q -v"), ..PLAIN },
+    Wrapper { name: "proxychains", flags: words!("-q"), values: words!("-f"), ..PLAIN },
+    Wrapper { name: "proxychains4", flags: words!("-q"), values: words!("-f"), ..PLAIN },
     Wrapper {
         name: "rlwrap",
-        flags: "-A -a -c -i -I -n -N -r -R -o -U -w -X",
-        values: "-f -H -C -p -b -z -m -S -P -t -D -q -s",
+        flags: words!("-A -a -c -i -I -n -N -r -R -o -U -w -X"),
+        values: words!("-f -H -C -p -b -z -m -S -P -t -D -q -s"),
         ..PLAIN
     },
-    Wrapper { name: "unbuffer", flags: "-p", ..PLAIN },
-    Wrapper { name: "chronic", flags: "-v -e", ..PLAIN },
-    Wrapper { name: "ifne", flags: "-n", ..PLAIN },
-    Wrapper { name: "entr", flags: "-a -c -cc -d -n -p -r -s -x -z", ..PLAIN },
+    Wrapper { name: "unbuffer", flags: words!("-p"), ..PLAIN },
+    Wrapper { name: "chronic", flags: words!("-v -e"), ..PLAIN },
+    Wrapper { name: "ifne", flags: words!("-n"), ..PLAIN },
+    Wrapper { name: "entr", flags: words!("-a -c -cc -d -n -p -r -s -x -z"), ..PLAIN },
     Wrapper {
         name: "parallel",
-        flags: "-k --keep-order --bar --progress -u --ungroup --line-buffer --lb -0 --null -X -m -q \
-            --quote --eta --no-notice --will-cite -v -t --verbose --pipe --tag -r --no-run-if- \
-            empty --group --round-robin",
-        values: "-j --jobs -P -n -N -I -a --arg-file -C --colsep -d --delimiter --joblog --results \
+        flags: words!(
+            "-k --keep-order --bar --progress -u --ungroup --line-buffer --lb -0 --null -X -m -q \
+            --quote --eta --no-notice --will-cite -v -t --verbose --pipe --tag -r \
+            --no-run-if-empty --group --round-robin"
+        ),
+        values: words!(
+            "-j --jobs -P -n -N -I -a --arg-file -C --colsep -d --delimiter --joblog --results \
             --halt --timeout --delay --retries --tmpdir --load --memfree --env --wd --workdir -L \
-            -s --max-args --max-procs --block --tagstring",
-        quiet: "--help --version --citation --dry-run --dryrun",
+            -s --max-args --max-procs --block --tagstring"
+        ),
+        quiet: words!("--help --version --citation --dry-run --dryrun"),
         ..PLAIN
     },
     Wrapper {
         name: "uv",
-        flags: "--frozen --locked --no-sync --isolated --all-extras --no-project --active --exact \
-            --offline --no-dev --quiet -q -v --verbose --no-cache -n --managed-python --no- \
-            progress --all-groups --only-dev --dev --native-tls --refresh --compile-bytecode \
-            --no-config -s --script --no-default-groups --no-editable --upgrade -U --no-managed- \
-            python --all-packages",
-        values: "--with -w --with-editable --with-requirements --python -p --extra --group --no-group \
+        flags: words!(
+            "--frozen --locked --no-sync --isolated --all-extras --no-project --active --exact \
+            --offline --no-dev --quiet -q -v --verbose --no-cache -n --managed-python \
+            --no-progress --all-groups --only-dev --dev --native-tls --refresh --compile-bytecode \
+            --no-config -s --script --no-default-groups --no-editable --upgrade -U \
+            --no-managed-python --all-packages"
+        ),
+        values: words!(
+            "--with -w --with-editable --with-requirements --python -p --extra --group --no-group \
             --only-group --package --project --directory --env-file --index --index-url \
             --default-index --color --cache-dir --python-preference --link-mode --resolution \
-            --prerelease --from --config-file --no-extra --extra-index-url --find-links -f",
-        quiet: "-m --module --help -h --version -V",
-        words: "run x",
+            --prerelease --from --config-file --no-extra --extra-index-url --find-links -f"
+        ),
+        quiet: words!("-m --module --help -h --version -V"),
+        words: words!("run x"),
         ..PLAIN
     },
     Wrapper {
         name: "uvx",
-        flags: "--isolated --offline -q -v --quiet --verbose --refresh --no-cache",
-        values: "--from --with --python -p --with-editable --index --index-url",
+        flags: words!("--isolated --offline -q -v --quiet --verbose --refresh --no-cache"),
+        values: words!("--from --with --python -p --with-editable --index --index-url"),
         ..PLAIN
     },
     Wrapper {
         name: "pipx",
-        flags: "--no-cache -q",
-        values: "--spec --python --pip-args",
-        words: "run",
+        flags: words!("--no-cache -q"),
+        values: words!("--spec --python --pip-args"),
+        words: words!("run"),
         ..PLAIN
     },
     Wrapper {
         name: "poetry",
-        flags: "-q --quiet -n --no-interaction -v -vv --no-ansi --ansi",
-        values: "-C --directory -P --project",
-        words: "run",
+        flags: words!("-q --quiet -n --no-interaction -v -vv --no-ansi --ansi"),
+        values: words!("-C --directory -P --project"),
+        words: words!("run"),
         ..PLAIN
     },
-    Wrapper { name: "pipenv", flags: "-q --quiet -v", words: "run", ..PLAIN },
-    Wrapper { name: "pdm", flags: "-v -q -s", values: "-p --project", words: "run", ..PLAIN },
-    Wrapper { name: "rye", flags: "-q -v", values: "--pyproject", words: "run", ..PLAIN },
-    Wrapper { name: "hatch", flags: "-q -v", values: "-e --env", words: "run", ..PLAIN },
+    Wrapper { name: "pipenv", flags: words!("-q --quiet -v"), words: words!("run"), ..PLAIN },
+    Wrapper {
+        name: "pdm",
+        flags: words!("-v -q -s"),
+        values: words!("-p --project"),
+        words: words!("run"),
+        ..PLAIN
+    },
+    Wrapper {
+        name: "rye",
+        flags: words!("-q -v"),
+        values: words!("--pyproject"),
+        words: words!("run"),
+        ..PLAIN
+    },
+    Wrapper {
+        name: "hatch",
+        flags: words!("-q -v"),
+        values: words!("-e --env"),
+        words: words!("run"),
+        ..PLAIN
+    },
     Wrapper {
         name: "pixi",
-        values: "-e --environment --manifest-path",
-        words: "run exec",
+        values: words!("-e --environment --manifest-path"),
+        words: words!("run exec"),
         ..PLAIN
     },
     Wrapper {
         name: "conda",
-        flags: "-v --no-capture-output --live-stream --dev",
-        values: "-n --name -p --prefix --cwd",
-        words: "run",
+        flags: words!("-v --no-capture-output --live-stream --dev"),
+        values: words!("-n --name -p --prefix --cwd"),
+        words: words!("run"),
         ..PLAIN
     },
-    Wrapper { name: "mamba", flags: "-v", values: "-n --name -p --prefix", words: "run", ..PLAIN },
-    Wrapper { name: "micromamba", values: "-n --name -p --prefix", words: "run", ..PLAIN },
+    Wrapper {
+        name: "mamba",
+        flags: words!("-v"),
+        values: words!("-n --name -p --prefix"),
+        words: words!("run"),
+        ..PLAIN
+    },
+    Wrapper {
+        name: "micromamba",
+        values: words!("-n --name -p --prefix"),
+        words: words!("run"),
+        ..PLAIN
+    },
     Wrapper {
         name: "npx",
-        flags: "-y --yes --no -q --quiet --no-install --ignore-existing --prefer-offline --offline \
-            --workspaces -ws --legacy-peer-deps",
-        values: "-p --package -w --workspace --prefix --loglevel --registry",
-        quiet: "--help --version -v",
+        flags: words!(
+            "-y --yes --no -q --quiet --no-install --ignore-existing --prefer-offline --offline \
+            --workspaces -ws --legacy-peer-deps"
+        ),
+        values: words!("-p --package -w --workspace --prefix --loglevel --registry"),
+        quiet: words!("--help --version -v"),
         ..PLAIN
     },
     Wrapper {
         name: "bunx",
-        flags: "--bun --no-install --verbose --silent",
-        values: "-p --package",
+        flags: words!("--bun --no-install --verbose --silent"),
+        values: words!("-p --package"),
         ..PLAIN
     },
     Wrapper {
         name: "bun",
-        flags: "--bun --no-install",
-        values: "-p --package",
-        words: "x",
+        flags: words!("--bun --no-install"),
+        values: words!("-p --package"),
+        words: words!("x"),
         ..PLAIN
     },
-    Wrapper { name: "pnpx", flags: "-s --silent", values: "--package", ..PLAIN },
+    Wrapper { name: "pnpx", flags: words!("-s --silent"), values: words!("--package"), ..PLAIN },
     Wrapper {
         name: "npm",
-        flags: "-y --yes --no -s --silent -q -ws --workspaces",
-        values: "-p --package -w --workspace --prefix -C",
-        words: "exec x",
+        flags: words!("-y --yes --no -s --silent -q -ws --workspaces"),
+        values: words!("-p --package -w --workspace --prefix -C"),
+        words: words!("exec x"),
         ..PLAIN
     },
     Wrapper {
         name: "pnpm",
-        flags: "-r --recursive -w --workspace-root -s --silent --parallel",
-        values: "-C --dir -F --filter --package",
-        words: "exec dlx",
+        flags: words!("-r --recursive -w --workspace-root -s --silent --parallel"),
+        values: words!("-C --dir -F --filter --package"),
+        words: words!("exec dlx"),
         ..PLAIN
     },
     Wrapper {
         name: "yarn",
-        flags: "-s --silent -q",
-        values: "--cwd -p --package",
-        words: "exec dlx",
+        flags: words!("-s --silent -q"),
+        values: words!("--cwd -p --package"),
+        words: words!("exec dlx"),
         ..PLAIN
     },
     Wrapper {
         name: "bundle",
-        flags: "--keep-file-descriptors",
-        values: "--gemfile",
-        words: "exec",
+        flags: words!("--keep-file-descriptors"),
+        values: words!("--gemfile"),
+        words: words!("exec"),
         ..PLAIN
     },
-    Wrapper { name: "rbenv", words: "exec", ..PLAIN },
-    Wrapper { name: "pyenv", words: "exec", ..PLAIN },
-    Wrapper { name: "asdf", words: "exec", ..PLAIN },
-    Wrapper { name: "nvm", flags: "--silent", skip: 1, words: "exec", ..PLAIN },
-    Wrapper { name: "fnm", values: "--using", words: "exec", ..PLAIN },
-    Wrapper { name: "volta", values: "--node --npm --yarn", words: "run", ..PLAIN },
-    Wrapper { name: "direnv", skip: 1, words: "exec", ..PLAIN },
-    Wrapper { name: "dotenv", values: "-f -e", flags: "-o", words: "run", ..PLAIN },
+    Wrapper { name: "rbenv", words: words!("exec"), ..PLAIN },
+    Wrapper { name: "pyenv", words: words!("exec"), ..PLAIN },
+    Wrapper { name: "asdf", words: words!("exec"), ..PLAIN },
+    Wrapper { name: "nvm", flags: words!("--silent"), skip: 1, words: words!("exec"), ..PLAIN },
+    Wrapper { name: "fnm", values: words!("--using"), words: words!("exec"), ..PLAIN },
+    Wrapper { name: "volta", values: words!("--node --npm --yarn"), words: words!("run"), ..PLAIN },
+    Wrapper { name: "direnv", skip: 1, words: words!("exec"), ..PLAIN },
+    Wrapper {
+        name: "dotenv",
+        values: words!("-f -e"),
+        flags: words!("-o"),
+        words: words!("run"),
+        ..PLAIN
+    },
     Wrapper {
         name: "ld.so",
-        flags: "--inhibit-cache",
-        values: "--library-path --preload --argv0 --inhibit-rpath --audit",
-        quiet: "--verify --list --help --version",
+        flags: words!("--inhibit-cache"),
+        values: words!("--library-path --preload --argv0 --inhibit-rpath --audit"),
+        quiet: words!("--verify --list --help --version"),
         ..PLAIN
     },
 ];

@@ -4,8 +4,7 @@ use super::field::{Field, Piece};
 use super::redirect::Input;
 use super::walk::{Walker, runs_its_value};
 use super::wrapper_table::{WRAPPERS, Wrapper};
-use super::{How, Why, inline, writers, xargs};
-use crate::word_list::listed;
+use super::{HiddenReason, WriteKind, inline, writers, xargs};
 
 /// Follows what a program starts, if it is known to start something.
 pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
@@ -49,15 +48,15 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         walker.handed.clear();
     }
     let arguments = match behind_word(wrapper, arguments) {
-        Behind::Program(rest) => rest,
-        Behind::Nothing | Behind::Split(_) => return,
-        Behind::Unknown(option) => return walker.hide(Why::UnknownOption, &option),
+        AfterOptions::Program(rest) => rest,
+        AfterOptions::Nothing | AfterOptions::Split(_) => return,
+        AfterOptions::Unknown(option) => return walker.hide(HiddenReason::UnknownOption, &option),
     };
     let rest = match behind_options(wrapper, arguments) {
-        Behind::Program(rest) => rest,
-        Behind::Nothing => return,
-        Behind::Split(text) => return walker.handed_to_shell(&text),
-        Behind::Unknown(option) => return walker.hide(Why::UnknownOption, &option),
+        AfterOptions::Program(rest) => rest,
+        AfterOptions::Nothing => return,
+        AfterOptions::Split(text) => return walker.handed_to_shell(&text),
+        AfterOptions::Unknown(option) => return walker.hide(HiddenReason::UnknownOption, &option),
     };
     let inner_input = if wrapper.more { &Input::Pipe } else { input };
     match (name, rest) {
@@ -68,7 +67,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         }
         ("watch", rest) if !arguments.iter().any(is_exec) => match joined(rest) {
             Some(text) => walker.handed_to_shell(&Field::text(text)),
-            None => walker.hide(Why::ComputedText, name),
+            None => walker.hide(HiddenReason::ComputedText, name),
         },
         ("entr", [text, ..]) if arguments.iter().any(is_short_s) => walker.handed_to_shell(text),
         ("parallel", rest) => parallel(walker, rest),
@@ -104,7 +103,7 @@ impl Walker {
             return self.program(argv, input);
         }
         self.note(argv, false);
-        self.hide(Why::ComputedName, &first.to_string());
+        self.hide(HiddenReason::ComputedName, &first.to_string());
     }
 }
 
@@ -137,34 +136,34 @@ fn variables(walker: &mut Walker, arguments: &[Field]) {
 }
 
 /// What stands behind `run` in `uv run …`; nothing if it is another command.
-fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
+fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions<'a> {
     if wrapper.words.is_empty() {
-        return Behind::Program(arguments);
+        return AfterOptions::Program(arguments);
     }
     let mut rest = arguments;
     let mut odd = None;
     while let Some((first, more)) = rest.split_first() {
         rest = more;
-        let Some(word) = first.known() else { return Behind::Unknown(first.to_string()) };
-        if listed(wrapper.words, &word) {
+        let Some(word) = first.known() else { return AfterOptions::Unknown(first.to_string()) };
+        if wrapper.words.contains(&word.as_str()) {
             return match odd {
-                Some(option) => Behind::Unknown(option),
-                None => Behind::Program(rest),
+                Some(option) => AfterOptions::Unknown(option),
+                None => AfterOptions::Program(rest),
             };
         }
         if !word.starts_with('-') && odd.is_none() {
-            return Behind::Nothing;
+            return AfterOptions::Nothing;
         }
-        if listed(wrapper.values, &word) {
+        if wrapper.values.contains(&word.as_str()) {
             rest = more.get(1..).unwrap_or_default();
         } else if word.starts_with('-')
-            && !listed(wrapper.flags, &word)
+            && !wrapper.flags.contains(&word.as_str())
             && !is_value_in_word(wrapper, &word)
         {
             odd = Some(word);
         }
     }
-    Behind::Nothing
+    AfterOptions::Nothing
 }
 
 /// `parallel git {} ::: push pull`: a text for a shell, with arguments put in or behind it.
@@ -175,7 +174,7 @@ fn parallel(walker: &mut Walker, rest: &[Field]) {
     let given = rest.get(end + 1..).unwrap_or_default();
     if command.is_empty() {
         if given.is_empty() {
-            return walker.hide(Why::PipedIntoShell, "parallel");
+            return walker.hide(HiddenReason::PipedIntoShell, "parallel");
         }
         for text in given {
             walker.handed_to_shell(text);
@@ -183,7 +182,7 @@ fn parallel(walker: &mut Walker, rest: &[Field]) {
         return;
     }
     let Some(text) = joined(command) else {
-        return walker.hide(Why::ComputedText, "parallel");
+        return walker.hide(HiddenReason::ComputedText, "parallel");
     };
     let place = |piece: &str| piece.chars().all(|c| c.is_ascii_digit() || "./#%+-".contains(c));
     let mut shell = String::new();
@@ -222,7 +221,7 @@ fn daemon(walker: &mut Walker, arguments: &[Field]) {
             walker.apart(|walker| walker.started(&argv, &Input::Pipe));
         }
         None if arguments.iter().any(|field| field.known().is_none()) => {
-            walker.hide(Why::UnknownOption, "start-stop-daemon");
+            walker.hide(HiddenReason::UnknownOption, "start-stop-daemon");
         }
         None => {}
     }
@@ -243,7 +242,7 @@ fn addresses(walker: &mut Walker, arguments: &[Field]) {
                 let command = command.split(',').next().unwrap_or_default();
                 walker.handed_to_shell(&Field::text(command));
             }
-            None => walker.hide(Why::ComputedText, "socat"),
+            None => walker.hide(HiddenReason::ComputedText, "socat"),
         }
     }
 }
@@ -262,7 +261,7 @@ fn nix(walker: &mut Walker, arguments: &[Field], input: &Input) {
                 };
             }
             Some(_) => {}
-            None => walker.hide(Why::UnknownOption, &first.to_string()),
+            None => walker.hide(HiddenReason::UnknownOption, &first.to_string()),
         }
     }
 }
@@ -272,14 +271,14 @@ fn joined(fields: &[Field]) -> Option<String> {
     texts.map(|texts| texts.join(" "))
 }
 
-enum Behind<'a> {
+enum AfterOptions<'a> {
     Program(&'a [Field]),
     Nothing,
     Split(Field),
     Unknown(String),
 }
 
-fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
+fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions<'a> {
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
         let Some(option) = first.known() else {
@@ -292,7 +291,7 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
                 continue;
             }
             // What may vanish or be an option cannot be passed over.
-            return Behind::Unknown(first.to_string());
+            return AfterOptions::Unknown(first.to_string());
         };
         if wrapper.name == "env"
             && (option == "-S" || option.starts_with("-S") || option.starts_with("--split-string"))
@@ -315,16 +314,16 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
                 break;
             }
             if option.split_once('=').is_some_and(|(name, _)| runs_its_value(name)) {
-                return Behind::Unknown(option);
+                return AfterOptions::Unknown(option);
             }
             rest = more;
             continue;
         }
-        if listed(wrapper.quiet, &option) {
-            return Behind::Nothing;
-        } else if listed(wrapper.flags, &option) {
+        if wrapper.quiet.contains(&option.as_str()) {
+            return AfterOptions::Nothing;
+        } else if wrapper.flags.contains(&option.as_str()) {
             rest = more;
-        } else if listed(wrapper.values, &option) {
+        } else if wrapper.values.contains(&option.as_str()) {
             rest = more.get(1..).unwrap_or_default();
         } else if is_value_in_word(wrapper, &option)
             || is_flags_in_word(wrapper, &option)
@@ -332,17 +331,17 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> Behind<'a> {
         {
             rest = more;
         } else {
-            return Behind::Unknown(option);
+            return AfterOptions::Unknown(option);
         }
     }
     if rest.len() < wrapper.skip {
-        return Behind::Nothing;
+        return AfterOptions::Nothing;
     }
     let behind = rest.get(wrapper.skip..).unwrap_or_default();
     let skipped = rest.get(..wrapper.skip).unwrap_or_default();
     match skipped.iter().find(|field| field.may_be_many()) {
-        Some(field) => Behind::Unknown(field.to_string()),
-        None => Behind::Program(behind),
+        Some(field) => AfterOptions::Unknown(field.to_string()),
+        None => AfterOptions::Program(behind),
     }
 }
 
@@ -352,9 +351,9 @@ fn is_value_in_word(wrapper: &Wrapper, option: &str) -> bool {
     let digits = option.get(1..).is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let long = option.starts_with("--");
     if let Some((name, _)) = option.split_once('=').filter(|_| long) {
-        return listed(wrapper.values, name);
+        return wrapper.values.contains(&name);
     }
-    (!long && short.is_some_and(|short| listed(wrapper.values, short)))
+    (!long && short.is_some_and(|short| wrapper.values.contains(&short)))
         || (wrapper.name == "nice" && digits)
 }
 
@@ -362,25 +361,25 @@ fn is_value_in_word(wrapper: &Wrapper, option: &str) -> bool {
 fn is_flags_in_word(wrapper: &Wrapper, option: &str) -> bool {
     !option.starts_with("--")
         && option.len() > 2
-        && option.chars().skip(1).all(|c| listed(wrapper.flags, &format!("-{c}")))
+        && option.chars().skip(1).all(|c| wrapper.flags.contains(&format!("-{c}").as_str()))
 }
 
 /// `env -S 'git push'` splits its text much like a shell; what is behind it is appended.
-fn split_string(option: &str, more: &[Field]) -> Behind<'static> {
+fn split_string(option: &str, more: &[Field]) -> AfterOptions<'static> {
     let (text, rest) =
         match option.strip_prefix("--split-string=").or_else(|| option.strip_prefix("-S")) {
             Some(text) if !text.is_empty() => (Some(text.to_owned()), more),
             _ => match more.split_first() {
                 Some((text, rest)) => (text.known(), rest),
-                None => return Behind::Nothing,
+                None => return AfterOptions::Nothing,
             },
         };
     let plain = |text: &String| {
         text.chars().all(|c| c.is_ascii_alphanumeric() || " _-./=:,@%+".contains(c))
     };
     match text.filter(plain).zip(joined(rest)) {
-        Some((text, rest)) => Behind::Split(Field::text(format!("env {text} {rest}"))),
-        None => Behind::Unknown(option.to_owned()),
+        Some((text, rest)) => AfterOptions::Split(Field::text(format!("env {text} {rest}"))),
+        None => AfterOptions::Unknown(option.to_owned()),
     }
 }
 
@@ -392,13 +391,13 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         rest = more;
         if ends(first) {
             // An end without a beginning: a word that is not known may have been `-exec`.
-            walker.hide(Why::UnknownOption, "find");
+            walker.hide(HiddenReason::UnknownOption, "find");
         }
         let Some(word) = first.known() else {
             if first.may_be_many()
                 && !matches!(first.to_string().as_str(), text if text.contains(['*', '?']))
             {
-                walker.hide(Why::UnknownOption, &format!("find {first}"));
+                walker.hide(HiddenReason::UnknownOption, &format!("find {first}"));
             }
             continue;
         };
@@ -422,7 +421,7 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         for write in walker.reading.writes.iter_mut().skip(before) {
             // The files themselves, not what is called after them.
             let itself = matches!(write.path.pieces().last(), Some(Piece::Below));
-            write.named = named.clone().filter(|_| itself && write.how == How::Change);
+            write.named = named.clone().filter(|_| itself && write.how == WriteKind::Change);
         }
         for file in of_git {
             let placed = |field: &Field| match field.known() {
@@ -443,7 +442,7 @@ fn with_command_option(walker: &mut Walker, name: &str, arguments: &[Field]) {
     while let Some((first, more)) = rest.split_first() {
         rest = more;
         let Some(word) = first.known() else {
-            walker.hide(Why::UnknownOption, &format!("{name} {first}"));
+            walker.hide(HiddenReason::UnknownOption, &format!("{name} {first}"));
             return;
         };
         let short = !word.starts_with("--") && word.starts_with('-');
@@ -460,10 +459,10 @@ fn with_command_option(walker: &mut Walker, name: &str, arguments: &[Field]) {
             found = true;
             walker.handed_to_shell(&Field::text(text));
         } else if short && word.contains('c') {
-            walker.hide(Why::UnknownOption, &word);
+            walker.hide(HiddenReason::UnknownOption, &word);
         }
     }
     if !found && !matches!(name, "npx" | "npm") {
-        walker.hide(Why::Interactive, name);
+        walker.hide(HiddenReason::Interactive, name);
     }
 }

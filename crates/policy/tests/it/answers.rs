@@ -4,7 +4,7 @@ use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::call::{Action, Call, Touch};
 use bailiwick_policy::decision::{Decision, Objection, Outcome, Warning};
-use bailiwick_policy::dialects::{Allowing, Answer, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Answer, Dialect};
 use serde_json::{Value, json};
 
 const TOLD: &str = "some::rule: that is not open here. Instead: do this.";
@@ -17,9 +17,9 @@ fn answer(exit: u8, stdout: &str, stderr: &str) -> Answer {
     Answer { exit, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
 }
 
-fn both(decision: &Decision, expected: impl Fn(Dialect, Allowing) -> Answer) {
+fn both(decision: &Decision, expected: impl Fn(Dialect, AllowedReply) -> Answer) {
     for dialect in Dialect::ALL {
-        for allowing in [Allowing::Silent, Allowing::Explicit] {
+        for allowing in [AllowedReply::Silent, AllowedReply::Explicit] {
             let found = dialect.answer(decision, allowing);
             assert_eq!(found, expected(dialect, allowing), "{dialect:?} {allowing:?}");
         }
@@ -57,10 +57,10 @@ fn only_claude_can_be_told_to_ask_and_the_others_deny() {
 
 const ALLOW: &str = "{\"hookSpecificOutput\":{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"allow\"}}\n";
 
-fn allowed(dialect: Dialect, allowing: Allowing) -> &'static str {
+fn allowed(dialect: Dialect, allowing: AllowedReply) -> &'static str {
     match (dialect, allowing) {
-        (Dialect::Claude, Allowing::Explicit) => ALLOW,
-        (Dialect::Claude, Allowing::Silent)
+        (Dialect::Claude, AllowedReply::Explicit) => ALLOW,
+        (Dialect::Claude, AllowedReply::Silent)
         | (Dialect::Codex | Dialect::Gemini | Dialect::OpenCode, _) => "",
     }
 }
@@ -78,10 +78,10 @@ fn a_warning_reaches_the_agent_and_advice_only_the_log() {
     let context = format!("\"additionalContext\":\"warning: {TOLD}\"");
     both(&warned, |dialect, allowing| {
         let stdout = match (dialect, allowing) {
-            (Dialect::Claude, Allowing::Explicit) => {
+            (Dialect::Claude, AllowedReply::Explicit) => {
                 ALLOW.replace("\"hookEventName\"", &format!("{context},\"hookEventName\""))
             }
-            (Dialect::Claude, Allowing::Silent) => {
+            (Dialect::Claude, AllowedReply::Silent) => {
                 let event = "\"hookEventName\":\"PreToolUse\"";
                 format!("{{\"hookSpecificOutput\":{{{context},{event}}}}}\n")
             }

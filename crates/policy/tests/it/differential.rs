@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::thread;
 
-use bailiwick_policy::shell::{How, Reading, Write, read};
+use bailiwick_policy::shell::{Reading, Write, WriteKind, read};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
@@ -14,7 +14,7 @@ use crate::grammar::Grammar;
 
 /// Enough to keep every core busy while one waits for a process.
 const THREADS: usize = 4;
-const ENOUGH_ESCAPES: usize = 8;
+const MAX_ESCAPES: usize = 8;
 
 /// What was seen so far.
 #[derive(Default)]
@@ -37,7 +37,7 @@ fn names(reading: &Reading) -> BTreeSet<String> {
 /// The names of the files that a reading says are written; nothing if one of them is not known.
 fn written(reading: &Reading) -> Option<BTreeSet<String>> {
     let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let exact = |write: &&Write| matches!(write.how, How::Change | How::Delete);
+    let exact = |write: &&Write| matches!(write.how, WriteKind::Change | WriteKind::Delete);
     let known = |write: &Write| Some(write).filter(exact)?.path.known().map(base);
     reading.writes.iter().map(known).collect()
 }
@@ -137,8 +137,7 @@ fn nothing_that_bash_does_escapes_the_reading() {
         for number in 0..THREADS {
             let (random, seen, mut bash) = (&random, &seen, oracle.bash(number));
             scope.spawn(move || {
-                let open =
-                    |seen: &Seen| seen.compared < enough && seen.escapes.len() < ENOUGH_ESCAPES;
+                let open = |seen: &Seen| seen.compared < enough && seen.escapes.len() < MAX_ESCAPES;
                 while open(&seen.lock().unwrap()) {
                     let seed = random.lock().unwrap().number();
                     let command = Grammar::new(&mut Random::new(seed)).command(2);

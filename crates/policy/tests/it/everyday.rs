@@ -1,9 +1,9 @@
 //! What the role `developer` says to commands as people and agents write them: what is allowed, what is
 //! denied and by which rule.
 
-use bailiwick_policy::decide::{decide_effects, wanted};
+use bailiwick_policy::decide::{decide_effects, lookups};
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::facts::{Enforcement, Kind, Led};
+use bailiwick_policy::facts::{Enforcement, Kind, ResolvedPath};
 use bailiwick_policy::pattern::Patterns;
 use bailiwick_policy::{Decision, Effects, Facts, Outcome, Policy};
 use serde_json::json;
@@ -49,7 +49,7 @@ pub(crate) fn developer() -> Policy {
     policy
 }
 
-fn led(path: &str) -> Led {
+fn led(path: &str) -> ResolvedPath {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
         match part {
@@ -67,7 +67,7 @@ fn led(path: &str) -> Led {
     } else {
         Kind::Missing
     };
-    Led { entry: path.clone(), real: path, kind }
+    ResolvedPath { entry: path.clone(), real: path, kind }
 }
 
 /// Looks up what a call wants in a small world of its own.
@@ -79,7 +79,7 @@ fn facts(call: &bailiwick_policy::Call, effects: &Effects, enforcement: Enforcem
         enforcement,
         ..Facts::default()
     };
-    let wanted = wanted(call, effects, &facts);
+    let wanted = lookups(call, effects, &facts);
     for path in wanted.paths {
         facts.paths.insert(path.clone(), led(&path));
     }

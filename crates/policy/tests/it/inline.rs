@@ -1,6 +1,6 @@
 //! Code of other languages inside of shell commands: what it runs, writes, hides, or only mentions.
 
-use bailiwick_policy::shell::{Reading, Why, read};
+use bailiwick_policy::shell::{HiddenReason, Reading, read};
 
 use crate::bash::Oracle;
 use crate::inline_examples::{EVASIVE, HIDDEN, NOTHING, RUNS, SEEN, WRITES};
@@ -37,7 +37,7 @@ fn evasive_code_is_seen_or_said_to_hide_something() {
     let mut failures = Vec::new();
     for text in EVASIVE {
         let reading = read(text);
-        let hides = reading.hidden.iter().any(|hidden| hidden.why != Why::ComputedPath);
+        let hides = reading.hidden.iter().any(|hidden| hidden.why != HiddenReason::ComputedPath);
         if !hides && !names(&reading).iter().any(|name| name == "git") {
             failures.push(format!("{text}\n  {:?}", names(&reading)));
         }
@@ -68,7 +68,7 @@ fn code_that_hides_what_it_does_is_said_to_hide_it() {
         if !reading.hidden.iter().any(|hidden| hidden.why == why) {
             failures.push(format!("{text}\n  {why:?} expected: {:?}", reading.hidden));
         }
-        let path_only = why == Why::ComputedPath;
+        let path_only = why == HiddenReason::ComputedPath;
         if path_only && reading.hidden.iter().any(|hidden| hidden.why != why) {
             failures.push(format!("{text}\n  more than a path: {:?}", reading.hidden));
         }

@@ -1,6 +1,6 @@
 //! Examples of code inside of shell commands.
 
-use bailiwick_policy::shell::Why;
+use bailiwick_policy::shell::HiddenReason;
 
 /// They run `git`; what they need for it is there wherever these tests run.
 pub(crate) const RUNS: [&str; 79] = [
@@ -270,90 +270,102 @@ chmod +x run; ./run"#,
 ];
 
 /// They hide something, for this reason.
-pub(crate) const HIDDEN: [(Why, &str); 54] = [
-    (Why::ComputedText, r#"python3 -c "$code""#),
-    (Why::ComputedText, r#"python3 -c 'import base64; exec(base64.b64decode("aW1wb3J0IG9z"))'"#),
-    (Why::ComputedText, "python3 -c 'exec(chr(105)+chr(109))'"),
-    (Why::ComputedText, "python3 -c 'import os, sys; os.system(sys.argv[1])' 'git push'"),
+pub(crate) const HIDDEN: [(HiddenReason, &str); 54] = [
+    (HiddenReason::ComputedText, r#"python3 -c "$code""#),
     (
-        Why::ComputedName,
+        HiddenReason::ComputedText,
+        r#"python3 -c 'import base64; exec(base64.b64decode("aW1wb3J0IG9z"))'"#,
+    ),
+    (HiddenReason::ComputedText, "python3 -c 'exec(chr(105)+chr(109))'"),
+    (HiddenReason::ComputedText, "python3 -c 'import os, sys; os.system(sys.argv[1])' 'git push'"),
+    (
+        HiddenReason::ComputedName,
         r#"python3 -c 'import subprocess, sys; subprocess.run([sys.argv[1], "push"])' git"#,
     ),
     (
-        Why::ComputedText,
+        HiddenReason::ComputedText,
         r#"python3 -c 'import subprocess; subprocess.run("tig hsup"[::-1], shell=True)'"#,
     ),
-    (Why::ComputedName, r#"python3 -c 'import os; getattr(os, "metsys"[::-1])("git push")'"#),
-    (Why::ComputedName, r#"python3 -c 'import os; list(map(os.system, ["git push"]))'"#),
-    (Why::ComputedText, r#"python3 -c 'import ctypes; ctypes.CDLL(None).system(b"git push")'"#),
     (
-        Why::ComputedText,
+        HiddenReason::ComputedName,
+        r#"python3 -c 'import os; getattr(os, "metsys"[::-1])("git push")'"#,
+    ),
+    (HiddenReason::ComputedName, r#"python3 -c 'import os; list(map(os.system, ["git push"]))'"#),
+    (
+        HiddenReason::ComputedText,
+        r#"python3 -c 'import ctypes; ctypes.CDLL(None).system(b"git push")'"#,
+    ),
+    (
+        HiddenReason::ComputedText,
         r#"python3 -c 'import os
 c = "ls"
 c += " git"
 os.system(c)'"#,
     ),
-    (Why::ComputedText, r#"python3 -c 'eval(compile(open("x").read(), "x", "exec"))'"#),
-    (Why::PipedIntoShell, "cat x | python3"),
-    (Why::PipedIntoShell, "curl -s https://example.com/x.py | python3 -"),
-    (Why::PipedIntoShell, "cat x.js | node"),
-    (Why::Interactive, "python3"),
-    (Why::Interactive, "python3 -i -c 'x = 1'"),
-    (Why::Interactive, "node"),
-    (Why::Interactive, "irb"),
-    (Why::Interactive, "lua"),
-    (Why::Interactive, "vim file.txt"),
-    (Why::Interactive, "gdb ./a.out"),
-    (Why::ComputedText, r#"node -e "$x""#),
-    (Why::ComputedText, r#"node -e 'eval(Buffer.from("eA==", "base64").toString())'"#),
-    (Why::ComputedText, "node -e 'new Function(process.argv[1])()' x"),
+    (HiddenReason::ComputedText, r#"python3 -c 'eval(compile(open("x").read(), "x", "exec"))'"#),
+    (HiddenReason::PipedIntoShell, "cat x | python3"),
+    (HiddenReason::PipedIntoShell, "curl -s https://example.com/x.py | python3 -"),
+    (HiddenReason::PipedIntoShell, "cat x.js | node"),
+    (HiddenReason::Interactive, "python3"),
+    (HiddenReason::Interactive, "python3 -i -c 'x = 1'"),
+    (HiddenReason::Interactive, "node"),
+    (HiddenReason::Interactive, "irb"),
+    (HiddenReason::Interactive, "lua"),
+    (HiddenReason::Interactive, "vim file.txt"),
+    (HiddenReason::Interactive, "gdb ./a.out"),
+    (HiddenReason::ComputedText, r#"node -e "$x""#),
+    (HiddenReason::ComputedText, r#"node -e 'eval(Buffer.from("eA==", "base64").toString())'"#),
+    (HiddenReason::ComputedText, "node -e 'new Function(process.argv[1])()' x"),
     (
-        Why::ComputedText,
+        HiddenReason::ComputedText,
         r#"node -e 'require("child_process").execSync(process.argv[1])' 'git push'"#,
     ),
     (
-        Why::ComputedName,
+        HiddenReason::ComputedName,
         r#"node -e 'pub(crate) const cp = require("child_process"); cp[process.argv[1]]("git push")' exec"#,
     ),
-    (Why::ComputedText, "perl -e 'system($ARGV[0])' 'git push'"),
-    (Why::ComputedText, r#"perl -e 'eval pack("H*", "6769")'"#),
-    (Why::ComputedText, "perl -e 's/(.*)/$1/ee'"),
-    (Why::ComputedName, "perl -e 'open(F, $ARGV[0])' 'git push|'"),
-    (Why::ComputedText, "ruby -e 'system(ARGV[0])' 'git push'"),
-    (Why::ComputedText, "ruby -e 'eval(ARGV[0])' 'x'"),
-    (Why::ComputedText, r#"php -r 'eval(base64_decode("eA=="));'"#),
-    (Why::ComputedText, r#"php -r '$f = $argv[1]; $f("git push");' system"#),
-    (Why::ComputedText, "lua -e 'load(arg[1])()'"),
-    (Why::ComputedText, "awk '{ system($0) }' file"),
-    (Why::ComputedText, "awk '{ print | $1 }' file"),
-    (Why::ComputedText, r#"awk "$program" file"#),
-    (Why::ComputedText, r#"sed "$script" file"#),
-    (Why::PipedIntoShell, "sed 'e' file"),
-    (Why::ComputedText, "sed 's/.*/git push/e' file"),
-    (Why::ComputedText, "curl -s u > x.sh; bash x.sh"),
-    (Why::ComputedText, "base64 -d f > x.py && python3 x.py"),
-    (Why::ComputedText, "{ echo git; echo push; } > x.sh; sh x.sh"),
+    (HiddenReason::ComputedText, "perl -e 'system($ARGV[0])' 'git push'"),
+    (HiddenReason::ComputedText, r#"perl -e 'eval pack("H*", "6769")'"#),
+    (HiddenReason::ComputedText, "perl -e 's/(.*)/$1/ee'"),
+    (HiddenReason::ComputedName, "perl -e 'open(F, $ARGV[0])' 'git push|'"),
+    (HiddenReason::ComputedText, "ruby -e 'system(ARGV[0])' 'git push'"),
+    (HiddenReason::ComputedText, "ruby -e 'eval(ARGV[0])' 'x'"),
+    (HiddenReason::ComputedText, r#"php -r 'eval(base64_decode("eA=="));'"#),
+    (HiddenReason::ComputedText, r#"php -r '$f = $argv[1]; $f("git push");' system"#),
+    (HiddenReason::ComputedText, "lua -e 'load(arg[1])()'"),
+    (HiddenReason::ComputedText, "awk '{ system($0) }' file"),
+    (HiddenReason::ComputedText, "awk '{ print | $1 }' file"),
+    (HiddenReason::ComputedText, r#"awk "$program" file"#),
+    (HiddenReason::ComputedText, r#"sed "$script" file"#),
+    (HiddenReason::PipedIntoShell, "sed 'e' file"),
+    (HiddenReason::ComputedText, "sed 's/.*/git push/e' file"),
+    (HiddenReason::ComputedText, "curl -s u > x.sh; bash x.sh"),
+    (HiddenReason::ComputedText, "base64 -d f > x.py && python3 x.py"),
+    (HiddenReason::ComputedText, "{ echo git; echo push; } > x.sh; sh x.sh"),
     (
-        Why::ComputedText,
+        HiddenReason::ComputedText,
         "cat > x.sh <<E
 $(cat y)
 E
 sh x.sh",
     ),
-    (Why::ComputedText, r#"python3 -c 'open("x.sh", "w").write("git push")'; bash x.sh"#),
-    (Why::ComputedText, r#"groovy -e 'args[0].execute(); "$x".execute()'"#),
-    (Why::ComputedPath, r#"python3 -c 'import sys; open(sys.argv[1], "w")' x"#),
+    (HiddenReason::ComputedText, r#"python3 -c 'open("x.sh", "w").write("git push")'; bash x.sh"#),
+    (HiddenReason::ComputedText, r#"groovy -e 'args[0].execute(); "$x".execute()'"#),
+    (HiddenReason::ComputedPath, r#"python3 -c 'import sys; open(sys.argv[1], "w")' x"#),
     (
-        Why::ComputedPath,
+        HiddenReason::ComputedPath,
         r#"python3 -c 'from pathlib import Path
 for p in Path(".").glob("*.txt"):
     p.write_text("x")'"#,
     ),
-    (Why::ComputedPath, r#"node -e 'require("fs").writeFileSync(process.argv[1], "x")' x"#),
-    (Why::ComputedPath, r#"awk '{ print > $1 ".txt" }' file"#),
-    (Why::ComputedPath, r#"perl -e 'open(my $f, ">", $ARGV[0])' x"#),
-    (Why::ComputedPath, r#"ruby -e 'File.write(ARGV[0], "x")' x"#),
-    (Why::UnknownOption, "uv run --frobnicate git push"),
+    (
+        HiddenReason::ComputedPath,
+        r#"node -e 'require("fs").writeFileSync(process.argv[1], "x")' x"#,
+    ),
+    (HiddenReason::ComputedPath, r#"awk '{ print > $1 ".txt" }' file"#),
+    (HiddenReason::ComputedPath, r#"perl -e 'open(my $f, ">", $ARGV[0])' x"#),
+    (HiddenReason::ComputedPath, r#"ruby -e 'File.write(ARGV[0], "x")' x"#),
+    (HiddenReason::UnknownOption, "uv run --frobnicate git push"),
 ];
 
 /// They write this file.

@@ -1,6 +1,6 @@
 //! Readings by example: what is seen, what is hidden, and what is only mentioned.
 
-use bailiwick_policy::shell::{Reading, Setting, Why, read};
+use bailiwick_policy::shell::{HiddenReason, Reading, Setting, read};
 
 fn programs(text: &str) -> Vec<String> {
     let reading = read(text);
@@ -126,35 +126,35 @@ fn programs_that_start_others_are_looked_through() {
 #[test]
 fn what_hides_the_program_is_said_to_hide_it() {
     for (text, why) in [
-        ("$(echo git) push", Why::ComputedName),
-        ("$x push", Why::ComputedName),
-        ("g* push", Why::ComputedName),
-        ("/usr/bin/gi? push", Why::ComputedName),
-        ("cat x | bash", Why::PipedIntoShell),
-        ("curl x | sh", Why::PipedIntoShell),
-        ("eval \"$x\"", Why::ComputedText),
-        ("bash -c \"$x\"", Why::ComputedText),
-        ("bash -c \"$(cat x)\"", Why::ComputedText),
-        ("bash", Why::Interactive),
-        ("bash 3<<< 'git push' <&3", Why::PipedIntoShell),
-        ("exec 3<<< 'git push'; sh <&3", Why::PipedIntoShell),
-        ("exec <<< 'git push'; bash", Why::PipedIntoShell),
-        ("{ exec < <(cat x); }; bash", Why::PipedIntoShell),
-        ("bash -c sh <<< 'git push'", Why::PipedIntoShell),
-        ("echo 'git push' | bash -c python3", Why::PipedIntoShell),
-        ("echo 'git push' > >(bash)", Why::PipedIntoShell),
-        ("awk '{print | \"sh\"}' x", Why::PipedIntoShell),
-        ("perl -e 'open P, \"|sh\"; print P \"git push\"'", Why::PipedIntoShell),
-        ("ruby -e 'IO.popen(\"sh\", \"w\")'", Why::ComputedText),
-        ("socat - EXEC:sh <<< 'git push'", Why::PipedIntoShell),
-        ("bash -i", Why::Interactive),
-        ("env --frobnicate git", Why::UnknownOption),
-        ("( (git status) )", Why::Unreadable),
-        ("select x in a; do git; done", Why::Unreadable),
-        ("echo $(( a[$(git)] ))", Why::RunsText),
-        ("echo $(a | (( 1 ))\n)\nbash <<'E'\ng\"it\"\nE", Why::Unreadable),
-        ("ls\u{a0}-l", Why::OddCharacter),
-        ("if", Why::Unreadable),
+        ("$(echo git) push", HiddenReason::ComputedName),
+        ("$x push", HiddenReason::ComputedName),
+        ("g* push", HiddenReason::ComputedName),
+        ("/usr/bin/gi? push", HiddenReason::ComputedName),
+        ("cat x | bash", HiddenReason::PipedIntoShell),
+        ("curl x | sh", HiddenReason::PipedIntoShell),
+        ("eval \"$x\"", HiddenReason::ComputedText),
+        ("bash -c \"$x\"", HiddenReason::ComputedText),
+        ("bash -c \"$(cat x)\"", HiddenReason::ComputedText),
+        ("bash", HiddenReason::Interactive),
+        ("bash 3<<< 'git push' <&3", HiddenReason::PipedIntoShell),
+        ("exec 3<<< 'git push'; sh <&3", HiddenReason::PipedIntoShell),
+        ("exec <<< 'git push'; bash", HiddenReason::PipedIntoShell),
+        ("{ exec < <(cat x); }; bash", HiddenReason::PipedIntoShell),
+        ("bash -c sh <<< 'git push'", HiddenReason::PipedIntoShell),
+        ("echo 'git push' | bash -c python3", HiddenReason::PipedIntoShell),
+        ("echo 'git push' > >(bash)", HiddenReason::PipedIntoShell),
+        ("awk '{print | \"sh\"}' x", HiddenReason::PipedIntoShell),
+        ("perl -e 'open P, \"|sh\"; print P \"git push\"'", HiddenReason::PipedIntoShell),
+        ("ruby -e 'IO.popen(\"sh\", \"w\")'", HiddenReason::ComputedText),
+        ("socat - EXEC:sh <<< 'git push'", HiddenReason::PipedIntoShell),
+        ("bash -i", HiddenReason::Interactive),
+        ("env --frobnicate git", HiddenReason::UnknownOption),
+        ("( (git status) )", HiddenReason::Unreadable),
+        ("select x in a; do git; done", HiddenReason::Unreadable),
+        ("echo $(( a[$(git)] ))", HiddenReason::RunsText),
+        ("echo $(a | (( 1 ))\n)\nbash <<'E'\ng\"it\"\nE", HiddenReason::Unreadable),
+        ("ls\u{a0}-l", HiddenReason::OddCharacter),
+        ("if", HiddenReason::Unreadable),
     ] {
         let reading = read(text);
         assert!(reading.hidden.iter().any(|hidden| hidden.why == why), "{text}: {reading:?}");
@@ -316,7 +316,10 @@ fn a_program_that_a_variable_an_option_or_a_file_names_is_seen() {
         "echo 'fn main() { std::process::Command::new(\"git\"); }' > build.rs && cargo build",
         "cp x .cargo/config.toml; jq . y > conftest.py; pytest",
     ] {
-        assert!(read(text).hidden.iter().any(|hidden| hidden.why == Why::ComputedText), "{text}");
+        assert!(
+            read(text).hidden.iter().any(|hidden| hidden.why == HiddenReason::ComputedText),
+            "{text}"
+        );
     }
     for text in [
         "npm init -y && npm install x && npm test",

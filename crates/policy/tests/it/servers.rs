@@ -3,7 +3,7 @@
 use bailiwick_policy::decide::decide;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::Enforcement;
-use bailiwick_policy::record::{FORMAT, KeptCall, Record};
+use bailiwick_policy::record::{FORMAT, Record, RecordedCall};
 use bailiwick_policy::{Decision, Facts, Outcome, Policy};
 use serde_json::{Value, json};
 
@@ -102,7 +102,7 @@ fn a_decision_that_was_left_to_the_kernel_is_the_same_again() {
             at: 0,
             policy: String::new(),
             dialect: Dialect::Claude,
-            call: KeptCall::of(&call),
+            call: RecordedCall::of(&call),
             facts,
             decision,
         };

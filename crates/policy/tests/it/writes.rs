@@ -1,14 +1,14 @@
 //! What a command writes, from where and how: by example.
 
-use bailiwick_policy::shell::{Directory, How, Shape, Why, Write, read};
+use bailiwick_policy::shell::{Directory, HiddenReason, Shape, Write, WriteKind, read};
 
 /// `x` changed, `x/**` filled, `-x` deleted, `-x/**` deleted with all below; then from where.
 pub(crate) fn told(write: &Write) -> String {
     let path = match write.how {
-        How::Change => format!("{}", write.path),
-        How::Fill => format!("{}/**", write.path),
-        How::Delete => format!("-{}", write.path),
-        How::DeleteTree => format!("-{}/**", write.path),
+        WriteKind::Change => format!("{}", write.path),
+        WriteKind::Fill => format!("{}/**", write.path),
+        WriteKind::Delete => format!("-{}", write.path),
+        WriteKind::DeleteTree => format!("-{}/**", write.path),
     };
     if write.from == [Directory::start()] {
         return path;
@@ -390,12 +390,12 @@ fn what_find_does_is_found() {
 #[test]
 fn what_is_worked_out_later_is_said_to_be_hidden() {
     for (text, why) in [
-        ("patch -p1 < fix.patch", Why::ComputedPath),
-        ("git diff | patch -p1", Why::ComputedPath),
-        ("patch -p1 -i fix.patch", Why::ComputedPath),
-        ("sed 1e f", Why::PipedIntoShell),
-        ("sed 's/x/y/e' f", Why::ComputedText),
-        ("tar xIf sh a", Why::RunsText),
+        ("patch -p1 < fix.patch", HiddenReason::ComputedPath),
+        ("git diff | patch -p1", HiddenReason::ComputedPath),
+        ("patch -p1 -i fix.patch", HiddenReason::ComputedPath),
+        ("sed 1e f", HiddenReason::PipedIntoShell),
+        ("sed 's/x/y/e' f", HiddenReason::ComputedText),
+        ("tar xIf sh a", HiddenReason::RunsText),
     ] {
         let reading = read(text);
         assert!(reading.hidden.iter().any(|hidden| hidden.why == why), "{text}: {reading:?}");

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bailiwick_policy::shell::{How, Reading, Shape, Write, is_spelt_through, read};
+use bailiwick_policy::shell::{Reading, Shape, Write, WriteKind, is_spelt_through, read};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
@@ -156,7 +156,7 @@ impl Told<'_> {
     }
 
     fn write(&mut self, write: &Write) {
-        let below = matches!(write.how, How::Fill | How::DeleteTree);
+        let below = matches!(write.how, WriteKind::Fill | WriteKind::DeleteTree);
         for from in &write.from {
             let from = self.place.work.join(from.path.as_ref().unwrap());
             match write.path.shape() {
@@ -211,7 +211,7 @@ impl Told<'_> {
 }
 
 /// Whether a write goes through a link of the command by way of another link that was there: only
-/// whoever looks can tell, and the places of a decision then say that they do not know.
+/// a look at the disk can tell, and the decision then treats the place as unknown.
 fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
     let links: Vec<PathBuf> = reading.links.iter().map(|at| place.work.join(at)).collect();
     let meets = |path: &Path, below: bool| {
@@ -226,7 +226,7 @@ fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
         write.from.iter().any(|from| {
             let from = place.work.join(from.path.as_ref().unwrap());
             match write.path.shape() {
-                Shape::Known(path) => meets(&from.join(path), write.how == How::Fill),
+                Shape::Known(path) => meets(&from.join(path), write.how == WriteKind::Fill),
                 Shape::Within(path) => meets(&from.join(path), true),
                 Shape::Glob(path) => {
                     let end = path.find(['*', '?', '[']).unwrap_or(path.len());

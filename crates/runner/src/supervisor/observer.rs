@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_lifecycle::supervision::Standing;
-use bailiwick_model::event::{Ending, What, Witness};
+use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 
 use super::between::Between;
 use super::callers::AgentProcesses;
@@ -59,8 +59,8 @@ impl Observer for Listening {
                     Ok(true) => {
                         ended = true;
                         let (ok, output) = (!result.failed, result.output.clone());
-                        let what = What::ToolResult { id, ok, output };
-                        hub.tell(Witness::Proxy, asked.agent.as_deref(), what);
+                        let what = EventKind::ToolResult { id, ok, output };
+                        hub.tell(ReportedBy::Proxy, asked.agent.as_deref(), what);
                     }
                     Err(lost) => {
                         hub.lose(&lost.to_string());
@@ -76,7 +76,7 @@ impl Observer for Listening {
                     "nothing says what {} costs, and the budget is in dollars",
                     asked.model
                 );
-                hub.end(Ending::BudgetExhausted, &why);
+                hub.end(ExitReason::BudgetExhausted, &why);
                 return Admission::Refuse(why);
             }
             admitted(hub).await
@@ -98,7 +98,7 @@ impl Observer for Listening {
         }
         // What a sub-agent says is in no stream of the program.
         if agent.is_some() && !answered.text.is_empty() {
-            self.hub.tell(Witness::Proxy, agent, What::Text { text: answered.text });
+            self.hub.tell(ReportedBy::Proxy, agent, EventKind::Text { text: answered.text });
         }
         self.hub.touch();
         self.hub.answered(agent, &answered.usage);
@@ -111,19 +111,19 @@ impl Observer for Listening {
     fn key_refused(&self, status: u16) {
         if !self.key_refused.swap(true, Ordering::Relaxed) {
             let message = refused_key(status, self.key_origin.as_deref());
-            self.hub.tell(Witness::Proxy, None, What::Error { message });
+            self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 
     fn turned_away(&self, what: &str, why: &str) {
         let message = format!("the proxy turned {what} away: {why}");
-        self.hub.tell(Witness::Proxy, None, What::Error { message });
+        self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
     }
 
     fn connected(&self, host: &str, allowed: bool) {
         if !allowed {
             let message = format!("a connection to {host} was refused: the task does not name it");
-            self.hub.tell(Witness::Proxy, None, What::Error { message });
+            self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 }
@@ -171,7 +171,7 @@ fn end_soon(hub: Arc<Hub>, why: String) {
     hub.note_exhaustion(&why);
     tokio::spawn(async move {
         tokio::time::sleep(GRACE).await;
-        hub.end(Ending::BudgetExhausted, &why);
+        hub.end(ExitReason::BudgetExhausted, &why);
     });
 }
 
@@ -230,7 +230,7 @@ mod tests {
         });
         let said = "the model's endpoint refused the key (status 401)";
         let message = format!("{said}; the key comes from ANTHROPIC_API_KEY");
-        assert_eq!(told.collect::<Vec<_>>(), [What::Error { message }]);
+        assert_eq!(told.collect::<Vec<_>>(), [EventKind::Error { message }]);
         assert_eq!(refused_key(401, None), said);
     }
 
@@ -316,7 +316,7 @@ mod tests {
             listening.dismissed();
             let (waiting, answers) = told(vec![ask(&listening), ask(&listening)]).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
-            listening.hub.end(Ending::Stopped, "enough");
+            listening.hub.end(ExitReason::Stopped, "enough");
             let (waiting, answers) = told(waiting).await;
             let over = Admission::Refuse("the run is over (stopped): enough".to_owned());
             assert_eq!((waiting.len(), answers), (0, vec![over]));

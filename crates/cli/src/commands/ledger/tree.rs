@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Run};
 use bailiwick_store::Store;
 use serde::Serialize;
@@ -120,13 +120,18 @@ fn colour(state: AgentState) -> anstyle::Style {
         | AgentState::AtWork
         | AgentState::Asks
         | AgentState::Ended(
-            Ending::Stopped | Ending::TimedOut | Ending::BudgetExhausted | Ending::CutOff,
+            ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff,
         ) => YELLOW,
-        AgentState::Done | AgentState::Merged | AgentState::Ended(Ending::Completed) => GREEN,
+        AgentState::Done | AgentState::Merged | AgentState::Ended(ExitReason::Completed) => GREEN,
         AgentState::Failed
         | AgentState::Rejected
         | AgentState::RolledBack
-        | AgentState::Ended(Ending::Failed | Ending::EnforcementLost | Ending::Denied) => RED,
+        | AgentState::Ended(
+            ExitReason::Failed | ExitReason::EnforcementLost | ExitReason::Denied,
+        ) => RED,
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use bailiwick_fleet::admission::compile::{
     CompileFault, CompileInput, Compiled, SkillFiles, compile,
 };
-use bailiwick_policy::decide::wanted;
+use bailiwick_policy::decide::lookups;
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::facts::{self, Led};
+use bailiwick_policy::facts::{self, ResolvedPath};
 use bailiwick_policy::{Call, Effects, Facts, Outcome, Policy, decide};
 use bailiwick_resources::{
     AgentSubagent, ApprovalPolicy, ApprovalReason, DiscoveredTool, Kind, Object, Reason,
@@ -56,8 +56,8 @@ fn outcome(policy: &Policy, tool: &str, input: Value) -> Outcome {
 /// A world without links, in which every file that is asked for is there.
 fn looked_up(call: &Call) -> Facts {
     let mut facts = Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
-    for path in wanted(call, &Effects::of(call), &facts).paths {
-        let led = Led { entry: path.clone(), real: path.clone(), kind: facts::Kind::File };
+    for path in lookups(call, &Effects::of(call), &facts).paths {
+        let led = ResolvedPath { entry: path.clone(), real: path.clone(), kind: facts::Kind::File };
         facts.paths.insert(path, led);
     }
     facts

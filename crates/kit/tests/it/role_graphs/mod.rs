@@ -12,9 +12,9 @@ use bailiwick_kit::resolve::{ExpressionError, flatten};
 use bailiwick_model::role::Capabilities;
 use bailiwick_testkit::{Depth, random::Random};
 
-use model::{Failure, Graph, MOST_FOLLOWS, Written, model};
+use model::{Failure, Graph, MAX_EXTENDS, Written, model};
 use names::Names;
-use random_graph::{MOST_ROLES, random_graph};
+use random_graph::{MAX_ROLES, random_graph};
 use seen::Seen;
 
 /// Whether each role on the way extends the next one.
@@ -57,7 +57,7 @@ fn compare(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
         (Err(Failure::TooDeep), Err(ExpressionError::TooDeep { path })) => {
             let path = names.path(path);
             assert_eq!(path.first(), Some(&start), "{path:?} in {graph:#?}");
-            assert!(path.len() > MOST_FOLLOWS, "{path:?} in {graph:#?}");
+            assert!(path.len() > MAX_EXTENDS, "{path:?} in {graph:#?}");
             assert!(follows_extends(graph, &path), "{path:?} in {graph:#?}");
         }
         (Err(Failure::Missing(role)), Err(ExpressionError::Lookup(missed))) => {
@@ -87,7 +87,7 @@ fn a_million_random_role_graphs_resolve_as_the_seed_says() {
 #[test]
 fn a_chain_may_be_followed_sixteen_times_and_no_more() {
     let names = Names::new();
-    for follows in 0..MOST_ROLES {
+    for follows in 0..MAX_ROLES {
         let mut graph: Graph = vec![Written::default(); follows + 1];
         for (role, written) in graph.iter_mut().enumerate().take(follows) {
             written.extends = Some(role + 1);

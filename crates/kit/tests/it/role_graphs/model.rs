@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// How often `extends` may be followed.
-pub(super) const MOST_FOLLOWS: usize = 16;
+pub(super) const MAX_EXTENDS: usize = 16;
 
 /// The capabilities that roles draw from. The last two are old names of the first two.
 pub(super) const POOL: [&str; 9] = [
@@ -63,7 +63,7 @@ pub(super) fn model(graph: &Graph, role: usize, visiting: &[usize]) -> Result<Re
     if visiting.contains(&role) {
         return Err(Failure::Cycle(role));
     }
-    if visiting.len() > MOST_FOLLOWS {
+    if visiting.len() > MAX_EXTENDS {
         return Err(Failure::TooDeep);
     }
     let written = graph.get(role).ok_or(Failure::Missing(role))?;

@@ -1,12 +1,12 @@
 //! Owns the way from the numbers of the model to the names of the code, and back.
 
-use bailiwick_kit::resolve::{Flat, Oddity};
+use bailiwick_kit::resolve::{FlattenedRole, ResolveWarning};
 use bailiwick_model::role::Capabilities;
 use bailiwick_model::{CapabilityName, RoleName};
 use serde_spanned::Spanned;
 
 use super::model::{POOL, Resolved, Written, today};
-use super::random_graph::{MISSING, MOST_ROLES};
+use super::random_graph::{MAX_ROLES, MISSING};
 
 /// The names behind the numbers. Roles are numbered out of order, so that nothing hangs on it.
 pub(super) struct Names {
@@ -18,7 +18,7 @@ impl Names {
     pub(super) fn new() -> Self {
         let role = |number: usize| format!("role-{}", (number * 7) % 23).parse().expect("a name");
         Self {
-            roles: (0..MOST_ROLES + MISSING).map(role).collect(),
+            roles: (0..MAX_ROLES + MISSING).map(role).collect(),
             capabilities: POOL.iter().map(|name| name.parse().expect("a name")).collect(),
         }
     }
@@ -45,19 +45,19 @@ impl Names {
     }
 
     /// What `flatten` said, in numbers.
-    pub(super) fn read_flat(&self, flat: &Flat) -> Resolved {
+    pub(super) fn read_flat(&self, flat: &FlattenedRole) -> Resolved {
         let mut resolved = Resolved {
             capabilities: flat.capabilities.iter().map(|name| self.capability(name)).collect(),
             chain: flat.chain.iter().map(|name| self.role(name)).collect(),
             ..Resolved::default()
         };
-        for oddity in &flat.oddities {
-            match oddity {
-                Oddity::NotInherited { role, capability } => {
+        for warning in &flat.warnings {
+            match warning {
+                ResolveWarning::NotInherited { role, capability } => {
                     let capability = today(self.capability(capability));
                     resolved.not_inherited.insert((self.role(role), capability));
                 }
-                Oddity::OldName { role, old, new } => {
+                ResolveWarning::OldName { role, old, new } => {
                     let old = self.capability(old);
                     assert_eq!(self.capability(new), today(old), "the wrong name of today");
                     resolved.old_names.insert((self.role(role), old));

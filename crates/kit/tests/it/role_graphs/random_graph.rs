@@ -4,7 +4,7 @@ use bailiwick_testkit::random::Random;
 
 use super::model::{Graph, POOL, Written};
 
-pub(super) const MOST_ROLES: usize = 20;
+pub(super) const MAX_ROLES: usize = 20;
 /// Names beyond those of any graph, for roles that nobody wrote.
 pub(super) const MISSING: usize = 3;
 
@@ -26,8 +26,8 @@ pub(super) fn random_graph(random: &mut Random) -> Graph {
         _ => Shape::Chain,
     };
     let roles = match shape {
-        Shape::Anything | Shape::Forest => 1 + random.below(MOST_ROLES),
-        Shape::Chain => MOST_ROLES - random.below(7),
+        Shape::Anything | Shape::Forest => 1 + random.below(MAX_ROLES),
+        Shape::Chain => MAX_ROLES - random.below(7),
     };
     // Few parents are left out in a long graph, lest every walk be short.
     let rootless = 2 + random.below(12);
@@ -49,7 +49,7 @@ fn random_parent(
 ) -> Option<usize> {
     let anything = |random: &mut Random| match random.below(rootless + 2) {
         0 => None,
-        1 if random.once_in(3) => Some(MOST_ROLES + random.below(MISSING)),
+        1 if random.once_in(3) => Some(MAX_ROLES + random.below(MISSING)),
         2 if random.once_in(3) => Some(role),
         _ => Some(random.below(roles)),
     };

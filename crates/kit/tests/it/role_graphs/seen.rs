@@ -1,6 +1,6 @@
 //! Owns the count of outcomes: a suite that sees only one of them proves little.
 
-use super::model::{Failure, Graph, MOST_FOLLOWS, Resolved, today};
+use super::model::{Failure, Graph, MAX_EXTENDS, Resolved, today};
 
 /// How often each outcome was seen.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Seen {
         match outcome {
             Ok(resolved) => {
                 self.flat += 1;
-                self.sixteen_follows += u64::from(resolved.chain.len() == MOST_FOLLOWS + 1);
+                self.sixteen_follows += u64::from(resolved.chain.len() == MAX_EXTENDS + 1);
                 self.with_warning += u64::from(!resolved.not_inherited.is_empty());
                 self.with_old_name += u64::from(!resolved.old_names.is_empty());
                 let relaxes = |role: &usize| {
@@ -43,7 +43,7 @@ impl Seen {
                 self.cycles += 1;
                 self.cycles_beyond_the_start += u64::from(*offender != start);
                 let roles = roles_before_the_loop(graph, start);
-                self.cycles_at_the_limit += u64::from(roles == MOST_FOLLOWS + 1);
+                self.cycles_at_the_limit += u64::from(roles == MAX_EXTENDS + 1);
             }
             Err(Failure::TooDeep) => self.too_deep += 1,
             Err(Failure::Missing(_)) => self.missing += 1,

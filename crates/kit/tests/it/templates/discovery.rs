@@ -117,7 +117,7 @@ fn a_directory_that_cannot_be_listed_never_uncovers_a_lower_one() {
     }
     let templates = Templates::over_embedded(vec![shut(), open()]);
     assert!(told(templates.find("worker")).contains("permission denied"));
-    assert_eq!(templates.survey().strays.len(), 1);
+    assert_eq!(templates.inventory().strays.len(), 1);
 }
 
 #[test]
@@ -131,23 +131,23 @@ fn the_stem_is_trimmed_and_in_lower_case_and_the_ending_has_any_case() {
 #[test]
 fn files_that_are_no_markdown_are_no_templates() {
     let templates = layered(files(&["a.txt", "md", "b.md.bak"], "x"), files(&NOTHING, ""));
-    let survey = templates.survey();
-    assert_eq!(survey.templates.len(), 4, "the embedded ones alone");
-    assert_eq!(survey.strays, []);
+    let inventory = templates.inventory();
+    assert_eq!(inventory.templates.len(), 4, "the embedded ones alone");
+    assert_eq!(inventory.strays, []);
 }
 
 #[test]
 fn badly_named_files_are_reported() {
     let bad = ["my role.md", "ä.md", ".md", "a.b.md", "default.md", "Default.md"];
     let templates = layered(files(&bad, "x"), files(&NOTHING, ""));
-    let survey = templates.survey();
+    let inventory = templates.inventory();
     let strays: Vec<String> =
-        survey.strays.iter().map(|problem| problem.place.source.file.to_string()).collect();
+        inventory.strays.iter().map(|problem| problem.place.source.file.to_string()).collect();
     assert_eq!(strays.len(), bad.len(), "{strays:?}");
     for name in bad {
         assert!(strays.contains(&format!("repo/agents/{name}")), "{name}");
     }
-    assert_eq!(survey.templates.len(), 4);
+    assert_eq!(inventory.templates.len(), 4);
     assert_eq!(told(templates.find("default")), "missing agent template: default");
 }
 

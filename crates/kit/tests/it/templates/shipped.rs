@@ -21,10 +21,10 @@ fn allowed(name: &str) -> Vec<String> {
 #[test]
 fn there_are_exactly_these_templates_and_all_keep_the_contract() {
     let templates = Templates::over_embedded(Vec::new());
-    let survey = templates.survey();
-    let names: Vec<&str> = survey.templates.iter().map(|(name, _)| name.as_str()).collect();
+    let inventory = templates.inventory();
+    let names: Vec<&str> = inventory.templates.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["architect", "explorer", "orchestrator", "worker"]);
-    assert_eq!(survey.strays, []);
+    assert_eq!(inventory.strays, []);
     let listed = list::list(&templates, &ListAgents::default()).unwrap();
     assert!(listed.agents.iter().all(|agent| agent.description.len() <= 120), "{listed:?}");
 }

@@ -4,7 +4,7 @@ use super::code::wrote;
 use super::tokens::{Style, Token, tokens};
 use crate::shell::field::Field;
 use crate::shell::walk::Walker;
-use crate::shell::{How, Why};
+use crate::shell::{HiddenReason, WriteKind};
 
 /// Reads a program with the variables that are set on the command line.
 pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) {
@@ -12,7 +12,7 @@ pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) 
         return;
     }
     let Some(tokens) = tokens(Style::Awk, text) else {
-        return walker.hide(Why::Unreadable, "awk");
+        return walker.hide(HiddenReason::Unreadable, "awk");
     };
     let by = walker.through.last().cloned().unwrap_or_default();
     let value = |token: Option<&Token>| match token? {
@@ -47,7 +47,7 @@ pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) 
             Token::Sign('>') if printing && depth == 0 => {
                 let appends = next.is_some_and(|next| next.is('>'));
                 at += usize::from(appends);
-                wrote(walker, target(at + 1), How::Change, &by);
+                wrote(walker, target(at + 1), WriteKind::Change, &by);
             }
             Token::Sign('|') if next.is_some_and(|next| next.is('|')) => at += 1,
             Token::Sign('|') => {
@@ -64,11 +64,11 @@ pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) 
                 }
             }
             // `@name(…)` calls the function that a variable names, `@load` loads code.
-            Token::Sign('@') => walker.hide(Why::ComputedName, "@"),
+            Token::Sign('@') => walker.hide(HiddenReason::ComputedName, "@"),
             Token::Sign(_) => {}
         }
         if token.name().is_some_and(|name| name.starts_with('@')) {
-            walker.hide(Why::ComputedName, "@");
+            walker.hide(HiddenReason::ComputedName, "@");
         }
         at += 1;
     }
@@ -77,6 +77,6 @@ pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) 
 fn run(walker: &mut Walker, command: Option<String>) {
     match command {
         Some(text) => walker.handed_to_shell(&Field::text(text)),
-        None => walker.hide(Why::ComputedText, "awk"),
+        None => walker.hide(HiddenReason::ComputedText, "awk"),
     }
 }

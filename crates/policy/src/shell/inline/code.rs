@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::languages::{Does, Language};
+use super::languages::{Language, NameEffect};
 use super::tokens::{Style, Token, tokens};
 use super::tools::changes_database;
 use super::values::{Argument, Scan, brackets};
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
-use crate::shell::{How, Why};
+use crate::shell::{HiddenReason, WriteKind};
 
 /// Longer codes than this are not read.
 const MAX_LENGTH: usize = 64 * 1024;
@@ -20,13 +20,13 @@ const MAX_TOKENS: usize = 20_000;
 pub(super) fn look(walker: &mut Walker, language: &'static Language, text: &str) {
     // Every name is compared with a table.
     if text.len() > MAX_LENGTH || !walker.spend(text.len() * 8) {
-        return walker.hide(Why::TooComplex, "code");
+        return walker.hide(HiddenReason::TooComplex, "code");
     }
     let Some(tokens) = tokens(language.style, text) else {
-        return walker.hide(Why::Unreadable, language.name);
+        return walker.hide(HiddenReason::Unreadable, language.name);
     };
     if tokens.len() > MAX_TOKENS {
-        return walker.hide(Why::TooComplex, "code");
+        return walker.hide(HiddenReason::TooComplex, "code");
     }
     let (closing, opening) = brackets(&tokens);
     let scan = Scan { language, closing, opening, constants: HashMap::new(), tokens, text };
@@ -38,7 +38,7 @@ pub(super) fn look(walker: &mut Walker, language: &'static Language, text: &str)
 impl Scan<'_> {
     fn all(&self, walker: &mut Walker) {
         let mut runs = 0;
-        let mut known: HashMap<&str, Option<Does>> = HashMap::new();
+        let mut known: HashMap<&str, Option<NameEffect>> = HashMap::new();
         for (at, token) in self.tokens.iter().enumerate() {
             let Some(name) = token.name() else {
                 self.sign(walker, at);
@@ -52,9 +52,9 @@ impl Scan<'_> {
             // Most names come again and again.
             let known = known.entry(name).or_insert_with(|| self.language.does(name, self.text));
             match *known {
-                None | Some(Does::Nothing) => {}
+                None | Some(NameEffect::Nothing) => {}
                 Some(does) => {
-                    runs += usize::from(does == Does::Runs);
+                    runs += usize::from(does == NameEffect::Runs);
                     self.one(walker, name, at, does);
                 }
             }
@@ -67,7 +67,7 @@ impl Scan<'_> {
             Token::Name(_) | Token::Text(None) | Token::Sign(_) => false,
         };
         if self.language.style == Style::JavaScript && runs == 0 && self.tokens.iter().any(module) {
-            walker.hide(Why::ComputedName, "child_process");
+            walker.hide(HiddenReason::ComputedName, "child_process");
         }
     }
 
@@ -86,7 +86,7 @@ impl Scan<'_> {
             Style::Python | Style::Ruby | Style::Awk => false,
         };
         if calls {
-            walker.hide(Why::ComputedName, self.language.name);
+            walker.hide(HiddenReason::ComputedName, self.language.name);
         }
     }
 
@@ -118,45 +118,45 @@ impl Scan<'_> {
         Some(self.listed(at + 1, end))
     }
 
-    fn one(&self, walker: &mut Walker, name: &str, at: usize, does: Does) {
+    fn one(&self, walker: &mut Walker, name: &str, at: usize, does: NameEffect) {
         // An import alone does nothing.
         let before = at.checked_sub(1).and_then(|before| self.token(before)).and_then(Token::name);
-        if does == Does::Module {
+        if does == NameEffect::Module {
             let imported =
                 matches!(before, Some("import")) || (before.is_none() && self.is_listed_import(at));
             let renamed = self.token(at + 1).and_then(Token::name) == Some("as");
             if !imported || renamed {
-                walker.hide(Why::ComputedName, name);
+                walker.hide(HiddenReason::ComputedName, name);
             }
             return;
         }
         let block = self.is(at + 1, '{') && self.language.style == Style::Perl;
-        if does == Does::Hidden && block {
+        if does == NameEffect::Hidden && block {
             return;
         }
-        if does == Does::Hidden {
-            return walker.hide(Why::ComputedText, name);
+        if does == NameEffect::Hidden {
+            return walker.hide(HiddenReason::ComputedText, name);
         }
         if name == "`" {
             return match self.token(at + 1) {
                 Some(Token::Text(Some(text))) => {
                     walker.handed_to_shell(&Field::text(text.as_str()))
                 }
-                _ => walker.hide(Why::ComputedText, self.language.name),
+                _ => walker.hide(HiddenReason::ComputedText, self.language.name),
             };
         }
         let Some(arguments) = self.given(at) else {
             return self.mentioned(walker, name, at);
         };
         // What is run must stand there, a path may have a name.
-        let names = does != Does::Runs;
+        let names = does != NameEffect::Runs;
         let text = |(_, from, to): &Argument<'_>| self.value(*from, *to, names);
         let texts: Vec<Option<String>> = arguments.iter().map(text).collect();
         let by = walker.through.last().cloned().unwrap_or_default();
         let path = |place: usize| texts.get(place).cloned().flatten();
         match does {
-            Does::Runs => self.runs(walker, &arguments, &texts),
-            Does::Writes(how, places) => {
+            NameEffect::Runs => self.runs(walker, &arguments, &texts),
+            NameEffect::Writes(how, places) => {
                 for place in places {
                     // Without an argument it gives its text back.
                     if arguments.len() > *place || arguments.is_empty() == places.is_empty() {
@@ -164,31 +164,31 @@ impl Scan<'_> {
                     }
                 }
             }
-            Does::Moves => {
-                wrote(walker, path(0), How::DeleteTree, &by);
-                wrote(walker, path(1), How::Change, &by);
+            NameEffect::Moves => {
+                wrote(walker, path(0), WriteKind::DeleteTree, &by);
+                wrote(walker, path(1), WriteKind::Change, &by);
             }
-            Does::Open(first) => {
+            NameEffect::Open(first) => {
                 let keyed = arguments.iter().position(|(key, ..)| *key == Some("mode"));
                 let plain =
                     arguments.get(first + 1).filter(|(key, ..)| key.is_none()).map(|_| first + 1);
                 if writes_by_mode(keyed.or(plain).map(path)) {
-                    wrote(walker, path(first), How::Change, &by);
+                    wrote(walker, path(first), WriteKind::Change, &by);
                 }
             }
-            Does::PerlOpen => self.perl_open(walker, &texts, &by),
-            Does::Own(how) => wrote(walker, self.owner(name, at), how, &by),
-            Does::OwnOpen => {
+            NameEffect::PerlOpen => self.perl_open(walker, &texts, &by),
+            NameEffect::Own(how) => wrote(walker, self.owner(name, at), how, &by),
+            NameEffect::OwnOpen => {
                 if writes_by_mode(texts.first().cloned()) {
-                    wrote(walker, self.owner(name, at), How::Change, &by);
+                    wrote(walker, self.owner(name, at), WriteKind::Change, &by);
                 }
             }
-            Does::Database => {
+            NameEffect::Database => {
                 if changes_database(self.text) {
-                    wrote(walker, path(0), How::Change, &by);
+                    wrote(walker, path(0), WriteKind::Change, &by);
                 }
             }
-            Does::Nothing | Does::Module | Does::Hidden => {}
+            NameEffect::Nothing | NameEffect::Module | NameEffect::Hidden => {}
         }
     }
 
@@ -217,7 +217,7 @@ impl Scan<'_> {
         let unpacked = matches!(self.token(at + 1), Some(Token::Sign('}' | ',')))
             && self.language.unpacks_names;
         if !unpacked && name != "open" {
-            walker.hide(Why::ComputedName, name);
+            walker.hide(HiddenReason::ComputedName, name);
         }
     }
 
@@ -238,7 +238,7 @@ impl Scan<'_> {
         let plain: Vec<&Argument<'_>> =
             arguments.iter().filter(|(key, ..)| key.is_none()).collect();
         let Some((_, from, to)) = plain.first() else {
-            return walker.hide(Why::ComputedText, self.language.name);
+            return walker.hide(HiddenReason::ComputedText, self.language.name);
         };
         let list = |open: usize| {
             let close = self.closing.get(open).copied().flatten()?;
@@ -255,7 +255,7 @@ impl Scan<'_> {
             return start(walker, &argv);
         }
         let Some(first) = texts.first().cloned().flatten() else {
-            return walker.hide(Why::ComputedText, self.language.name);
+            return walker.hide(HiddenReason::ComputedText, self.language.name);
         };
         // Words behind it: a list of them, or each by itself.
         let behind = plain
@@ -277,7 +277,7 @@ impl Scan<'_> {
     /// `open(my $f, ">", "x")`, `open F, ">x"`, `open(P, "git push|")`.
     fn perl_open(&self, walker: &mut Walker, texts: &[Option<String>], by: &str) {
         let Some(Some(mode)) = texts.get(1) else {
-            return walker.hide(Why::ComputedName, "open");
+            return walker.hide(HiddenReason::ComputedName, "open");
         };
         let mode = mode.trim();
         let target = texts.get(2).cloned();
@@ -289,13 +289,13 @@ impl Scan<'_> {
             let alone = texts.len() < 4;
             return match command.filter(|_| alone) {
                 Some(command) => walker.handed_to_shell(&Field::text(command)),
-                None => walker.hide(Why::ComputedText, "open"),
+                None => walker.hide(HiddenReason::ComputedText, "open"),
             };
         }
         if mode.contains(['>', '+']) {
             let path = target
                 .unwrap_or_else(|| Some(mode.trim_start_matches(['>', '+', '<', ' ']).to_owned()));
-            wrote(walker, path, How::Change, by);
+            wrote(walker, path, WriteKind::Change, by);
         }
     }
 }
@@ -316,15 +316,15 @@ fn writes_by_mode(mode: Option<Option<String>>) -> bool {
 }
 
 /// Notes a file that code writes.
-pub(super) fn wrote(walker: &mut Walker, path: Option<String>, how: How, by: &str) {
+pub(super) fn wrote(walker: &mut Walker, path: Option<String>, how: WriteKind, by: &str) {
     match path {
         Some(path)
             if matches!(path.as_str(), "/dev/stdout" | "/dev/stderr" | "-" | "" | ":memory:") => {}
         Some(path) => walker.wrote(Field::text(path), how, by),
         None => match how {
-            How::Change | How::Fill => walker.hide(Why::ComputedPath, by),
-            How::Delete | How::DeleteTree => {
-                walker.hide(Why::ComputedPath, &format!("{by} deletes files"));
+            WriteKind::Change | WriteKind::Fill => walker.hide(HiddenReason::ComputedPath, by),
+            WriteKind::Delete | WriteKind::DeleteTree => {
+                walker.hide(HiddenReason::ComputedPath, &format!("{by} deletes files"));
             }
         },
     }

@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::files::{by_path, compiled};
 use super::written::Content;
 use super::{Reading, interpreters, read};
-use crate::shell::Why;
+use crate::shell::HiddenReason;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
 
 /// What is run of a file.
 #[derive(Clone, Copy)]
-enum Holds {
+enum FileRole {
     /// The scripts of `package.json`.
     Scripts,
     /// Programs that cargo's settings name.
@@ -28,23 +28,23 @@ enum Holds {
 }
 
 /// The tools, the file, and what is run of it. A slash in the name of a file is part of its path.
-const FILES: [(&[&str], &str, Holds); 16] = [
-    (&["npm", "npx", "yarn", "pnpm", "bun"], "package.json", Holds::Scripts),
-    (&["cargo"], ".cargo/config.toml", Holds::Settings),
-    (&["cargo"], ".cargo/config", Holds::Settings),
-    (&["cargo"], "build.rs", Holds::Source),
-    (&["pytest", "py.test", "tox", "nox"], "conftest.py", Holds::Code("python")),
-    (&["pytest", "py.test"], "sitecustomize.py", Holds::Code("python")),
-    (&["pip", "pip3", "uv", "pytest", "tox"], "setup.py", Holds::Code("python")),
-    (&["nox"], "noxfile.py", Holds::Code("python")),
-    (&["python"], "sitecustomize.py", Holds::Code("python")),
-    (&["python"], "usercustomize.py", Holds::Code("python")),
-    (&["rake"], "Rakefile", Holds::Code("ruby")),
-    (&["bundle", "bundler"], "Gemfile", Holds::Code("ruby")),
-    (&["just"], "justfile", Holds::Recipes),
-    (&["just"], "Justfile", Holds::Recipes),
-    (&["zsh"], ".zshenv", Holds::Shell),
-    (&["direnv"], ".envrc", Holds::Shell),
+const FILES: [(&[&str], &str, FileRole); 16] = [
+    (&["npm", "npx", "yarn", "pnpm", "bun"], "package.json", FileRole::Scripts),
+    (&["cargo"], ".cargo/config.toml", FileRole::Settings),
+    (&["cargo"], ".cargo/config", FileRole::Settings),
+    (&["cargo"], "build.rs", FileRole::Source),
+    (&["pytest", "py.test", "tox", "nox"], "conftest.py", FileRole::Code("python")),
+    (&["pytest", "py.test"], "sitecustomize.py", FileRole::Code("python")),
+    (&["pip", "pip3", "uv", "pytest", "tox"], "setup.py", FileRole::Code("python")),
+    (&["nox"], "noxfile.py", FileRole::Code("python")),
+    (&["python"], "sitecustomize.py", FileRole::Code("python")),
+    (&["python"], "usercustomize.py", FileRole::Code("python")),
+    (&["rake"], "Rakefile", FileRole::Code("ruby")),
+    (&["bundle", "bundler"], "Gemfile", FileRole::Code("ruby")),
+    (&["just"], "justfile", FileRole::Recipes),
+    (&["just"], "Justfile", FileRole::Recipes),
+    (&["zsh"], ".zshenv", FileRole::Shell),
+    (&["direnv"], ".envrc", FileRole::Shell),
 ];
 
 /// Files that a shell reads first when somebody logs in or types.
@@ -64,6 +64,9 @@ const KEYS: [&str; 7] = [
 
 /// Reads what a tool of this name would find among the files that this command wrote.
 pub(in crate::shell) fn configured(walker: &mut Walker, name: &str, arguments: &[Field]) {
+    if walker.wrote_nothing() {
+        return;
+    }
     let version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let tool = if version == "python" { version } else { name };
     let looks = arguments.first().and_then(Field::known).is_some_and(|verb| {
@@ -72,27 +75,25 @@ pub(in crate::shell) fn configured(walker: &mut Walker, name: &str, arguments: &
     if looks {
         return;
     }
-    for (tools, file, holds) in FILES {
-        if tools.contains(&tool) {
-            one(walker, file, holds);
-        }
+    for (_, file, holds) in FILES.iter().filter(|(tools, ..)| tools.contains(&tool)) {
+        one(walker, file, *holds);
     }
 }
 
 /// Reads the files that a shell reads first, if this command wrote them.
 pub(in crate::shell) fn startup(walker: &mut Walker) {
     for file in STARTUP {
-        one(walker, file, Holds::Shell);
+        one(walker, file, FileRole::Shell);
     }
 }
 
-fn one(walker: &mut Walker, file: &str, holds: Holds) {
+fn one(walker: &mut Walker, file: &str, holds: FileRole) {
     if file.contains('/') && !walker.wrote_at(file) {
         return;
     }
     let texts = match walker.content_of(file) {
         Content::Untouched => return,
-        Content::Unknown => return walker.hide(Why::ComputedText, file),
+        Content::Unknown => return walker.hide(HiddenReason::ComputedText, file),
         Content::Texts(texts) => texts,
     };
     if !walker.written.begin(file) {
@@ -100,12 +101,12 @@ fn one(walker: &mut Walker, file: &str, holds: Holds) {
     }
     for text in texts {
         match holds {
-            Holds::Scripts => scripts(walker, &text),
-            Holds::Settings => settings(walker, &text),
-            Holds::Shell => read(walker, Reading::Shell, &text),
-            Holds::Recipes => walker.hide(Why::ComputedText, file),
-            Holds::Source => compiled(walker, &[Field::text(file)]),
-            Holds::Code(language) => {
+            FileRole::Scripts => scripts(walker, &text),
+            FileRole::Settings => settings(walker, &text),
+            FileRole::Shell => read(walker, Reading::Shell, &text),
+            FileRole::Recipes => walker.hide(HiddenReason::ComputedText, file),
+            FileRole::Source => compiled(walker, &[Field::text(file)]),
+            FileRole::Code(language) => {
                 if let Some(interpreter) = interpreters::find(language) {
                     read(walker, Reading::Interpreter(interpreter), &text);
                 }
@@ -117,7 +118,7 @@ fn one(walker: &mut Walker, file: &str, holds: Holds) {
 
 fn scripts(walker: &mut Walker, text: &str) {
     let Ok(package) = serde_json::from_str::<Value>(text) else {
-        return walker.hide(Why::ComputedText, "package.json");
+        return walker.hide(HiddenReason::ComputedText, "package.json");
     };
     let scripts = package.get("scripts").and_then(Value::as_object);
     for command in scripts.into_iter().flat_map(|all| all.values()).filter_map(Value::as_str) {

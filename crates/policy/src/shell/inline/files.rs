@@ -1,11 +1,12 @@
 //! Files that are run, loaded or compiled: read if this command wrote them before.
 
 use super::interpreters::{Interpreter, Reader};
-use super::options::Told;
+use super::options::ParsedOptions;
 use super::tokens::Style;
 use super::written::Content;
 use super::{Reading, code, interpreters, read};
-use crate::shell::Why;
+use crate::paths::base_name;
+use crate::shell::HiddenReason;
 use crate::shell::field::{Field, Shape};
 use crate::shell::redirect::Input;
 use crate::shell::shells::is_shell;
@@ -33,11 +34,11 @@ pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Fie
         let last = shown.rsplit_once('/').map(|(_, last)| last).unwrap_or_default();
         let named = !last.is_empty() && !last.contains(['…', '*', '?']) && !file.may_be_many();
         if shown.starts_with('-') || (shown.starts_with('…') && !named) {
-            return walker.hide(Why::ComputedText, &shown);
+            return walker.hide(HiddenReason::ComputedText, &shown);
         }
         return match walker.content_of(&shown) {
             Content::Untouched => walker.reading.unseen.push(file.clone()),
-            Content::Unknown => walker.hide(Why::ComputedText, &shown),
+            Content::Unknown => walker.hide(HiddenReason::ComputedText, &shown),
             Content::Texts(texts) => {
                 for text in texts {
                     read(walker, reading, &text);
@@ -46,11 +47,11 @@ pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Fie
         };
     };
     if path.starts_with("/dev/") || path.starts_with("/proc/") {
-        return walker.hide(Why::PipedIntoShell, &path);
+        return walker.hide(HiddenReason::PipedIntoShell, &path);
     }
     match walker.content_of(&path) {
         Content::Untouched => walker.reading.unseen.push(file.clone()),
-        Content::Unknown => walker.hide(Why::ComputedText, &path),
+        Content::Unknown => walker.hide(HiddenReason::ComputedText, &path),
         Content::Texts(texts) => {
             for text in texts {
                 read(walker, reading, &text);
@@ -61,7 +62,7 @@ pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Fie
 
 /// A program that is named by its path: a script, if this command wrote it before.
 pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Field]) {
-    let name = path.rsplit('/').next().unwrap_or(path).to_owned();
+    let name = base_name(path).to_owned();
     // zsh looks for `=git` on the path.
     if let Some(real) = path.strip_prefix('=').filter(|real| !real.is_empty()) {
         let argv: Vec<Field> =
@@ -83,7 +84,7 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
     }
     match walker.content_of(path) {
         Content::Untouched => {}
-        Content::Unknown => walker.hide(Why::ComputedText, path),
+        Content::Unknown => walker.hide(HiddenReason::ComputedText, path),
         Content::Texts(texts) => {
             for text in texts {
                 if let Some(mut argv) = foreign_line(&text)
@@ -119,7 +120,7 @@ pub(in crate::shell) fn sourced(walker: &mut Walker, file: &Field) {
                 walker.text(&text);
             }
         }
-        Content::Unknown => walker.hide(Why::ComputedText, &path),
+        Content::Unknown => walker.hide(HiddenReason::ComputedText, &path),
         Content::Untouched => walker.reading.unseen.push(file.clone()),
     }
 }
@@ -164,10 +165,10 @@ pub(super) fn compiled(walker: &mut Walker, arguments: &[Field]) {
         }
         match walker.content_of(&path) {
             Content::Untouched => {}
-            Content::Unknown => walker.hide(Why::ComputedText, &path),
+            Content::Unknown => walker.hide(HiddenReason::ComputedText, &path),
             Content::Texts(texts) => {
                 if texts.iter().any(|text| STARTS.iter().any(|word| text.contains(word))) {
-                    walker.hide(Why::ComputedText, &path);
+                    walker.hide(HiddenReason::ComputedText, &path);
                 }
             }
         }
@@ -193,9 +194,13 @@ pub(super) fn imported(walker: &mut Walker, text: &str) {
 }
 
 /// `perl -MModule`, `node -r ./file.js`: code that is run first.
-pub(super) fn preloaded(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
+pub(super) fn preloaded(
+    walker: &mut Walker,
+    interpreter: &'static Interpreter,
+    parsed: &ParsedOptions<'_>,
+) {
     let Reader::Tokens(language) = interpreter.reader else { return };
-    for (letter, value) in &told.values {
+    for (letter, value) in &parsed.values {
         match (language.style, letter) {
             (Style::Perl, 'M' | 'm') => code::look(walker, language, &format!("use {value};")),
             (Style::JavaScript | Style::Ruby, 'r') if value.to_string().contains(['/', '.']) => {

@@ -11,7 +11,6 @@ pub(super) enum Reader {
     Sed,
 }
 
-/// An interpreter.
 pub(in crate::shell) struct Interpreter {
     pub(super) names: &'static [&'static str],
     pub(super) reader: Reader,

@@ -32,12 +32,12 @@ pub(super) use written::Written;
 use files::{imported, preloaded};
 
 use self::interpreters::{Interpreter, Reader};
-use self::options::Told;
+use self::options::ParsedOptions;
 use super::field::Field;
 use super::redirect::Input;
 use super::variables::{self, Meaning};
 use super::walk::Walker;
-use super::{How, Why};
+use super::{HiddenReason, WriteKind};
 
 /// How the text of a file is read.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
     };
     // What steers git is said by the gates that look after git.
     if loads && !name.starts_with("GIT_") {
-        return walker.hide(Why::RunsText, name);
+        return walker.hide(HiddenReason::RunsText, name);
     }
     if variables::meaning(name) != Some(Meaning::Command) {
         return;
@@ -96,7 +96,7 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
                 walker.in_new_shell(&command, None);
             }
         }
-        None => walker.hide(Why::ComputedText, name),
+        None => walker.hide(HiddenReason::ComputedText, name),
     }
 }
 
@@ -126,50 +126,50 @@ fn interpret(
     arguments: &[Field],
     input: &Input,
 ) {
-    let mut told = interpreter.options.read(arguments);
+    let mut parsed = interpreter.options.read(arguments);
     let by = walker.through.last().cloned().unwrap_or_default();
-    if let Some(unsure) = told.unsure.take() {
-        return walker.hide(Why::ComputedText, &unsure.to_string());
+    if let Some(unsure) = parsed.unsure.take() {
+        return walker.hide(HiddenReason::ComputedText, &unsure.to_string());
     }
-    if told.prompt {
-        walker.hide(Why::Interactive, &by);
+    if parsed.prompt {
+        walker.hide(HiddenReason::Interactive, &by);
     }
-    if told.module {
-        for file in told.rest.iter().chain(told.values.iter().map(|(_, value)| value)) {
+    if parsed.module {
+        for file in parsed.rest.iter().chain(parsed.values.iter().map(|(_, value)| value)) {
             imported(walker, &file.to_string());
         }
-        let name = told.values.iter().rev().find(|(letter, _)| *letter == 'm');
+        let name = parsed.values.iter().rev().find(|(letter, _)| *letter == 'm');
         if let Some((_, name)) = name {
-            modules::look(walker, &name.to_string(), told.rest);
+            modules::look(walker, &name.to_string(), parsed.rest);
         }
         return;
     }
     if interpreter.first_is_code
-        && told.texts.is_empty()
-        && told.files.is_empty()
-        && let Some((first, rest)) = told.rest.split_first()
+        && parsed.texts.is_empty()
+        && parsed.files.is_empty()
+        && let Some((first, rest)) = parsed.rest.split_first()
     {
-        told.texts.push(first.clone());
-        told.rest = rest;
+        parsed.texts.push(first.clone());
+        parsed.rest = rest;
     }
-    for file in told.files.clone() {
+    for file in parsed.files.clone() {
         match file.known().as_deref() {
             Some("-" | "/dev/stdin") => from_input(walker, interpreter, input, &by),
             _ => script(walker, Reading::Interpreter(interpreter), &file),
         }
     }
-    preloaded(walker, interpreter, &told);
-    let given = variables(&told);
-    if !told.texts.is_empty() {
-        texts(walker, interpreter, &told, &given);
-        in_place(walker, &told, &by);
-        magic_open(walker, interpreter, &told);
+    preloaded(walker, interpreter, &parsed);
+    let given = variables(&parsed);
+    if !parsed.texts.is_empty() {
+        texts(walker, interpreter, &parsed, &given);
+        in_place(walker, &parsed, &by);
+        magic_open(walker, interpreter, &parsed);
         return;
     }
-    if !told.files.is_empty() || told.quiet {
-        return in_place(walker, &told, &by);
+    if !parsed.files.is_empty() || parsed.quiet {
+        return in_place(walker, &parsed, &by);
     }
-    match told.rest.first() {
+    match parsed.rest.first() {
         Some(file) if file.known().as_deref() != Some("-") => {
             script(walker, Reading::Interpreter(interpreter), file);
         }
@@ -185,8 +185,8 @@ fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &In
                 read_code(walker, interpreter.reader, &text, &[]);
             }
         }
-        Input::Text(None) => walker.hide(Why::ComputedText, "a here document"),
-        Input::Pipe | Input::Names(_) => walker.hide(Why::PipedIntoShell, by),
+        Input::Text(None) => walker.hide(HiddenReason::ComputedText, "a here document"),
+        Input::Pipe | Input::Names(_) => walker.hide(HiddenReason::PipedIntoShell, by),
         Input::File(file) => script(walker, Reading::Interpreter(interpreter), &file.clone()),
         Input::Inherited => walker.waits(by),
     }
@@ -196,17 +196,17 @@ fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &In
 fn texts(
     walker: &mut Walker,
     interpreter: &'static Interpreter,
-    told: &Told<'_>,
+    parsed: &ParsedOptions<'_>,
     given: &[(String, String)],
 ) {
     let mut whole = Vec::new();
-    for text in &told.texts {
+    for text in &parsed.texts {
         match text.known() {
             Some(text) => whole.push(text),
             None => {
                 let shown = text.with_holes();
                 if !is_of_lines(interpreter.reader) || !decides(interpreter.reader, &shown) {
-                    return walker.hide(Why::ComputedText, &shown);
+                    return walker.hide(HiddenReason::ComputedText, &shown);
                 }
                 whole.push(shown);
             }
@@ -231,8 +231,8 @@ fn decides(reader: Reader, shown: &str) -> bool {
 }
 
 /// `-v name=value` of awk.
-fn variables(told: &Told<'_>) -> Vec<(String, String)> {
-    let set = told.values.iter().filter(|(letter, _)| *letter == 'v');
+fn variables(parsed: &ParsedOptions<'_>) -> Vec<(String, String)> {
+    let set = parsed.values.iter().filter(|(letter, _)| *letter == 'v');
     let known = set.filter_map(|(_, value)| value.known());
     known
         .filter_map(|text| {
@@ -243,52 +243,56 @@ fn variables(told: &Told<'_>) -> Vec<(String, String)> {
 }
 
 /// `perl -pi -e`, `sed -i`, `gawk -i inplace`: the files behind are changed.
-fn in_place(walker: &mut Walker, told: &Told<'_>, by: &str) {
-    let included = told.values.iter().any(|(letter, value)| {
+fn in_place(walker: &mut Walker, parsed: &ParsedOptions<'_>, by: &str) {
+    let included = parsed.values.iter().any(|(letter, value)| {
         *letter == 'i' && value.known().is_some_and(|text| text.starts_with("inplace"))
     });
-    let suffixes = told.values.iter().filter(|(letter, _)| *letter == 'i' && !included);
+    let suffixes = parsed.values.iter().filter(|(letter, _)| *letter == 'i' && !included);
     let suffixes: Vec<Option<String>> = suffixes.map(|(_, suffix)| suffix.known()).collect();
-    if told.in_place || included {
-        for file in told.rest {
-            walker.wrote(file.clone(), How::Change, by);
+    if parsed.in_place || included {
+        for file in parsed.rest {
+            walker.wrote(file.clone(), WriteKind::Change, by);
             for suffix in &suffixes {
                 let kept = match suffix.as_deref() {
                     Some("") => continue,
                     Some(suffix) if !suffix.contains('*') => file.followed_by(suffix),
                     Some(_) | None => Field::unknown(),
                 };
-                walker.wrote(kept, How::Change, by);
+                walker.wrote(kept, WriteKind::Change, by);
             }
         }
     }
 }
 
 /// What perl and ruby read with `<>` is run if its name begins or ends with a bar.
-fn magic_open(walker: &mut Walker, interpreter: &'static Interpreter, told: &Told<'_>) {
+fn magic_open(walker: &mut Walker, interpreter: &'static Interpreter, parsed: &ParsedOptions<'_>) {
     let Reader::Tokens(language) = interpreter.reader else { return };
     if language.style != tokens::Style::Perl {
         return;
     }
-    for name in told.rest.iter().filter_map(Field::known) {
+    for name in parsed.rest.iter().filter_map(Field::known) {
         let name = name.trim();
         if let Some(command) = name.strip_prefix('|').or_else(|| name.strip_suffix('|')) {
             walker.handed_to_shell(&Field::text(command));
         } else if let Some(file) = name.strip_prefix('>') {
-            walker.wrote(Field::text(file.trim_start_matches(['>', ' '])), How::Change, "perl");
+            walker.wrote(
+                Field::text(file.trim_start_matches(['>', ' '])),
+                WriteKind::Change,
+                "perl",
+            );
         }
     }
 }
 
 fn deno(walker: &mut Walker, arguments: &[Field], input: &Input) {
     let Some((command, rest)) = arguments.split_first() else {
-        return walker.hide(Why::Interactive, "deno");
+        return walker.hide(HiddenReason::Interactive, "deno");
     };
     let operand = rest.iter().find(|field| !field.to_string().starts_with('-'));
     match command.known().as_deref() {
         Some("eval") => match operand.map(Field::known) {
             Some(Some(text)) => code::look(walker, &languages::JAVASCRIPT, &text),
-            Some(None) => walker.hide(Why::ComputedText, "deno eval"),
+            Some(None) => walker.hide(HiddenReason::ComputedText, "deno eval"),
             None => {}
         },
         Some("run") => {
@@ -302,9 +306,9 @@ fn deno(walker: &mut Walker, arguments: &[Field], input: &Input) {
                 _ => from_input(walker, node, input, "deno"),
             }
         }
-        Some("repl") => walker.hide(Why::Interactive, "deno"),
+        Some("repl") => walker.hide(HiddenReason::Interactive, "deno"),
         Some(_) => {}
-        None => walker.hide(Why::ComputedText, "deno"),
+        None => walker.hide(HiddenReason::ComputedText, "deno"),
     }
 }
 
@@ -324,11 +328,11 @@ fn bun(walker: &mut Walker, arguments: &[Field], input: &Input) -> bool {
             }
             _ => {}
         },
-        Some("repl") => walker.hide(Why::Interactive, "bun"),
+        Some("repl") => walker.hide(HiddenReason::Interactive, "bun"),
         Some("-") => from_input(walker, node, input, "bun"),
         Some(file) if file.contains('.') => script(walker, Reading::Interpreter(node), command),
         Some(_) => {}
-        None => walker.hide(Why::ComputedText, "bun"),
+        None => walker.hide(HiddenReason::ComputedText, "bun"),
     }
     true
 }

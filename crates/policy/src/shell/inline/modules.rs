@@ -5,7 +5,7 @@ use super::configured::configured;
 use super::languages::PYTHON;
 use crate::shell::field::Field;
 use crate::shell::walk::Walker;
-use crate::shell::{How, Why};
+use crate::shell::{HiddenReason, WriteKind};
 
 /// Notes what a module does with its arguments.
 pub(super) fn look(walker: &mut Walker, module: &str, arguments: &[Field]) {
@@ -16,30 +16,30 @@ pub(super) fn look(walker: &mut Walker, module: &str, arguments: &[Field]) {
             .iter()
             .any(|field| field.known().is_some_and(|text| options.contains(&text.as_str())))
     };
-    let all = |walker: &mut Walker, how: How| {
+    let all = |walker: &mut Walker, how: WriteKind| {
         for field in &operands {
             walker.wrote((*field).clone(), how, module);
         }
     };
     match module {
         "timeit" => timed(walker, arguments),
-        "venv" | "virtualenv" => all(walker, How::Fill),
+        "venv" | "virtualenv" => all(walker, WriteKind::Fill),
         // What is made of sources lies beside them.
-        "compileall" => all(walker, How::Fill),
+        "compileall" => all(walker, WriteKind::Fill),
         "zipfile" | "tarfile" => {
             if has(&["-c", "--create"]) {
                 if let Some(file) = operands.first() {
-                    walker.wrote((*file).clone(), How::Change, module);
+                    walker.wrote((*file).clone(), WriteKind::Change, module);
                 }
             } else if has(&["-e", "--extract"]) {
                 let here = Field::text(".");
                 let place = operands.get(1).map_or(here, |place| (*place).clone());
-                walker.wrote(place, How::Fill, module);
+                walker.wrote(place, WriteKind::Fill, module);
             }
         }
         "json.tool" => {
             if let Some(file) = operands.get(1) {
-                walker.wrote((*file).clone(), How::Change, module);
+                walker.wrote((*file).clone(), WriteKind::Change, module);
             }
         }
         "pytest" | "pip" | "tox" | "nox" => configured(walker, module, arguments),
@@ -58,7 +58,7 @@ fn timed(walker: &mut Walker, arguments: &[Field]) {
             }
             Some(text) if matches!(text.as_str(), "-s" | "-p" | "-c" | "-v" | "--") => {}
             Some(text) => lines.push(text.strip_prefix("--setup=").unwrap_or(&text).to_owned()),
-            None => return walker.hide(Why::ComputedText, "timeit"),
+            None => return walker.hide(HiddenReason::ComputedText, "timeit"),
         }
     }
     code::look(walker, &PYTHON, &lines.join("\n"));

@@ -45,7 +45,7 @@ pub(super) const BARE: Options = Options {
 
 /// What an interpreter was told.
 #[derive(Debug, Default)]
-pub(super) struct Told<'a> {
+pub(super) struct ParsedOptions<'a> {
     pub(super) texts: Vec<Field>,
     pub(super) files: Vec<Field>,
     /// Values of other options with their letters.
@@ -61,46 +61,46 @@ pub(super) struct Told<'a> {
 
 impl Options {
     /// Reads the arguments of an interpreter.
-    pub(super) fn read<'a>(&self, arguments: &'a [Field]) -> Told<'a> {
-        let mut told = Told { rest: arguments, ..Told::default() };
-        while let Some((first, more)) = told.rest.split_first() {
+    pub(super) fn read<'a>(&self, arguments: &'a [Field]) -> ParsedOptions<'a> {
+        let mut parsed = ParsedOptions { rest: arguments, ..ParsedOptions::default() };
+        while let Some((first, more)) = parsed.rest.split_first() {
             let Some(word) = first.known() else {
                 let shown = first.to_string();
                 let whole = shown == "…" || first.may_be_many();
                 // Behind its code, what is not known is a file.
-                let told_already = !told.texts.is_empty() || !told.files.is_empty();
+                let told_already = !parsed.texts.is_empty() || !parsed.files.is_empty();
                 if told_already {
-                    return told;
+                    return parsed;
                 }
                 if shown.starts_with('-') || (shown.starts_with('…') && whole) {
                     // The value of an option with a letter of its own is no secret.
                     let letter = shown.chars().nth(1).unwrap_or(' ');
                     if shown.starts_with('-') && self.value.contains(letter) {
-                        told.rest = more;
+                        parsed.rest = more;
                         continue;
                     }
-                    told.unsure = Some(first.clone());
+                    parsed.unsure = Some(first.clone());
                 }
-                return told;
+                return parsed;
             };
             if word == "--" {
-                told.rest = more;
-                return told;
+                parsed.rest = more;
+                return parsed;
             }
             if word == "-" || !word.starts_with('-') {
-                return told;
+                return parsed;
             }
-            told.rest = more;
+            parsed.rest = more;
             let done = if word.starts_with("--") || self.is_long(&word) {
-                self.long(&mut told, &word)
+                self.long(&mut parsed, &word)
             } else {
-                self.short(&mut told, &word)
+                self.short(&mut parsed, &word)
             };
             if done {
-                return told;
+                return parsed;
             }
         }
-        told
+        parsed
     }
 
     fn is_long(&self, word: &str) -> bool {
@@ -109,50 +109,50 @@ impl Options {
             .any(|list| list.contains(&word))
     }
 
-    fn long(&self, told: &mut Told<'_>, word: &str) -> bool {
+    fn long(&self, parsed: &mut ParsedOptions<'_>, word: &str) -> bool {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(Field::text(value))),
             None => (word, None),
         };
         let (text, file) = (self.long_text.contains(&name), self.long_file.contains(&name));
         if text || file {
-            let value = value.or_else(|| next(told));
+            let value = value.or_else(|| next(parsed));
             if let Some(value) = value {
-                if text { told.texts.push(value) } else { told.files.push(value) }
+                if text { parsed.texts.push(value) } else { parsed.files.push(value) }
             }
         } else if self.long_value.contains(&name) && value.is_none() {
-            next(told);
+            next(parsed);
         } else if self.long_quiet.contains(&name) {
-            told.quiet = true;
+            parsed.quiet = true;
         } else if name == "--in-place" && !self.in_place.is_empty() {
-            told.in_place = true;
+            parsed.in_place = true;
         } else if matches!(name, "--interactive" | "--repl") {
-            told.prompt = true;
+            parsed.prompt = true;
         }
         false
     }
 
     /// A word of letters; whether everything behind it belongs to something else.
-    fn short(&self, told: &mut Told<'_>, word: &str) -> bool {
+    fn short(&self, parsed: &mut ParsedOptions<'_>, word: &str) -> bool {
         let letters: Vec<char> = word.chars().skip(1).collect();
         for (index, letter) in letters.iter().enumerate() {
             let behind: String = letters.iter().skip(index + 1).collect();
             if self.quiet.contains(*letter) {
-                told.quiet = true;
+                parsed.quiet = true;
             }
             if self.prompt.contains(*letter) {
-                told.prompt = true;
+                parsed.prompt = true;
             }
             if self.in_place.contains(*letter) {
-                told.in_place = true;
+                parsed.in_place = true;
             }
             if self.rest.contains(*letter) {
                 // Digits may be followed by more letters.
-                told.values.push((*letter, Field::text(behind.clone())));
+                parsed.values.push((*letter, Field::text(behind.clone())));
                 let digits = behind.chars().take_while(char::is_ascii_digit).count();
                 let more: String = behind.chars().skip(digits).collect();
                 if matches!(letter, '0' | 'l') && !more.is_empty() {
-                    return self.short(told, &format!("-{}", more.trim_start_matches('x')));
+                    return self.short(parsed, &format!("-{}", more.trim_start_matches('x')));
                 }
                 return false;
             }
@@ -160,17 +160,17 @@ impl Options {
             let module = self.module.contains(*letter);
             if text || file || module || self.value.contains(*letter) {
                 let value = match behind.is_empty() {
-                    true => next(told),
+                    true => next(parsed),
                     false => Some(Field::text(behind)),
                 };
-                told.module |= module;
+                parsed.module |= module;
                 if let Some(value) = value {
                     if text {
-                        told.texts.push(value);
+                        parsed.texts.push(value);
                     } else if file {
-                        told.files.push(value);
+                        parsed.files.push(value);
                     } else {
-                        told.values.push((*letter, value));
+                        parsed.values.push((*letter, value));
                     }
                 }
                 return module;
@@ -180,8 +180,8 @@ impl Options {
     }
 }
 
-fn next(told: &mut Told<'_>) -> Option<Field> {
-    let (first, more) = told.rest.split_first()?;
-    told.rest = more;
+fn next(parsed: &mut ParsedOptions<'_>) -> Option<Field> {
+    let (first, more) = parsed.rest.split_first()?;
+    parsed.rest = more;
     Some(first.clone())
 }

@@ -2,13 +2,13 @@
 
 use crate::shell::field::Field;
 use crate::shell::walk::Walker;
-use crate::shell::{How, Why};
+use crate::shell::{HiddenReason, WriteKind};
 
 /// Reads a script and notes what it runs and writes.
 pub(super) fn look(walker: &mut Walker, script: &str) {
     let mut reader = Reader { text: script.chars().collect(), at: 0 };
     if reader.script(walker).is_none() && script.contains(['e', 'w', 'W', '…']) {
-        walker.hide(Why::Unreadable, script);
+        walker.hide(HiddenReason::Unreadable, script);
     }
 }
 
@@ -152,9 +152,9 @@ impl Reader {
                     let command = self.line();
                     if command.trim().is_empty() {
                         // The lines that it reads are run.
-                        walker.hide(Why::PipedIntoShell, "sed e");
+                        walker.hide(HiddenReason::PipedIntoShell, "sed e");
                     } else if command.contains('…') {
-                        walker.hide(Why::ComputedText, "sed e");
+                        walker.hide(HiddenReason::ComputedText, "sed e");
                     } else {
                         walker.handed_to_shell(&Field::text(command.trim()));
                     }
@@ -189,7 +189,7 @@ impl Reader {
                 Some('e') => {
                     self.at += 1;
                     // What is run is the whole line after the change.
-                    walker.hide(Why::ComputedText, "sed s///e");
+                    walker.hide(HiddenReason::ComputedText, "sed s///e");
                     let plain = !replacement.contains(['\\', '&', '…']);
                     if plain {
                         walker.handed_to_shell(&Field::text(replacement.clone()));
@@ -210,9 +210,9 @@ impl Reader {
 
 fn wrote(walker: &mut Walker, file: &str) {
     if file.contains('…') {
-        return walker.hide(Why::ComputedPath, "sed");
+        return walker.hide(HiddenReason::ComputedPath, "sed");
     }
     if !file.is_empty() && !matches!(file, "/dev/stdout" | "/dev/stderr") {
-        walker.wrote(Field::text(file), How::Change, "sed");
+        walker.wrote(Field::text(file), WriteKind::Change, "sed");
     }
 }

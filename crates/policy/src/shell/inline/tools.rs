@@ -6,7 +6,7 @@ use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::variables::{self, Meaning};
 use crate::shell::walk::Walker;
-use crate::shell::{How, Why};
+use crate::shell::{HiddenReason, WriteKind};
 
 /// Options whose value is a command for a shell.
 const COMMANDS: [(&str, &[&str]); 21] = [
@@ -85,11 +85,11 @@ pub(super) fn values(options: &[&str], arguments: &[Field]) -> Vec<Field> {
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
         rest = more;
-        let Some(word) = first.known() else { continue };
+        let Some(word) = first.known_text() else { continue };
         if word == "--" {
             break;
         }
-        if options.contains(&word.as_str()) {
+        if options.contains(&word.as_ref()) {
             found.extend(more.first().cloned());
             continue;
         }
@@ -112,7 +112,7 @@ pub(super) fn toolexec(walker: &mut Walker, arguments: &[Field]) {
     for value in values(&["-wrapper", "-exec", "-toolexec"], arguments) {
         match value.known() {
             Some(text) => walker.handed_to_shell(&Field::text(text.replace(',', " "))),
-            None => walker.hide(Why::ComputedName, &value.to_string()),
+            None => walker.hide(HiddenReason::ComputedName, &value.to_string()),
         }
     }
 }
@@ -122,7 +122,7 @@ fn cargo(walker: &mut Walker, arguments: &[Field]) {
     for value in values(&["--config"], arguments) {
         match value.known() {
             Some(text) => settings(walker, &text),
-            None => walker.hide(Why::ComputedText, "cargo"),
+            None => walker.hide(HiddenReason::ComputedText, "cargo"),
         }
     }
 }
@@ -161,14 +161,14 @@ fn checkpoint_actions(walker: &mut Walker, arguments: &[Field]) {
                     walker.handed_to_shell(&Field::text(command));
                 }
             }
-            None => walker.hide(Why::ComputedText, "tar"),
+            None => walker.hide(HiddenReason::ComputedText, "tar"),
         }
     }
     let unsure = arguments.iter().filter(|field| field.known().is_none()).map(Field::to_string);
     for shown in
         unsure.filter(|shown| shown.starts_with("--checkpoint") || shown.starts_with("--to"))
     {
-        walker.hide(Why::ComputedText, &shown);
+        walker.hide(HiddenReason::ComputedText, &shown);
     }
 }
 
@@ -192,7 +192,7 @@ fn packages(walker: &mut Walker, name: &str, arguments: &[Field]) {
     for word in words.iter().filter(|word| set && word.starts_with("scripts.")) {
         match word.split_once('=') {
             Some((_, command)) if !word.contains('…') => walker.in_new_shell(command, None),
-            _ => walker.hide(Why::ComputedText, word),
+            _ => walker.hide(HiddenReason::ComputedText, word),
         }
     }
     for shell in values(&["--script-shell"], arguments) {
@@ -234,21 +234,21 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
         if let Some(target) = target.map(str::trim) {
             match target.strip_prefix('|') {
                 Some(command) => walker.handed_to_shell(&Field::text(command)),
-                None => walker.wrote(Field::text(target), How::Change, name),
+                None => walker.wrote(Field::text(target), WriteKind::Change, name),
             }
         }
     }
     let changed = lines.iter().any(|line| changes_database(line) || line.starts_with(".import"));
     let base = arguments.iter().find(|field| !field.to_string().starts_with('-'));
     if let (true, "sqlite3", Some(base)) = (changed, name, base) {
-        walker.wrote(base.clone(), How::Change, name);
+        walker.wrote(base.clone(), WriteKind::Change, name);
     }
     if name == "sqlite3" && *input == Input::Inherited {
         let operands = arguments.iter().filter(|field| !field.to_string().starts_with('-'));
         let quiet =
             lines.iter().any(|word| word.starts_with("-cmd") || word.starts_with("-version"));
         if operands.count() < 2 && !quiet {
-            walker.hide(Why::Interactive, name);
+            walker.hide(HiddenReason::Interactive, name);
         }
     }
 }
@@ -257,7 +257,7 @@ fn database(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input)
 fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
     definitions(walker, arguments);
     if !values(&["--eval"], arguments).is_empty() {
-        walker.hide(Why::ComputedText, "make --eval");
+        walker.hide(HiddenReason::ComputedText, "make --eval");
     }
     let shells = arguments.iter().filter_map(Field::known);
     for shell in shells.filter_map(|word| word.strip_prefix("SHELL=").map(str::to_owned)) {
@@ -267,11 +267,11 @@ fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
     for file in &files {
         match file.known().as_deref() {
             Some("-" | "/dev/stdin") if *input == Input::Inherited => {
-                walker.hide(Why::Interactive, "make")
+                walker.hide(HiddenReason::Interactive, "make")
             }
-            Some("-" | "/dev/stdin") => walker.hide(Why::ComputedText, "make"),
+            Some("-" | "/dev/stdin") => walker.hide(HiddenReason::ComputedText, "make"),
             Some(file) => unread::written(walker, file),
-            None => walker.hide(Why::ComputedText, "make"),
+            None => walker.hide(HiddenReason::ComputedText, "make"),
         }
     }
     if files.is_empty() {

@@ -2,7 +2,7 @@
 //! debuggers, timers. What they are told hides what it does; a file that they run is left alone.
 
 use super::written::Content;
-use crate::shell::Why;
+use crate::shell::HiddenReason;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
@@ -121,7 +121,9 @@ const LOOKS: [&str; 8] =
 /// Whether a program of this name is one of them.
 pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let is = |names: &[&str]| names.contains(&name) || names.contains(&plain);
+    let is = |names: &[&str]| {
+        names.contains(&name) || (plain.len() < name.len() && names.contains(&plain))
+    };
     let debugs = matches!(name, "gdb" | "lldb");
     let (edits, interprets) = (is(&EDITORS), is(&INTERPRETERS) || debugs);
     if !edits && !interprets && !matches!(name, "crontab" | "dc") {
@@ -134,14 +136,18 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
         return true;
     }
     let fed = match input {
-        Input::Text(_) => Some(Why::ComputedText),
-        Input::Pipe | Input::Names(_) | Input::File(_) => Some(Why::PipedIntoShell),
+        Input::Text(_) => Some(HiddenReason::ComputedText),
+        Input::Pipe | Input::Names(_) | Input::File(_) => Some(HiddenReason::PipedIntoShell),
         Input::Inherited => None,
     };
     if edits || name == "crontab" {
-        let told = arguments.iter().any(|field| field.known().is_none())
+        let instructed = arguments.iter().any(|field| field.known().is_none())
             || words.iter().any(|word| word.starts_with(['-', '+']));
-        let why = fed.unwrap_or(if told { Why::ComputedText } else { Why::Interactive });
+        let why = fed.unwrap_or(if instructed {
+            HiddenReason::ComputedText
+        } else {
+            HiddenReason::Interactive
+        });
         walker.hide(why, name);
         return true;
     }
@@ -155,11 +161,11 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
     let file = words.iter().position(|word| !word.starts_with('-'));
     match file.and_then(|at| arguments.get(at)) {
         _ if (has(&CODE) || attached) && !(steers && has(&["-batch", "--batch"])) => {
-            walker.hide(Why::ComputedText, name);
+            walker.hide(HiddenReason::ComputedText, name);
         }
         Some(_) if debugs => {
             if !has(&["-batch", "--batch"]) {
-                walker.hide(fed.unwrap_or(Why::Interactive), name);
+                walker.hide(fed.unwrap_or(HiddenReason::Interactive), name);
             }
         }
         Some(file) => match walker.content_of(&file.to_string()) {
@@ -169,11 +175,11 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
                 }
             }
             Content::Unknown | Content::Texts(_) => {
-                walker.hide(Why::ComputedText, &file.to_string())
+                walker.hide(HiddenReason::ComputedText, &file.to_string())
             }
         },
         None if name == "dc" && fed.is_none() => {}
-        None => walker.hide(fed.unwrap_or(Why::Interactive), name),
+        None => walker.hide(fed.unwrap_or(HiddenReason::Interactive), name),
     }
     true
 }
@@ -182,6 +188,6 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
 pub(super) fn written(walker: &mut Walker, file: &str) {
     match walker.content_of(file) {
         Content::Untouched => {}
-        Content::Unknown | Content::Texts(_) => walker.hide(Why::ComputedText, file),
+        Content::Unknown | Content::Texts(_) => walker.hide(HiddenReason::ComputedText, file),
     }
 }

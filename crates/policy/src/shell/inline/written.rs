@@ -1,6 +1,6 @@
 //! Files that the same command has written before it runs them: their text is known, or is not.
 
-use crate::shell::How;
+use crate::shell::WriteKind;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
@@ -185,6 +185,11 @@ impl Walker {
         }
     }
 
+    /// Whether the command has written no file so far.
+    pub(super) fn wrote_nothing(&self) -> bool {
+        self.written.texts.is_empty() && self.reading.writes.is_empty()
+    }
+
     /// What is known of the file that this is the last part of the path of.
     pub(super) fn content(&self, name: &str) -> Content {
         let mine: Vec<&Option<String>> = self
@@ -198,7 +203,7 @@ impl Walker {
             let copied =
                 matches!(write.by.as_str(), "tee" | "cp" | "mv" | "ln" | "install" | "rsync");
             !self.written.covered.contains(&index)
-                && matches!(write.how, How::Change)
+                && matches!(write.how, WriteKind::Change)
                 && !OTHERS.contains(&write.by.as_str())
                 && !copied
                 && last_part(&write.path).as_deref() == Some(name)

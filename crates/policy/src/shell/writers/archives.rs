@@ -2,9 +2,9 @@
 
 use super::super::field::Field;
 use super::super::walk::Walker;
-use super::super::whereabouts::from_place;
-use super::super::{How, Why};
-use super::options::{Given, Grammar};
+use super::super::working_directories::from_place;
+use super::super::{HiddenReason, WriteKind};
+use super::options::{Grammar, ParsedArguments};
 
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     match name {
@@ -147,7 +147,7 @@ fn tar(walker: &mut Walker, arguments: &[Field]) {
     // Options in words of their own are looked into elsewhere; the letters of `tar xIf` are not.
     let bundled = given.has(&["I", "F"]) && !dashes;
     if bundled || given.has(&["new-volume-script", "rmt-command"]) {
-        walker.hide(Why::RunsText, "tar");
+        walker.hide(HiddenReason::RunsText, "tar");
     }
     let archive = given.value(&["f", "file"]);
     if given.has(&["x", "extract", "get"]) || given.unsure {
@@ -156,12 +156,12 @@ fn tar(walker: &mut Walker, arguments: &[Field]) {
     let makes = ["c", "create", "r", "append", "u", "update", "A", "catenate", "concatenate"];
     if given.has(&makes) || given.has(&["delete"]) || given.unsure {
         let file = archive.filter(|file| file.known().as_deref() != Some("-"));
-        walker.wrote_all(file, How::Change, "tar");
+        walker.wrote_all(file, WriteKind::Change, "tar");
     }
     let lists = given.all(&["index-file", "g", "listed-incremental", "volno-file"]);
-    walker.wrote_all(lists, How::Change, "tar");
+    walker.wrote_all(lists, WriteKind::Change, "tar");
     if given.has(&["remove-files"]) {
-        walker.wrote_all(given.operands.iter().cloned(), How::DeleteTree, "tar");
+        walker.wrote_all(given.operands.iter().cloned(), WriteKind::DeleteTree, "tar");
     }
 }
 
@@ -183,25 +183,25 @@ fn dashed(arguments: &[Field]) -> Vec<Field> {
     words
 }
 
-fn extract(walker: &mut Walker, given: &Given) {
+fn extract(walker: &mut Walker, given: &ParsedArguments) {
     if given.has(&["O", "to-stdout"]) && !given.unsure {
         return;
     }
     // Names may then lead anywhere.
     if given.has(&["P", "absolute-names", "transform", "xform"]) {
-        return walker.wrote(Field::unknown(), How::Fill, "tar");
+        return walker.wrote(Field::unknown(), WriteKind::Fill, "tar");
     }
-    walker.wrote_all(given.all(&["one-top-level"]), How::Fill, "tar");
+    walker.wrote_all(given.all(&["one-top-level"]), WriteKind::Fill, "tar");
     // Each is seen from the one before; what is named in front of the first is left here.
     let mut here = Field::text("");
     let directories = given.all(&["C", "directory"]);
     if directories.is_empty() || !given.operands.is_empty() {
-        walker.wrote(Field::text("."), How::Fill, "tar");
+        walker.wrote(Field::text("."), WriteKind::Fill, "tar");
     }
     for directory in directories {
         here = from_place(Some(&here), &directory).unwrap_or_else(Field::unknown);
         let path = if directory.is_absolute() { directory } else { here.clone() };
-        walker.wrote(path, How::Fill, "tar");
+        walker.wrote(path, WriteKind::Fill, "tar");
     }
 }
 
@@ -220,10 +220,10 @@ fn unzip(walker: &mut Walker, arguments: &[Field]) {
         return;
     }
     if given.has(&[":"]) {
-        walker.wrote(Field::unknown(), How::Fill, "unzip");
+        walker.wrote(Field::unknown(), WriteKind::Fill, "unzip");
     }
     let directory = given.value(&["d"]).unwrap_or_else(|| Field::text("."));
-    walker.wrote(directory, How::Fill, "unzip");
+    walker.wrote(directory, WriteKind::Fill, "unzip");
 }
 
 const ZIP: Grammar = Grammar {
@@ -279,12 +279,12 @@ fn zip(walker: &mut Walker, arguments: &[Field]) {
         // A name without an ending gets one.
         let base = name.as_deref().and_then(|name| name.rsplit('/').next());
         if base.is_none_or(|base| !base.contains('.')) {
-            walker.wrote(archive.followed_by(".zip"), How::Change, "zip");
+            walker.wrote(archive.followed_by(".zip"), WriteKind::Change, "zip");
         }
-        walker.wrote(archive, How::Change, "zip");
+        walker.wrote(archive, WriteKind::Change, "zip");
     }
     if given.has(&["m", "move"]) {
-        walker.wrote_all(files, How::DeleteTree, "zip");
+        walker.wrote_all(files, WriteKind::DeleteTree, "zip");
     }
-    walker.wrote_all(given.all(&["b", "temp-path"]), How::Fill, "zip");
+    walker.wrote_all(given.all(&["b", "temp-path"]), WriteKind::Fill, "zip");
 }

@@ -1,9 +1,9 @@
 //! Programs that put a compressed file in the place of another, and back: `gzip`, `xz`, `zstd` …
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::Field;
 use super::super::walk::Walker;
-use super::options::{Given, Grammar};
+use super::options::{Grammar, ParsedArguments};
 
 const PLAIN: Grammar = Grammar {
     flags: "0123456789acdfhklLnNqrtvVzeMC",
@@ -89,29 +89,29 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
     let mut operands = given.operands.clone();
     if name.ends_with("lz4") && operands.len() > 1 {
         // The second one is written.
-        walker.wrote_all(operands.drain(1..), How::Change, name);
+        walker.wrote_all(operands.drain(1..), WriteKind::Change, name);
     }
-    walker.wrote_all(given.all(&["o"]), How::Change, name);
-    walker.wrote_all(given.all(&["output-dir-flat"]), How::Fill, name);
+    walker.wrote_all(given.all(&["o"]), WriteKind::Change, name);
+    walker.wrote_all(given.all(&["output-dir-flat"]), WriteKind::Fill, name);
     if given.has(&["o"]) && !given.unsure {
         let deleted = operands.into_iter().filter(|_| removes);
-        walker.wrote_all(deleted, How::Delete, name);
+        walker.wrote_all(deleted, WriteKind::Delete, name);
         return true;
     }
     for operand in operands.iter().filter(|operand| operand.known().as_deref() != Some("-")) {
         one(walker, name, operand, &endings(&given, ending), takes, removes);
         if given.has(&["r", "recursive"]) {
-            walker.wrote(operand.clone(), How::Fill, name);
+            walker.wrote(operand.clone(), WriteKind::Fill, name);
         }
         if given.has(&["N", "name"]) && takes {
             let parent = operand.parent().unwrap_or_else(Field::unknown);
-            walker.wrote(parent.below(&Field::unknown()), How::Change, name);
+            walker.wrote(parent.below(&Field::unknown()), WriteKind::Change, name);
         }
     }
     true
 }
 
-fn endings(given: &Given, usual: &str) -> Vec<String> {
+fn endings(given: &ParsedArguments, usual: &str) -> Vec<String> {
     let own = given.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
     own.into_iter().chain([usual.to_owned()]).collect()
 }
@@ -125,31 +125,31 @@ fn one(
     removes: bool,
 ) {
     if removes {
-        walker.wrote(operand.clone(), How::Delete, name);
+        walker.wrote(operand.clone(), WriteKind::Delete, name);
     }
     if !takes {
         for ending in endings {
-            walker.wrote(operand.followed_by(ending), How::Change, name);
+            walker.wrote(operand.followed_by(ending), WriteKind::Change, name);
         }
         return;
     }
     let others = [".gz", ".bz2", ".xz", ".lzma", ".zst", ".lz4", ".Z", ".z", "-gz", "-z", "_z"];
     let all = endings.iter().map(String::as_str).chain(others);
     if let Some(shorter) = all.clone().find_map(|ending| operand.without_suffix(ending)) {
-        return walker.wrote(shorter, How::Change, name);
+        return walker.wrote(shorter, WriteKind::Change, name);
     }
     for (short, long) in [(".tgz", ".tar"), (".taz", ".tar"), (".tbz2", ".tar"), (".txz", ".tar")] {
         if let Some(stem) = operand.without_suffix(short) {
-            return walker.wrote(stem.followed_by(long), How::Change, name);
+            return walker.wrote(stem.followed_by(long), WriteKind::Change, name);
         }
     }
     // Without an ending, the file with one is meant.
-    walker.wrote(operand.clone(), How::Change, name);
+    walker.wrote(operand.clone(), WriteKind::Change, name);
     if removes {
         for ending in endings {
-            walker.wrote(operand.followed_by(ending), How::Delete, name);
+            walker.wrote(operand.followed_by(ending), WriteKind::Delete, name);
         }
     }
     // What bzip2 cannot guess.
-    walker.wrote(operand.followed_by(".out"), How::Change, name);
+    walker.wrote(operand.followed_by(".out"), WriteKind::Change, name);
 }

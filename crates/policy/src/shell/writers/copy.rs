@@ -1,9 +1,9 @@
 //! Programs with a destination: `cp`, `mv`, `install`, `ln`, `rsync`.
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::options::{Given, Grammar};
+use super::options::{Grammar, ParsedArguments};
 
 const COPY: Grammar = Grammar {
     flags: "abcdefFgHiknlLpPrRsuvxzZTDC",
@@ -75,14 +75,14 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     // A directory that is moved brings everything with it.
     let tree =
         name == "mv" || (name == "cp" && given.has(&["a", "r", "R", "archive", "recursive"]));
-    let how = if tree { How::Fill } else { How::Change };
+    let how = if tree { WriteKind::Fill } else { WriteKind::Change };
     if given.unsure {
         walker.wrote_all(given.operands.iter().cloned(), how, name);
     }
     let parents = name == "cp" && given.has(&["parents"]);
     let (sources, targets) = sources_and_targets(name, &given, parents);
     if name == "mv" {
-        walker.wrote_all(sources.iter().cloned(), How::DeleteTree, name);
+        walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, name);
     }
     if name == "install" && given.has(&["D"]) {
         walker.made_directories(&targets, name);
@@ -111,7 +111,11 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
 }
 
 /// What is copied, and every file that may come of it.
-fn sources_and_targets(name: &str, given: &Given, parents: bool) -> (Vec<Field>, Vec<Field>) {
+fn sources_and_targets(
+    name: &str,
+    given: &ParsedArguments,
+    parents: bool,
+) -> (Vec<Field>, Vec<Field>) {
     let mut sources = given.operands.clone();
     if let Some(directory) = given.value(&["t", "target-directory"]) {
         let targets = inside(&directory, &sources, parents);
@@ -286,14 +290,14 @@ const RSYNC: Grammar = Grammar {
 fn rsync(walker: &mut Walker, arguments: &[Field]) {
     let given = RSYNC.read(arguments);
     for option in ["log-file", "write-batch", "only-write-batch"] {
-        walker.wrote_all(given.all(&[option]), How::Change, "rsync");
+        walker.wrote_all(given.all(&[option]), WriteKind::Change, "rsync");
     }
     for option in ["backup-dir", "partial-dir", "temp-dir", "T"] {
-        walker.wrote_all(given.all(&[option]), How::Fill, "rsync");
+        walker.wrote_all(given.all(&[option]), WriteKind::Fill, "rsync");
     }
     let mut sources = given.operands.clone();
     if given.unsure {
-        walker.wrote_all(sources.iter().cloned(), How::DeleteTree, "rsync");
+        walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, "rsync");
     }
     // One operand alone is listed.
     let Some(destination) = sources.pop().filter(|_| given.operands.len() > 1) else { return };
@@ -301,7 +305,7 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
         return;
     }
     if given.has(&["remove-source-files"]) {
-        walker.wrote_all(sources.iter().cloned(), How::DeleteTree, "rsync");
+        walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, "rsync");
     }
     let remote = |text: &str| {
         text.split('/').next().is_some_and(|host| host.contains(':')) || text.starts_with("rsync:")
@@ -320,8 +324,8 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
         "delete-during",
         "delete-excluded",
     ]);
-    walker.wrote(destination.clone(), How::Fill, "rsync");
+    walker.wrote(destination.clone(), WriteKind::Fill, "rsync");
     if deletes {
-        walker.wrote(destination, How::DeleteTree, "rsync");
+        walker.wrote(destination, WriteKind::DeleteTree, "rsync");
     }
 }

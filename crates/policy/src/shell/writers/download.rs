@@ -1,9 +1,9 @@
 //! `curl` and `wget`.
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::options::{Given, Grammar};
+use super::options::{Grammar, ParsedArguments};
 
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     match name {
@@ -70,7 +70,7 @@ fn curl(walker: &mut Walker, arguments: &[Field]) {
         None => file,
     };
     let outputs = not_dash(given.all(&["o", "output"])).map(placed).collect::<Vec<_>>();
-    walker.wrote_all(outputs, How::Change, "curl");
+    walker.wrote_all(outputs, WriteKind::Change, "curl");
     let others = [
         "D",
         "dump-header",
@@ -84,16 +84,20 @@ fn curl(walker: &mut Walker, arguments: &[Field]) {
         "alt-svc",
         "libcurl",
     ];
-    walker.wrote_all(not_dash(given.all(&others)), How::Change, "curl");
+    walker.wrote_all(not_dash(given.all(&others)), WriteKind::Change, "curl");
     // A file of options may name files to write.
     if given.has(&["K", "config"]) {
-        walker.wrote(Field::unknown(), How::Change, "curl");
+        walker.wrote(Field::unknown(), WriteKind::Change, "curl");
     }
     if given.has(&["O", "remote-name", "remote-name-all"]) {
         let named = !given.has(&["J", "remote-header-name"]);
         let urls = given.operands.iter().chain(&[]);
         let names: Vec<Field> = urls.map(|url| if named { url_name(url) } else { any() }).collect();
-        walker.wrote_all(names.into_iter().map(placed).collect::<Vec<_>>(), How::Change, "curl");
+        walker.wrote_all(
+            names.into_iter().map(placed).collect::<Vec<_>>(),
+            WriteKind::Change,
+            "curl",
+        );
     }
 }
 
@@ -202,19 +206,19 @@ fn wget(walker: &mut Walker, arguments: &[Field]) {
         return;
     }
     let logs = ["o", "output-file", "a", "append-output", "save-cookies", "rejected-log"];
-    walker.wrote_all(not_dash(given.all(&logs)), How::Change, "wget");
+    walker.wrote_all(not_dash(given.all(&logs)), WriteKind::Change, "wget");
     let traces = ["warc-file", "warc-tempdir", "hsts-file"];
-    walker.wrote_all(given.all(&traces), How::Fill, "wget");
+    walker.wrote_all(given.all(&traces), WriteKind::Fill, "wget");
     // Commands and files of options may name files to write.
     if given.has(&["e", "execute", "config"]) || given.unsure {
-        walker.wrote(Field::unknown(), How::Change, "wget");
+        walker.wrote(Field::unknown(), WriteKind::Change, "wget");
     }
     if given.has(&["b", "background"]) {
-        walker.wrote(Field::text("wget-log"), How::Change, "wget");
+        walker.wrote(Field::text("wget-log"), WriteKind::Change, "wget");
     }
     let outputs = given.all(&["O", "output-document"]);
     if !outputs.is_empty() {
-        return walker.wrote_all(not_dash(outputs), How::Change, "wget");
+        return walker.wrote_all(not_dash(outputs), WriteKind::Change, "wget");
     }
     if !given.has(&["spider"]) {
         fetched(walker, &given);
@@ -222,11 +226,11 @@ fn wget(walker: &mut Walker, arguments: &[Field]) {
 }
 
 /// Under a name that the server chooses, or with whole directories.
-fn fetched(walker: &mut Walker, given: &Given) {
+fn fetched(walker: &mut Walker, given: &ParsedArguments) {
     let directory = given.value(&["P", "directory-prefix"]).unwrap_or_else(|| Field::text("."));
     let deep = ["r", "m", "p", "x", "recursive", "mirror", "page-requisites", "force-directories"];
     match given.has(&deep) {
-        true => walker.wrote(directory, How::Fill, "wget"),
-        false => walker.wrote(directory.below(&any()), How::Change, "wget"),
+        true => walker.wrote(directory, WriteKind::Fill, "wget"),
+        false => walker.wrote(directory.below(&any()), WriteKind::Change, "wget"),
     }
 }

@@ -1,6 +1,6 @@
 //! `find`: what it deletes and prints into files, and where the files that it finds are.
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
 use super::options::{Grammar, named_values};
@@ -34,14 +34,14 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field]) {
     let (starts, _) = starts(arguments);
     if arguments.iter().any(|field| field.known().as_deref() == Some("-delete")) {
         let before = walker.reading.writes.len();
-        walker.wrote_all(starts, How::DeleteTree, "find");
+        walker.wrote_all(starts, WriteKind::DeleteTree, "find");
         let named = only_named(arguments);
         for write in walker.reading.writes.iter_mut().skip(before) {
             write.named.clone_from(&named);
         }
     }
     let files = ["-fprint", "-fprint0", "-fprintf", "-fls"];
-    walker.wrote_all(named_values(arguments, &files), How::Change, "find");
+    walker.wrote_all(named_values(arguments, &files), WriteKind::Change, "find");
 }
 
 /// The glob that every name must match, where there is no other way to be found.

@@ -1,6 +1,6 @@
 //! Programs that rewrite source files where they are: `prettier --write`, `black`, `gofmt -w` …
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::Field;
 use super::super::walk::Walker;
 
@@ -144,7 +144,7 @@ fn formatted(walker: &mut Walker, formatter: &Formatter, arguments: &[Field]) {
     }
     for file in files {
         let alone = matches!(formatter.name, "dos2unix" | "unix2dos" | "clang-format");
-        let how = if alone || is_file(&file) { How::Change } else { How::Fill };
+        let how = if alone || is_file(&file) { WriteKind::Change } else { WriteKind::Fill };
         walker.wrote(file, how, formatter.name);
     }
 }

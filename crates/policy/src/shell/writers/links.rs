@@ -1,9 +1,11 @@
 //! Links that a command makes: what is written through them is written elsewhere too.
 
+use std::rc::Rc;
+
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
-use super::super::whereabouts::{from_place, tidy};
-use super::super::{Directory, How, Why, Write};
+use super::super::working_directories::{from_place, tidy};
+use super::super::{Directory, HiddenReason, Write, WriteKind};
 
 /// A name for what has another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +24,8 @@ const MAX_COUNT: usize = 64;
 impl Walker {
     /// `ln`: names that the sources get.
     pub(super) fn linked(&mut self, sources: &[Field], targets: &[Field], symbolic: bool) {
-        for place in self.environment.whereabouts.places.clone() {
+        let places = Rc::clone(&self.environment.working_directories.places);
+        for place in places.iter() {
             for target in targets {
                 let at = from_place(place.path.as_ref(), target);
                 for source in sources {
@@ -41,7 +44,8 @@ impl Walker {
 
     /// `mv` and `cp -a`: links are moved and copied with what they stand in.
     pub(super) fn moved_links(&mut self, sources: &[Field], targets: &[Field], moved: bool) {
-        for place in self.environment.whereabouts.places.clone() {
+        let places = Rc::clone(&self.environment.working_directories.places);
+        for place in places.iter() {
             let seen = |field: &Field| from_place(place.path.as_ref(), field);
             for target in targets {
                 let at = seen(target);
@@ -100,7 +104,7 @@ impl Walker {
                 }
             }
             if self.reading.writes.len() > MAX_COUNT * 8 {
-                return self.hide(Why::TooComplex, "links");
+                return self.hide(HiddenReason::TooComplex, "links");
             }
         }
     }
@@ -160,20 +164,20 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
         _ => (loosely(at, &text), false),
     };
     // What is changed with everything below it is changed through the links below it, too.
-    let fills = (write.how == How::Fill && write.by != "mv") || rest.contains(&Piece::Below);
+    let fills = (write.how == WriteKind::Fill && write.by != "mv") || rest.contains(&Piece::Below);
     if fills && holds(&text, at) {
         let whole = link.to.as_ref().map(|to| match write.how {
-            How::Fill => to.clone(),
-            How::Change | How::Delete | How::DeleteTree => {
+            WriteKind::Fill => to.clone(),
+            WriteKind::Change | WriteKind::Delete | WriteKind::DeleteTree => {
                 Field::of(to.pieces().iter().cloned().chain([Piece::Below]).collect())
             }
         });
         return vec![whole.unwrap_or_else(Field::unknown)];
     }
     // Deleting a name deletes nothing else, and what is moved to a name replaces it.
-    let away = matches!(write.how, How::Delete | How::DeleteTree)
+    let away = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
         || write.by == "ln"
-        || (!exact && (write.by == "mv" || (write.by == "cp" && write.how == How::Fill)));
+        || (!exact && (write.by == "mv" || (write.by == "cp" && write.how == WriteKind::Fill)));
     let deeper = behind.into_iter().filter(|behind| {
         let itself = behind.is_empty() && rest.is_empty();
         !(itself && away)

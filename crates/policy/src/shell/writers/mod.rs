@@ -21,11 +21,13 @@ pub(super) use find::{Found, found, listed, only_named};
 pub(super) use links::Link;
 pub use links::is_spelt_through;
 
+use std::rc::Rc;
+
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
-use super::whereabouts::from_place;
-use super::{Directory, How, Write};
+use super::working_directories::from_place;
+use super::{Directory, Write, WriteKind};
 
 /// Notes the files that a program of this name writes.
 pub(super) fn note_writes(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) {
@@ -49,7 +51,7 @@ pub(super) fn note_writes(walker: &mut Walker, name: &str, arguments: &[Field], 
 
 impl Walker {
     /// Notes a file that is written from where the command is now.
-    pub(super) fn wrote(&mut self, path: Field, how: How, by: &str) {
+    pub(super) fn wrote(&mut self, path: Field, how: WriteKind, by: &str) {
         // Nothing has no name.
         if path.known().is_some_and(|text| text.is_empty()) {
             return;
@@ -72,7 +74,8 @@ impl Walker {
             });
         }
         let mut from = Vec::new();
-        for place in self.environment.whereabouts.places.clone() {
+        let places = Rc::clone(&self.environment.working_directories.places);
+        for place in places.iter() {
             match place.directory() {
                 Some(directory) => from.push(directory),
                 // A directory that is known in part is told as part of the path.
@@ -118,16 +121,16 @@ impl Walker {
             let mut above = text.as_str();
             while let Some((head, last)) = above.rsplit_once('/') {
                 if last == ".." {
-                    self.wrote(Field::text(head), How::Change, by);
+                    self.wrote(Field::text(head), WriteKind::Change, by);
                 }
                 above = head;
             }
-            self.wrote(path.clone(), How::Change, by);
+            self.wrote(path.clone(), WriteKind::Change, by);
         }
     }
 
     /// Notes several files.
-    fn wrote_all(&mut self, paths: impl IntoIterator<Item = Field>, how: How, by: &str) {
+    fn wrote_all(&mut self, paths: impl IntoIterator<Item = Field>, how: WriteKind, by: &str) {
         for path in paths {
             self.wrote(path, how, by);
         }

@@ -1,6 +1,6 @@
 //! Programs of which an operand or the value of an option is written: `tee`, `rm`, `dd of=` …
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
 use super::options::{Grammar, named_values};
@@ -10,10 +10,12 @@ use super::table::{G, Operands, PROGRAMS, Program};
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     match name {
         "rm" | "rmdir" => return remove(walker, name, arguments),
-        "dd" => return walker.wrote_all(named_values(arguments, &["of="]), How::Change, name),
+        "dd" => {
+            return walker.wrote_all(named_values(arguments, &["of="]), WriteKind::Change, name);
+        }
         "openssl" => {
             let outputs = named_values(arguments, &["-out", "-keyout", "-writerand"]);
-            return walker.wrote_all(outputs, How::Change, name);
+            return walker.wrote_all(outputs, WriteKind::Change, name);
         }
         "split" => return split(walker, arguments),
         "mktemp" => return make_temporary(walker, arguments),
@@ -48,7 +50,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
     let outputs = given.all(program.outputs);
     let tree =
         given.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp" | "setfacl");
-    let how = if tree { How::Fill } else { program.how };
+    let how = if tree { WriteKind::Fill } else { program.how };
     // A mode may look like options: `chmod -x file`.
     let behind = match given.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
         true => Operands::All,
@@ -83,7 +85,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         written.push(Field::text("typescript"));
     }
     if name == "shred" && given.has(&["u", "remove"]) {
-        walker.wrote_all(written.iter().cloned(), How::Delete, name);
+        walker.wrote_all(written.iter().cloned(), WriteKind::Delete, name);
     }
     if name == "csplit" {
         let prefix = given.value(&["f", "prefix"]).unwrap_or_else(|| Field::text("xx"));
@@ -95,7 +97,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         written.extend(sides);
     }
     let outputs = outputs.into_iter().filter(|f| f.known().as_deref() != Some("-"));
-    walker.wrote_all(outputs, How::Change, name);
+    walker.wrote_all(outputs, WriteKind::Change, name);
     walker.wrote_all(written, how, name);
 }
 
@@ -129,7 +131,7 @@ const REMOVE: Grammar = Grammar {
 fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
     let given = REMOVE.read(arguments);
     let tree = name == "rm" && (given.unsure || given.has(&["r", "R", "recursive"]));
-    let how = if tree { How::DeleteTree } else { How::Delete };
+    let how = if tree { WriteKind::DeleteTree } else { WriteKind::Delete };
     if name == "rmdir" && given.has(&["p", "parents"]) {
         for operand in &given.operands {
             let mut above = operand.parent();
@@ -137,7 +139,7 @@ fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
                 above.filter(|p| !matches!(p.known().as_deref(), Some("." | "/")))
             {
                 above = parent.parent();
-                walker.wrote(parent, How::Delete, name);
+                walker.wrote(parent, WriteKind::Delete, name);
             }
         }
     }
@@ -177,10 +179,10 @@ const SPLIT: Grammar = Grammar {
 fn split(walker: &mut Walker, arguments: &[Field]) {
     let given = SPLIT.read(arguments);
     let prefix = given.operands.get(1).cloned().unwrap_or_else(|| Field::text("x"));
-    walker.wrote(any_ending(&prefix), How::Change, "split");
+    walker.wrote(any_ending(&prefix), WriteKind::Change, "split");
     if given.unsure {
         let all: Vec<Field> = given.operands.iter().map(any_ending).collect();
-        walker.wrote_all(all, How::Change, "split");
+        walker.wrote_all(all, WriteKind::Change, "split");
     }
 }
 
@@ -193,10 +195,10 @@ fn rename(walker: &mut Walker, name: &str, arguments: &[Field]) {
     let leads = |text: &String| text.contains("..") || text.contains("\\/") || text.contains('…');
     let away = words.iter().any(leads) || given.has(&["e"]);
     for file in given.operands.iter().skip(1) {
-        walker.wrote(file.clone(), How::Delete, name);
+        walker.wrote(file.clone(), WriteKind::Delete, name);
         let parent = file.parent().filter(|_| !away);
         let to = parent.map(|parent| parent.below(&Field::of(vec![Piece::Name])));
-        walker.wrote(to.unwrap_or_else(Field::unknown), How::Change, name);
+        walker.wrote(to.unwrap_or_else(Field::unknown), WriteKind::Change, name);
     }
 }
 
@@ -205,7 +207,7 @@ fn uudecode(walker: &mut Walker, arguments: &[Field]) {
     const UUDECODE: Grammar = Grammar { values: "o", long_values: &["output-file"], ..G };
     let given = UUDECODE.read(arguments);
     let output = given.value(&["o", "output-file"]).unwrap_or_else(Field::unknown);
-    walker.wrote(output, How::Change, "uudecode");
+    walker.wrote(output, WriteKind::Change, "uudecode");
 }
 
 /// `flock file program`: the file is made if it is missing.
@@ -218,7 +220,7 @@ fn lock(walker: &mut Walker, arguments: &[Field]) {
         } else if !shown.starts_with('-') {
             // Alone, a number is a descriptor.
             if rest.next().is_some() {
-                walker.wrote(field.clone(), How::Change, "flock");
+                walker.wrote(field.clone(), WriteKind::Change, "flock");
             }
             return;
         }
@@ -235,7 +237,7 @@ fn copy_over(walker: &mut Walker, arguments: &[Field]) {
     if host.contains(':') || shown.starts_with("scp://") {
         return;
     }
-    let how = if given.has(&["r"]) { How::Fill } else { How::Change };
+    let how = if given.has(&["r"]) { WriteKind::Fill } else { WriteKind::Change };
     walker.wrote(target.clone(), how, "scp");
     for source in sources {
         walker.wrote(target.below(&source.base_name()), how, "scp");
@@ -268,7 +270,7 @@ fn make_temporary(walker: &mut Walker, arguments: &[Field]) {
         (None, Some(template)) => template,
         (None, None) => temporary,
     };
-    walker.wrote(path, How::Change, "mktemp");
+    walker.wrote(path, WriteKind::Change, "mktemp");
 }
 
 fn yq(walker: &mut Walker, arguments: &[Field]) {
@@ -287,7 +289,7 @@ fn yq(walker: &mut Walker, arguments: &[Field]) {
     };
     let operands: Vec<Field> = arguments.iter().filter(operand).cloned().collect();
     let skip = usize::from(operands.len() > 1);
-    walker.wrote_all(operands.into_iter().skip(skip), How::Change, "yq");
+    walker.wrote_all(operands.into_iter().skip(skip), WriteKind::Change, "yq");
 }
 
 fn compile(walker: &mut Walker, name: &str, arguments: &[Field]) {
@@ -334,8 +336,8 @@ fn compile(walker: &mut Walker, name: &str, arguments: &[Field]) {
     }
     walker.wrote_all(
         outputs.into_iter().filter(|o| o.known().as_deref() != Some("-")),
-        How::Change,
+        WriteKind::Change,
         name,
     );
-    walker.wrote_all(directories, How::Fill, name);
+    walker.wrote_all(directories, WriteKind::Fill, name);
 }

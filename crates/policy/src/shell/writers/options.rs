@@ -19,14 +19,14 @@ pub(super) struct Grammar {
 
 /// What a program is given.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct ParsedArguments {
     options: Vec<(String, Option<Field>)>,
     pub(super) operands: Vec<Field>,
     /// An option is not known, or an operand may be one: any operand may mean anything.
     pub(super) unsure: bool,
 }
 
-impl Given {
+impl ParsedArguments {
     /// Whether one of these options is there: `t` for `-t`, `target-directory` for the long one.
     pub(super) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|(option, _)| names.contains(&option.as_str()))
@@ -50,8 +50,8 @@ impl Given {
 
 impl Grammar {
     /// Sorts what a program is given.
-    pub(super) fn read(&self, arguments: &[Field]) -> Given {
-        let mut given = Given::default();
+    pub(super) fn read(&self, arguments: &[Field]) -> ParsedArguments {
+        let mut given = ParsedArguments::default();
         let mut rest = arguments.iter();
         while let Some(field) = rest.next() {
             let (head, tail) = beginning(field);
@@ -82,7 +82,7 @@ impl Grammar {
     }
 
     /// Notes a long option; its name if it wants the next word.
-    fn long(&self, given: &mut Given, text: &str, tail: Option<Field>) -> Option<String> {
+    fn long(&self, given: &mut ParsedArguments, text: &str, tail: Option<Field>) -> Option<String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(with(value, tail.as_ref()))),
             None => {
@@ -114,7 +114,12 @@ impl Grammar {
     }
 
     /// Notes short options in one word; the last if it wants the next word.
-    fn short(&self, given: &mut Given, letters: &str, tail: Option<Field>) -> Option<String> {
+    fn short(
+        &self,
+        given: &mut ParsedArguments,
+        letters: &str,
+        tail: Option<Field>,
+    ) -> Option<String> {
         let mut rest = letters.chars();
         while let Some(letter) = rest.next() {
             let option = letter.to_string();

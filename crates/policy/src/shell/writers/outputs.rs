@@ -2,25 +2,27 @@
 
 use bailiwick_model::well_known::is_build_output;
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::Field;
 use super::super::walk::Walker;
 use super::options::named_values;
 use crate::word_list::words;
 
-const FILES: &str = "--output --output-file --out --out-file --outfile --outFile --junitxml --junit-xml \
-    --report-file --log-file --resultlog --write-out-file --save-to --dump-to";
-const DIRECTORIES: &str =
-    "--out-dir --outdir --outDir --output-dir --output-directory --report-dir";
+const FILES: &[&str] = words!(
+    "--output --output-file --out --out-file --outfile --outFile --junitxml --junit-xml \
+    --report-file --log-file --resultlog --write-out-file --save-to --dump-to"
+);
+const DIRECTORIES: &[&str] =
+    words!("--out-dir --outdir --outDir --output-dir --output-directory --report-dir");
 
 /// Notes what such options name. What looks like no file is a format: `--output json`.
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
-    for (options, how) in [(FILES, How::Change), (DIRECTORIES, How::Fill)] {
-        for option in words(options) {
+    for (options, how) in [(FILES, WriteKind::Change), (DIRECTORIES, WriteKind::Fill)] {
+        for option in options {
             let attached = format!("{option}=");
             for value in named_values(arguments, &[option, attached.as_str()]) {
                 let path = value.to_string();
-                let file = how == How::Fill || path.contains(['/', '.']);
+                let file = how == WriteKind::Fill || path.contains(['/', '.']);
                 if file && !is_build_output(&path) && path != "-" {
                     walker.wrote(value, how, name);
                 }

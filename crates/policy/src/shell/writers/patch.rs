@@ -3,7 +3,7 @@
 use super::super::field::Field;
 use super::super::redirect::Input;
 use super::super::walk::Walker;
-use super::super::{How, Why};
+use super::super::{HiddenReason, WriteKind};
 use super::options::Grammar;
 
 const PATCH: Grammar = Grammar {
@@ -68,7 +68,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
     };
     let mut named = given.all(&["o", "output", "r", "reject-file"]);
     named.retain(|file| file.known().as_deref() != Some("-"));
-    walker.wrote_all(named.into_iter().map(placed), How::Change, "patch");
+    walker.wrote_all(named.into_iter().map(placed), WriteKind::Change, "patch");
     let backs_up = given.has(&["b", "backup", "z", "suffix", "B", "prefix", "Y", "V"]);
     let suffix = given.value(&["z", "suffix"]).and_then(|suffix| suffix.known());
     let backup = |path: &Field| path.followed_by(suffix.as_deref().unwrap_or(".orig"));
@@ -77,31 +77,31 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
         None => {
             let here = (!given.has(&["i", "input"])).then_some(input);
             let Some(Input::Text(Some(texts))) = here else {
-                return walker.hide(Why::ComputedPath, "patch");
+                return walker.hide(HiddenReason::ComputedPath, "patch");
             };
             let text = texts.join("\n");
             let strip = given.value(&["p", "strip"]);
             let count = strip.as_ref().and_then(|strip| strip.known()?.parse().ok());
             if strip.is_some() && count.is_none() {
-                return walker.hide(Why::ComputedPath, "patch");
+                return walker.hide(HiddenReason::ComputedPath, "patch");
             }
             match files_of(&text, count) {
                 Some(files) => files,
-                None => return walker.hide(Why::ComputedPath, "patch"),
+                None => return walker.hide(HiddenReason::ComputedPath, "patch"),
             }
         }
     };
     if given.has(&["B", "prefix", "Y", "basename-prefix", "V", "version-control"]) {
-        walker.wrote(Field::unknown(), How::Change, "patch");
+        walker.wrote(Field::unknown(), WriteKind::Change, "patch");
     }
     for file in files {
         let file = placed(file);
         if backs_up {
-            walker.wrote(backup(&file), How::Change, "patch");
+            walker.wrote(backup(&file), WriteKind::Change, "patch");
         }
         // Where it does not fit, both versions are left.
         for ending in [".orig", ".rej"] {
-            walker.wrote(file.followed_by(ending), How::Change, "patch");
+            walker.wrote(file.followed_by(ending), WriteKind::Change, "patch");
         }
         walker.made_directories(&[file], "patch");
     }

@@ -19,13 +19,13 @@ const OF_GIT: [&str; 9] = [
 
 /// Whether something holds: surely not, perhaps, surely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Holds {
+enum Certainty {
     No,
     Perhaps,
     Yes,
 }
 
-impl Holds {
+impl Certainty {
     fn of(holds: bool) -> Self {
         if holds { Self::Yes } else { Self::No }
     }
@@ -44,7 +44,7 @@ pub(super) fn files_of_git(start: &str, expression: &[Field]) -> Vec<String> {
     let words: Vec<Option<String>> = expression.iter().map(Field::known).collect();
     let base = start.trim_end_matches('/');
     let pruned =
-        |path: &str, depth: usize| One::asked(&words, path, depth, 'd').pruned == Holds::Yes;
+        |path: &str, depth: usize| One::asked(&words, path, depth, 'd').pruned == Certainty::Yes;
     let reaches = |file: &str| {
         let parts: Vec<&str> = file.split('/').collect();
         let above = |depth: usize| {
@@ -74,24 +74,24 @@ struct One<'a> {
     /// Whether the path perhaps comes to where something is done with it.
     reached: bool,
     acts: bool,
-    pruned: Holds,
+    pruned: Certainty,
     outside: bool,
 }
 
 impl<'a> One<'a> {
     fn asked(words: &'a [Option<String>], path: &'a str, depth: usize, kind: char) -> Self {
         let (acts, outside) = (false, false);
-        let pruned = Holds::No;
+        let pruned = Certainty::No;
         let mut one =
             Self { rest: words, path, depth, kind, reached: false, acts, pruned, outside };
-        let mut holds = one.list(Holds::Yes, 0);
+        let mut holds = one.list(Certainty::Yes, 0);
         // What cannot be taken apart decides nothing.
         if !one.rest.is_empty() {
-            holds = Holds::Perhaps;
+            holds = Certainty::Perhaps;
             one.reached = true;
         }
         // Without an action, what holds is printed.
-        one.reached |= !one.acts && holds != Holds::No;
+        one.reached |= !one.acts && holds != Certainty::No;
         one.reached &= !one.outside;
         one
     }
@@ -109,20 +109,20 @@ impl<'a> One<'a> {
     }
 
     /// Alternatives, as far as the bracket that closes them.
-    fn list(&mut self, asked: Holds, deep: usize) -> Holds {
+    fn list(&mut self, asked: Certainty, deep: usize) -> Certainty {
         let mut holds = self.all(asked, deep);
         while self.next_is(&["-o", "-or", ","]) {
             let sign = self.skip();
             let comma = sign.as_deref() == Some(",");
-            let open = if comma { Holds::Yes } else { holds.not() };
+            let open = if comma { Certainty::Yes } else { holds.not() };
             let other = self.all(asked.min(open), deep);
             holds = if comma { other } else { holds.max(other) };
         }
         holds
     }
 
-    fn all(&mut self, asked: Holds, deep: usize) -> Holds {
-        let mut holds = Holds::Yes;
+    fn all(&mut self, asked: Certainty, deep: usize) -> Certainty {
+        let mut holds = Certainty::Yes;
         while !self.rest.is_empty() && !self.next_is(&["-o", "-or", ",", ")"]) {
             if self.next_is(&["-a", "-and"]) {
                 self.skip();
@@ -134,13 +134,13 @@ impl<'a> One<'a> {
         holds
     }
 
-    fn test(&mut self, asked: Holds, deep: usize) -> Holds {
+    fn test(&mut self, asked: Certainty, deep: usize) -> Certainty {
         if deep > 20 {
             self.rest = &[];
             self.reached = true;
-            return Holds::Perhaps;
+            return Certainty::Perhaps;
         }
-        let Some(word) = self.skip() else { return Holds::Perhaps };
+        let Some(word) = self.skip() else { return Certainty::Perhaps };
         match word.as_str() {
             "!" | "-not" => self.test(asked, deep + 1).not(),
             "(" => {
@@ -151,23 +151,23 @@ impl<'a> One<'a> {
                 holds
             }
             "-name" | "-iname" | "-path" | "-ipath" | "-wholename" | "-iwholename" => {
-                let Some(glob) = self.skip() else { return Holds::Perhaps };
+                let Some(glob) = self.skip() else { return Certainty::Perhaps };
                 let whole = word.contains("path") || word.contains("whole");
                 let folds = word.starts_with("-i");
                 let path = if folds { self.path.to_lowercase() } else { self.path.to_owned() };
                 let glob = if folds { glob.to_lowercase() } else { glob };
                 match whole {
-                    true => Holds::of(gix_glob::wildmatch(
+                    true => Certainty::of(gix_glob::wildmatch(
                         glob.as_str().into(),
                         path.as_str().into(),
                         Mode::empty(),
                     )),
-                    false => Holds::of(name_matches(&glob, &path)),
+                    false => Certainty::of(name_matches(&glob, &path)),
                 }
             }
             "-type" => {
                 let kinds = self.skip();
-                kinds.map_or(Holds::Perhaps, |kinds| Holds::of(kinds.contains(self.kind)))
+                kinds.map_or(Certainty::Perhaps, |kinds| Certainty::of(kinds.contains(self.kind)))
             }
             "-maxdepth" | "-mindepth" => {
                 let number = self.skip().and_then(|text| text.parse::<usize>().ok());
@@ -176,19 +176,19 @@ impl<'a> One<'a> {
                     _ => self.depth < number,
                 };
                 self.outside |= number.is_some_and(outside);
-                Holds::Yes
+                Certainty::Yes
             }
             "-prune" => {
                 self.pruned = self.pruned.max(asked);
-                Holds::Yes
+                Certainty::Yes
             }
             "-true" | "-depth" | "-follow" | "-xdev" | "-mount" | "-noleaf" | "-daystart" => {
-                Holds::Yes
+                Certainty::Yes
             }
-            "-false" => Holds::No,
+            "-false" => Certainty::No,
             "-print" | "-print0" | "-delete" | "-ls" | "-quit" => {
                 self.act(asked);
-                Holds::Yes
+                Certainty::Yes
             }
             "-exec" | "-execdir" | "-ok" | "-okdir" => {
                 self.act(asked);
@@ -198,7 +198,7 @@ impl<'a> One<'a> {
                         break;
                     }
                 }
-                Holds::Perhaps
+                Certainty::Perhaps
             }
             _ => {
                 // Most other tests have a value.
@@ -208,14 +208,14 @@ impl<'a> One<'a> {
                 if valued && word.starts_with('-') {
                     self.skip();
                 }
-                Holds::Perhaps
+                Certainty::Perhaps
             }
         }
     }
 
-    fn act(&mut self, asked: Holds) {
+    fn act(&mut self, asked: Certainty) {
         self.acts = true;
-        self.reached |= asked != Holds::No;
+        self.reached |= asked != Certainty::No;
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sed -i`: files that it edits where they are. What its scripts do is looked into elsewhere.
 
-use super::super::How;
+use super::super::WriteKind;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
 use super::options::Grammar;
@@ -41,9 +41,9 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field]) {
         for file in files {
             let suffixes = given.all(&["i", "in-place"]);
             for suffix in suffixes.iter().filter(|suffix| suffix.known().as_deref() != Some("")) {
-                walker.wrote(backup(&file, suffix), How::Change, "sed");
+                walker.wrote(backup(&file, suffix), WriteKind::Change, "sed");
             }
-            walker.wrote(file, How::Change, "sed");
+            walker.wrote(file, WriteKind::Change, "sed");
         }
     }
 }

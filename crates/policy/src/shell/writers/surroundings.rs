@@ -3,7 +3,7 @@
 use super::super::environment::Value;
 use super::super::field::Field;
 use super::super::walk::Walker;
-use super::super::whereabouts::Whereabouts;
+use super::super::working_directories::WorkingDirectories;
 use super::options::beginning;
 
 impl Walker {
@@ -30,7 +30,7 @@ impl Walker {
         match name {
             "find" => {
                 if any(&["-execdir", "-okdir"]) {
-                    self.environment.whereabouts = Whereabouts::lost();
+                    self.environment.working_directories = WorkingDirectories::lost();
                     self.moved = true;
                 }
                 return;
@@ -40,7 +40,7 @@ impl Walker {
             _ => self.environment.foreign = true,
         }
         if any(&["-i", "-l", "-", "--login"]) && name != "env" {
-            self.environment.whereabouts = Whereabouts::lost();
+            self.environment.working_directories = WorkingDirectories::lost();
             self.moved = true;
         }
         let mut rest = arguments.iter();
@@ -75,8 +75,8 @@ impl Walker {
 
     /// Goes to a directory; if that does not work nothing is started.
     fn go(&mut self, target: &Field) {
-        let (there, _) = self.environment.whereabouts.enter(target);
-        self.environment.whereabouts = there;
+        let (there, _) = self.environment.working_directories.enter(target);
+        self.environment.working_directories = there;
         self.moved = true;
     }
 }

@@ -6,12 +6,12 @@ use super::walk::Walker;
 
 /// What is known where something is left early.
 #[derive(Debug, Default)]
-pub(super) struct WaysOut {
+pub(super) struct ExitStates {
     /// By `break` and `continue`, and by the condition of a loop.
     pub(super) of_loop: Option<Environment>,
     /// By `return`.
     pub(super) of_function: Option<Environment>,
-    /// By an error behind which bash goes on with the next command of the text.
+    /// By an error after which bash continues with the next command of the text.
     pub(super) of_command: Option<Environment>,
 }
 
@@ -25,14 +25,14 @@ pub(super) fn add(way: &mut Option<Environment>, environment: Environment) {
 
 impl Walker {
     pub(super) fn leave_loop(&mut self) {
-        add(&mut self.ways_out.of_loop, self.environment.clone());
+        add(&mut self.exit_states.of_loop, self.environment.clone());
     }
 
     pub(super) fn leave_function(&mut self) {
-        add(&mut self.ways_out.of_function, self.environment.clone());
+        add(&mut self.exit_states.of_function, self.environment.clone());
     }
 
     pub(super) fn leave_command(&mut self) {
-        add(&mut self.ways_out.of_command, self.environment.clone());
+        add(&mut self.exit_states.of_command, self.environment.clone());
     }
 }

@@ -1,9 +1,11 @@
 //! Where a command is: the directories that `cd`, `pushd` and `popd` may have led to.
 
+use std::rc::Rc;
+
 use super::environment::Value;
 use super::field::{Field, Piece};
 use super::walk::Walker;
-use super::{Directory, How};
+use super::{Directory, WriteKind};
 
 /// More possible directories than this are as good as unknown.
 const MAX_COUNT: usize = 6;
@@ -34,30 +36,30 @@ impl Place {
 
 /// Everything about directories at one point of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Whereabouts {
-    pub(super) places: Vec<Place>,
+pub(super) struct WorkingDirectories {
+    pub(super) places: Rc<Vec<Place>>,
     /// Where `cd -` leads, if that is known.
-    previous: Option<Vec<Place>>,
+    previous: Option<Rc<Vec<Place>>>,
     /// What `pushd` left behind, if that is known.
-    stack: Option<Vec<Vec<Place>>>,
+    stack: Option<Vec<Rc<Vec<Place>>>>,
 }
 
-impl Default for Whereabouts {
+impl Default for WorkingDirectories {
     fn default() -> Self {
         let start = Place { path: Some(Field::text("")), unless: None };
-        Self { places: vec![start], previous: None, stack: Some(Vec::new()) }
+        Self { places: Rc::new(vec![start]), previous: None, stack: Some(Vec::new()) }
     }
 }
 
-impl Whereabouts {
+impl WorkingDirectories {
     /// Anywhere.
     pub(super) fn lost() -> Self {
-        Self { places: vec![Place::unknown()], previous: None, stack: None }
+        Self { places: Rc::new(vec![Place::unknown()]), previous: None, stack: None }
     }
 
     /// What is known where two ways meet.
     pub(super) fn join(mut self, other: Self) -> Self {
-        self.places = few([self.places, other.places].concat());
+        self.places = few(self.places.iter().chain(other.places.iter()).cloned());
         self.previous = self.previous.filter(|ours| other.previous.as_ref() == Some(ours));
         self.stack = self.stack.filter(|ours| other.stack.as_ref() == Some(ours));
         self
@@ -67,7 +69,7 @@ impl Whereabouts {
     pub(super) fn enter(&self, target: &Field) -> (Self, Self) {
         let mut entered = Vec::new();
         let mut stayed = Vec::new();
-        for place in &self.places {
+        for place in self.places.iter() {
             let paths = led_to(place, target);
             let named = match paths.as_slice() {
                 [Some(path), ..] => path.known(),
@@ -88,7 +90,7 @@ impl Whereabouts {
     }
 }
 
-fn few(places: Vec<Place>) -> Vec<Place> {
+fn few(places: impl IntoIterator<Item = Place>) -> Rc<Vec<Place>> {
     let mut distinct: Vec<Place> = Vec::new();
     for place in places {
         // Without a condition it is reached in any case.
@@ -99,7 +101,7 @@ fn few(places: Vec<Place>) -> Vec<Place> {
             distinct.push(place);
         }
     }
-    if distinct.len() > MAX_COUNT { vec![Place::unknown()] } else { distinct }
+    Rc::new(if distinct.len() > MAX_COUNT { vec![Place::unknown()] } else { distinct })
 }
 
 /// The directories that a path may mean, seen from a place: the shell takes `..` back along the
@@ -167,9 +169,9 @@ fn along_names(path: &str) -> String {
 impl Walker {
     /// `cd`, `pushd` and `popd`.
     pub(super) fn change_directory(&mut self, name: &str, arguments: &[Field]) {
-        let here = self.environment.whereabouts.clone();
+        let here = self.environment.working_directories.clone();
         let (there, mut stayed) = self.changed(name, arguments, &here);
-        for place in &mut stayed.places {
+        for place in Rc::make_mut(&mut stayed.places) {
             place.unless = place.unless.take().filter(|path| !self.may_be_gone(path));
         }
         self.moved = true;
@@ -178,14 +180,15 @@ impl Walker {
         if name == "pushd" && there.stack.as_ref().is_some_and(|stack| stack.len() == 1) {
             both.stack.clone_from(&there.stack);
         }
-        self.environment.whereabouts = both;
+        self.environment.working_directories = both;
         self.outcome = Some((there, stayed));
     }
 
     /// Whether a directory that is there now may not be there any more at this moment.
     fn may_be_gone(&self, path: &str) -> bool {
         self.reading.writes.iter().any(|write| {
-            let gone = matches!(write.how, How::Delete | How::DeleteTree) || write.by == "chmod";
+            let gone = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
+                || write.by == "chmod";
             gone && match write.path.known() {
                 // From wherever it is named, its last part is a part of the path.
                 Some(deleted) => {
@@ -202,8 +205,8 @@ impl Walker {
         &mut self,
         name: &str,
         arguments: &[Field],
-        here: &Whereabouts,
-    ) -> (Whereabouts, Whereabouts) {
+        here: &WorkingDirectories,
+    ) -> (WorkingDirectories, WorkingDirectories) {
         let mut operands: Vec<&Field> = Vec::new();
         let mut plain = false;
         for argument in arguments {
@@ -221,24 +224,24 @@ impl Walker {
             ("popd", []) => match here.stack.clone().map(|mut stack| (stack.pop(), stack)) {
                 Some((Some(places), stack)) => {
                     let previous = Some(here.places.clone());
-                    let there = Whereabouts { places, previous, stack: Some(stack) };
+                    let there = WorkingDirectories { places, previous, stack: Some(stack) };
                     (there, here.clone())
                 }
-                _ => (Whereabouts::lost(), here.clone()),
+                _ => (WorkingDirectories::lost(), here.clone()),
             },
             ("cd", []) => here.enter(&self.home(None)),
             ("cd", [only]) if dash(only) => match here.previous.clone() {
                 Some(places) => {
                     let previous = Some(here.places.clone());
-                    let there = Whereabouts { places, previous, stack: here.stack.clone() };
+                    let there = WorkingDirectories { places, previous, stack: here.stack.clone() };
                     (there, here.clone())
                 }
-                None => (Whereabouts::lost(), here.clone()),
+                None => (WorkingDirectories::lost(), here.clone()),
             },
             ("cd" | "pushd", [only]) if !numbered(only) => {
                 // With CDPATH a name may be found elsewhere.
                 if self.environment.variables.contains_key("CDPATH") {
-                    return (Whereabouts::lost(), here.clone());
+                    return (WorkingDirectories::lost(), here.clone());
                 }
                 let (mut there, stayed) = here.enter(&only.single());
                 if name == "pushd" {
@@ -247,7 +250,7 @@ impl Walker {
                 }
                 (there, stayed)
             }
-            _ => (Whereabouts::lost(), here.clone()),
+            _ => (WorkingDirectories::lost(), here.clone()),
         }
     }
 
@@ -267,7 +270,7 @@ impl Walker {
 
     /// The absolute name of where the command is.
     pub(super) fn working_directory(&self) -> Field {
-        let [place] = self.environment.whereabouts.places.as_slice() else {
+        let [place] = self.environment.working_directories.places.as_slice() else {
             return Field::unknown();
         };
         match place.path.as_ref() {
