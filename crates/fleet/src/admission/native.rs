@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use bailiwick_resources::{
-    AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Object, ObjectError, Resource, Role,
-    RoleBinding, ServiceAccount,
+    AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Object, Resource, Role, RoleBinding,
+    ServiceAccount,
 };
 
-use super::inventory::{Found, Inventory};
+use super::inventory::{Found, Inventory, InventoryError};
 use super::roles::{self, EscalationAnswer};
 
 /// The annotation that names what a platform's object was made for.
@@ -60,7 +60,7 @@ impl Native for RoleBinding {
 }
 
 /// What is to be done; nothing where a kind cannot be listed, because nobody knows then.
-pub fn plan(inventory: &Inventory) -> Result<Vec<NativeStep>, String> {
+pub fn plan(inventory: &Inventory) -> Result<Vec<NativeStep>, InventoryError> {
     // A role that cannot be read is not one that is gone.
     inventory.all::<Role>()?;
     let accounts = inventory.all::<AgentServiceAccount>()?;
@@ -99,7 +99,7 @@ fn place<R: Resource>(object: &Object<R>) -> Place {
 fn steps<R: Native>(
     wanted: Vec<(String, Object<R>)>,
     existing: Vec<Object<R>>,
-) -> Result<Vec<NativeStep>, String> {
+) -> Result<Vec<NativeStep>, InventoryError> {
     let mut steps = Vec::new();
     let mut made: BTreeSet<Place> = BTreeSet::new();
     for (owner, object) in &wanted {
@@ -126,7 +126,7 @@ fn followed<R: Native>(
     wanted: &Object<R>,
     native: &Object<R>,
     all: &[(String, Object<R>)],
-) -> Result<Option<NativeStep>, String> {
+) -> Result<Option<NativeStep>, InventoryError> {
     let Some(made_for) = native.metadata.annotations.get(MADE_FOR) else { return Ok(None) };
     // One place, two that want it: it stays with whom it was made for.
     let others = all.iter().any(|(other, object)| {
@@ -168,8 +168,8 @@ fn marked<R: Resource>(mut object: Object<R>, owner: &str) -> Object<R> {
     object
 }
 
-fn any<R: Resource>(object: &Object<R>) -> Result<AnyObject, String> {
-    AnyObject::of(object).map_err(|error: ObjectError| error.to_string())
+fn any<R: Resource>(object: &Object<R>) -> Result<AnyObject, InventoryError> {
+    Ok(AnyObject::of(object)?)
 }
 
 impl NativeStep {

@@ -14,11 +14,9 @@ use bailiwick_resources::{
 use super::audit_log::{Correlation, subject};
 use super::run_controller::metadata_beside;
 use super::write_back_controller::{planned, requester};
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FleetStore, ForgeError, Selection, World, Write, WriteBack};
-use crate::write_back::{
-    Authorised, Next, Plan, Proposal, Report, authorise, check_status, next, send,
-};
+use crate::write_back::{Authorised, Plan, Proposal, Report, authorise, check_status, send};
 
 /// How often a forge that does not answer is asked about one phase.
 const MAX_FAILURES: u32 = 16;
@@ -63,7 +61,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     continue;
                 }
                 let result = self.report(run).await;
-                if matches!(result, Err(PlaneError::Forge(ForgeError::Unavailable(_)))) {
+                if matches!(result, Err(ReconcileError::Forge(ForgeError::Unavailable(_)))) {
                     silent.insert(repository);
                 }
                 turn.note(&name, result);
@@ -71,7 +69,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn report(&self, mut run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn report(&self, mut run: Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
         let Some(mut report) = run.status.check_report.clone() else { return Ok(false) };
         if report.next_try_at.is_some_and(|at| self.world.now() < at) {
             return Ok(false);
@@ -88,8 +86,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             |detail: String| CheckReport { told: phase, detail, ..CheckReport::default() };
         let repository = match self.repository(&run.spec.repository).await {
             Ok(repository) => repository,
-            Err(PlaneError::Other(why)) => {
-                run.status.check_report = Some(settled(why));
+            Err(error @ ReconcileError::RepositoryMissing(_)) => {
+                run.status.check_report = Some(settled(error.to_string()));
                 return self.store_status(&run).await;
             }
             Err(error) => return Err(error),
@@ -128,7 +126,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 writes.push(line(&run, "AgentWriteBackApplied", detail));
                 (settled(String::new()), None)
             }
-            Err(PlaneError::Forge(error @ ForgeError::Unavailable(_))) => {
+            Err(ReconcileError::Forge(error @ ForgeError::Unavailable(_))) => {
                 report.misses = report.misses.saturating_add(1);
                 if report.misses >= MAX_FAILURES {
                     writes.push(line(
@@ -141,10 +139,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     let wait = INITIAL_BACKOFF.saturating_mul(1 << report.misses.saturating_sub(1));
                     let at = self.world.now().plus_millis(wait.min(MAX_BACKOFF));
                     report.next_try_at = Some(at);
-                    (report, Some(PlaneError::Forge(error)))
+                    (report, Some(ReconcileError::Forge(error)))
                 }
             }
-            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
                 writes.push(line(&run, "AgentWriteBackFailed", failure_detail(&error.to_string())));
                 (settled(error.to_string()), None)
@@ -160,15 +158,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         allowed: &Authorised,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let forge = self.forge_to_write(repository).await?;
         let answered = send(&forge, allowed).await;
         self.report_write_result(repository, &answered).await;
-        match next(answered) {
-            Next::Done(_) => Ok(()),
-            Next::TryAgain { why } => Err(PlaneError::Forge(ForgeError::Unavailable(why))),
-            Next::RebaseFirst { why } | Next::Failed { why } => Err(PlaneError::Other(why)),
-        }
+        Ok(answered.map(drop)?)
     }
 
     /// What policy lets be said of a run now. Where it wants a person, only the end is asked about: nobody
@@ -176,7 +170,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn report_decision(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<ReportDecision, PlaneError> {
+    ) -> Result<ReportDecision, ReconcileError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(attempt) = self.typed::<AgentDispatchAttempt>(&last).await? else {
             return Ok(ReportDecision::Skip("it has no attempt".to_owned()));
@@ -198,7 +192,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let asked = match planned(run, &attempt, &proposal) {
             Plan::Write(allowed) => return Ok(ReportDecision::Send(allowed)),
             Plan::Denied(denial) => {
-                return Ok(ReportDecision::Skip(format!("{}: {}", denial.rule, denial.reason)));
+                return Ok(ReportDecision::Skip(denial.to_string()));
             }
             Plan::Ask(_) if !run.status.phase.is_final() => {
                 return Ok(ReportDecision::Skip("a person is asked about its end only".to_owned()));

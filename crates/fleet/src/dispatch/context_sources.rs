@@ -4,7 +4,7 @@ use bailiwick_resources::{
     AgentDispatchRun, AgentTriggerRule, ContextSource, Object, Reason, Repository,
 };
 
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::admission::Refused;
 use crate::admission::admit::Step;
 use crate::admission::review::{ReviewReason, Severity};
@@ -46,7 +46,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         (spec, binding): (&AgentDispatchRun, &str),
         rule: Option<&Object<AgentTriggerRule>>,
         event: Option<&SourceEvent>,
-    ) -> Result<Result<Attached, Box<Refused>>, PlaneError> {
+    ) -> Result<Result<Attached, Box<Refused>>, ReconcileError> {
         let mut attached = Attached::default();
         let wanted = rule.map(|rule| rule.spec.context_bundle_template.include.as_slice());
         for &source in wanted.unwrap_or_default() {
@@ -104,7 +104,7 @@ fn part_of_event(event: &SourceEvent, source: ContextSource) -> Option<SourcePar
 pub(super) fn commit_unavailable(
     spec: &AgentDispatchRun,
     found: Result<Option<String>, FetchError>,
-) -> Result<Option<Box<Refused>>, PlaneError> {
+) -> Result<Option<Box<Refused>>, ReconcileError> {
     let fault = match found {
         Ok(Some(_)) => return Ok(None),
         Ok(None) => {
@@ -121,7 +121,7 @@ pub(super) fn refusal(
     step: Step,
     about: &str,
     fault: FetchError,
-) -> Result<Box<Refused>, PlaneError> {
+) -> Result<Box<Refused>, ReconcileError> {
     let (code, message) = match fault {
         FetchError::Missing(why) => (Reason::SourceObjectMissing, why),
         FetchError::Failed(why) => (Reason::ArtifactFetchFailed, why),

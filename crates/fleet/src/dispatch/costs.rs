@@ -4,7 +4,7 @@ use bailiwick_resources::{AgentDispatchAttempt, AgentDispatchRun, Object, RunCos
 use toml::{Table, Value};
 
 use super::launch::agent_of;
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, LaunchRefusal, ReconcileError};
 use crate::ports::{Engine, FleetStore, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -13,7 +13,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<RunCost, PlaneError> {
+    ) -> Result<RunCost, ReconcileError> {
         let agent = agent_of(attempt);
         let mut spent = RunCost::default();
         if agent == attempt.name() {
@@ -58,7 +58,7 @@ pub(super) fn within_budget(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
     task: String,
-) -> Result<String, PlaneError> {
+) -> Result<String, ReconcileError> {
     // One that continues a conversation is counted with it by the one who holds it.
     let spent = match agent_of(attempt) == attempt.name() {
         true => each(run.status.cost, attempt.status.cost, u64::saturating_sub),
@@ -67,7 +67,7 @@ pub(super) fn within_budget(
     if spent == RunCost::default() {
         return Ok(task);
     }
-    let unreadable = |error: String| PlaneError::Other(format!("its task cannot be read: {error}"));
+    let unreadable = LaunchRefusal::TaskUnreadable;
     let mut read: Table =
         task.parse().map_err(|error: toml::de::Error| unreadable(error.to_string()))?;
     let Some(budget) = read.get_mut("budget").and_then(Value::as_table_mut) else {
@@ -85,15 +85,12 @@ pub(super) fn within_budget(
         *most -= text.parse::<f64>().unwrap_or(f64::INFINITY);
         require_some(*most > 0.0, "usd")?;
     }
-    toml::to_string(&read).map_err(|error| unreadable(error.to_string()))
+    Ok(toml::to_string(&read).map_err(|error| unreadable(error.to_string()))?)
 }
 
-fn require_some(left: bool, what: &str) -> Result<(), PlaneError> {
+fn require_some(left: bool, what: &'static str) -> Result<(), LaunchRefusal> {
     match left {
         true => Ok(()),
-        false => {
-            let why = format!("BudgetExhausted: earlier attempts have left nothing of its {what}");
-            Err(PlaneError::Other(why))
-        }
+        false => Err(LaunchRefusal::BudgetExhausted(what)),
     }
 }

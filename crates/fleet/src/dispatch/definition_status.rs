@@ -11,7 +11,7 @@ use bailiwick_resources::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::admission::conditions::SkillProbe;
 use crate::admission::{Inventory, roles};
 use crate::bundle::unsafe_patterns;
@@ -65,7 +65,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let text = &label.spec.prompt_fragment;
             let status = AgentContextLabelStatus {
                 digest: Sha256Hex::of(text).to_string(),
-                unsafe_patterns: unsafe_patterns(text),
+                unsafe_patterns: unsafe_patterns(text).into_iter().map(|one| one.text).collect(),
                 observed_generation: label.metadata.generation,
             };
             let news = label.status != status;
@@ -75,7 +75,11 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn news<R: Resource>(&self, object: &Object<R>, news: bool) -> Result<bool, PlaneError> {
+    async fn news<R: Resource>(
+        &self,
+        object: &Object<R>,
+        news: bool,
+    ) -> Result<bool, ReconcileError> {
         if news {
             let write = Write::Status(AnyObject::of(object)?);
             self.store.commit(vec![write], self.world.now()).await?;

@@ -7,7 +7,7 @@ use bailiwick_resources::{AgentTriggerRule, AnyObject, Object, Repository, Webho
 
 use super::repository_status::is_news;
 use super::trigger_controller::{evaluated_delivery, wire_delivery};
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FleetStore, World, Write};
 use crate::triggers::{lookups, plan, wire};
 
@@ -50,7 +50,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         some: &[AnyObject],
         payloads: &Payloads,
         turn: &mut Turn,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let mut rest = some;
         while rest.len() > 1 {
             let filter = self.delivery_filter(rest, payloads).await?;
@@ -89,7 +89,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         some: &[AnyObject],
         payloads: &'a Payloads,
-    ) -> Result<DeliveryFilter<'a>, PlaneError> {
+    ) -> Result<DeliveryFilter<'a>, ReconcileError> {
         let deliveries = some.iter().filter_map(|object| object.typed::<WebhookDelivery>().ok());
         let names: BTreeSet<String> = deliveries.map(|one| one.spec.repository).collect();
         let mut repositories = BTreeMap::new();

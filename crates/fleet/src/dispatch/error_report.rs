@@ -2,7 +2,7 @@
 
 use bailiwick_resources::{Object, Repository};
 
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{Engine, FetchError, FleetStore, ForgeError, World, Written};
 use crate::triggers::text::beginning;
 
@@ -79,9 +79,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn forge_to_write(
         &self,
         repository: &Object<Repository>,
-    ) -> Result<W::Forge, PlaneError> {
+    ) -> Result<W::Forge, ReconcileError> {
         let forge = self.forge(repository).await;
-        if let Err(error @ (PlaneError::Forge(_) | PlaneError::Other(_))) = &forge {
+        if let Err(error @ (ReconcileError::Forge(_) | ReconcileError::Credential { .. })) = &forge
+        {
             self.report_forge_error(repository, ForgeUse::Writing, Some(&error.to_string())).await;
         }
         forge
@@ -124,7 +125,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         name: &str,
         wanted: ForgeUse,
         fault: Option<&str>,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let Some(mut now) = self.typed::<Repository>(name).await? else { return Ok(()) };
         let told = faults(now.status.fault.as_deref(), wanted, fault);
         if told != now.status.fault {

@@ -2,7 +2,7 @@
 
 use bailiwick_resources::{Kind, WebhookDelivery};
 
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{Engine, FleetStore, Selection, World};
 use crate::triggers::SourceEvent;
 
@@ -13,7 +13,7 @@ const MAX_PAYLOAD_BYTES: u64 = 256 * 1024;
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// What came in last, the newest first. What cannot be read any more is left out.
-    pub(super) async fn samples(&self) -> Result<Vec<SourceEvent>, PlaneError> {
+    pub(super) async fn samples(&self) -> Result<Vec<SourceEvent>, ReconcileError> {
         let newest = Selection {
             limit: MAX_SAMPLES,
             newest_first: true,

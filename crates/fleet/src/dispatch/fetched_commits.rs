@@ -11,7 +11,7 @@ use bailiwick_resources::{
 
 use super::retention::Retention;
 use super::run_admission::LAUNCH;
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FetchedCommit, FleetStore, Selection, World};
 
 /// How long it must have been held, and how often that is looked at.
@@ -54,7 +54,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 Ok(held) => {
                     old.push((unused_for_long(repository.name(), held, retention, now), repository))
                 }
-                Err(why) => turn.note(repository.name(), Err(PlaneError::Other(why))),
+                Err(why) => turn.note(repository.name(), Err(ReconcileError::World(why))),
             }
         }
         old.retain(|(held, _)| !held.is_empty());
@@ -79,7 +79,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         held: Vec<FetchedCommit>,
         needed: &BTreeSet<String>,
         retention: &mut Retention,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let (kept, over): (Vec<FetchedCommit>, Vec<FetchedCommit>) =
             held.into_iter().partition(|one| needed.contains(&one.name));
         let whole = |one: &FetchedCommit| (repository.name().to_owned(), one.name.clone());
@@ -89,7 +89,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if over.is_empty() {
             return Ok(false);
         }
-        self.world.release_commits(&repository.spec, &over).await.map_err(PlaneError::Other)?;
+        self.world.release_commits(&repository.spec, &over).await.map_err(ReconcileError::World)?;
         for one in &over {
             retention.unneeded.remove(&whole(one));
         }
@@ -99,7 +99,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     /// Where runs start from, what they are compared with, and what binds them: all that are kept may be
     /// tried again. Several repositories may share a checkout, and a commit has one name in all of them: so
     /// it does not matter whose run it is.
-    async fn needed_commits(&self) -> Result<BTreeSet<String>, PlaneError> {
+    async fn needed_commits(&self) -> Result<BTreeSet<String>, ReconcileError> {
         let mut needed = BTreeSet::new();
         for run in self.all(Selection::of(Kind::AgentDispatchRun)).await? {
             let run = run.typed::<AgentDispatchRun>()?;
@@ -119,13 +119,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             match self.prepared(&attempt).await {
                 Ok(prepared) => needed.extend(prepared.kit_from),
                 // It is gone or broken, and nobody can launch it: what its run names is held all the same.
-                Err(PlaneError::Other(_)) => {}
-                Err(
-                    error @ (PlaneError::Store(_)
-                    | PlaneError::Object(_)
-                    | PlaneError::Forge(_)
-                    | PlaneError::Engine(_)),
-                ) => return Err(error),
+                Err(ReconcileError::LaunchRecord { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(needed)

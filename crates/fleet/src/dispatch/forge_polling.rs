@@ -6,7 +6,7 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{Kind, Object, Repository, WebhookDelivery};
 
 use super::error_report::{ForgeUse, faults};
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FleetStore, Forge as _, IncomingDelivery, Selection, World};
 use crate::triggers::dedupe::POLLED;
 use crate::triggers::delivery_name;
@@ -39,18 +39,18 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn poll(&self, mut repository: Object<Repository>) -> Result<bool, PlaneError> {
+    async fn poll(&self, mut repository: Object<Repository>) -> Result<bool, ReconcileError> {
         let now = self.world.now();
         let cursor = repository.status.poll_cursor.clone();
         let asked = match self.forge(&repository).await {
-            Ok(forge) => forge.checks_since(cursor.as_deref()).await.map_err(PlaneError::from),
+            Ok(forge) => forge.checks_since(cursor.as_deref()).await.map_err(ReconcileError::from),
             Err(error) => Err(error),
         };
         // However it went, it is not asked again before its time.
         repository.status.polled_at = Some(now);
         let (checks, next) = match asked {
             Ok(answer) => answer,
-            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
                 let (before, why) = (repository.status.fault.take(), error.to_string());
                 repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));

@@ -8,12 +8,11 @@ use bailiwick_resources::{
 use serde::Deserialize as _;
 
 use super::costs::within_budget;
-use super::revalidation::PERMISSIONS_CHANGED;
 use super::run_admission::{LAUNCH, Prepared, PreparedValue};
 use super::run_results::with_earlier_verdict;
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, LaunchRecordProblem, LaunchRefusal, ReconcileError, ServerValueProblem};
 use crate::admission::admit::uncovered;
-use crate::admission::compile::{LaunchLimits, subagent_name};
+use crate::admission::compile::subagent_name;
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
@@ -25,7 +24,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let repository = self.repository(&run.spec.repository).await?;
         self.require_permission(run, attempt, &repository).await?;
         let prepared = self.prepared(attempt).await?;
@@ -67,9 +66,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
         repository: &Object<Repository>,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let spec = &run.spec;
-        let refused = |why: String| PlaneError::Other(format!("{PERMISSIONS_CHANGED}: {why}"));
+        let refused = |why: String| ReconcileError::from(LaunchRefusal::PermissionsChanged(why));
         let kept = &attempt.spec.agent_stack_snapshot;
         let mut frozen =
             thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;
@@ -135,7 +134,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn start_approvals(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Vec<Object<AgentApproval>>, PlaneError> {
+    ) -> Result<Vec<Object<AgentApproval>>, ReconcileError> {
         let selection = Selection::of(Kind::AgentApproval).field("run", run.name());
         let mut asked = self.all_typed::<AgentApproval>(selection).await?;
         asked.retain(|one| match one.spec.action.kind {
@@ -149,7 +148,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn may_start(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let asked = self.start_approvals(run).await?;
         Ok(asked.iter().all(|one| one.status.phase == ApprovalPhase::Approved))
     }
@@ -157,17 +156,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn prepared(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Prepared, PlaneError> {
-        let gone = |why: &str| PlaneError::Other(format!("{}: {why}", attempt.name()));
+    ) -> Result<Prepared, ReconcileError> {
+        let unusable = |problem: LaunchRecordProblem| ReconcileError::LaunchRecord {
+            attempt: attempt.name().to_owned(),
+            problem,
+        };
         let digest = attempt.metadata.annotations.get(LAUNCH);
-        let digest = digest.ok_or_else(|| gone("nothing says what it is launched with"))?;
+        let digest = digest.ok_or_else(|| unusable(LaunchRecordProblem::Unnamed))?;
         let bytes = self.store.blob(digest).await?;
-        let bytes = bytes.ok_or_else(|| gone("what it is launched with is not kept any more"))?;
+        let bytes = bytes.ok_or_else(|| unusable(LaunchRecordProblem::Gone))?;
         if bailiwick_model::Sha256Hex::of(&bytes).as_str() != digest {
-            return Err(gone("what it is launched with is not what was admitted"));
+            return Err(unusable(LaunchRecordProblem::Altered));
         }
         serde_json::from_slice(&bytes)
-            .map_err(|error| gone(&format!("what it is launched with cannot be read: {error}")))
+            .map_err(|error| unusable(LaunchRecordProblem::Unreadable(error.to_string())))
     }
 
     /// Whose an attempt is, with how many its pool takes.
@@ -175,7 +177,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<AttemptOwner, PlaneError> {
+    ) -> Result<AttemptOwner, ReconcileError> {
         let pool = self.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
         Ok(AttemptOwner {
             stack: run.spec.agent_stack.clone(),
@@ -191,16 +193,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         prepared: &Prepared,
-    ) -> Result<Vec<(String, String)>, PlaneError> {
+    ) -> Result<Vec<(String, String)>, ReconcileError> {
         let namespace = &repository.metadata.namespace;
-        let limits = LaunchLimits::deserialize(&prepared.limits)
-            .map_err(|error| PlaneError::Other(format!("its limits cannot be read: {error}")))?;
         let mut all = Vec::new();
-        for server in &limits.mcp_servers {
+        for server in &prepared.limits.mcp_servers {
             for value in server.env_from.iter().chain(&server.headers_from) {
-                let gone = |what: &str| {
-                    let (server, name) = (&server.name, &value.name);
-                    PlaneError::Other(format!("`{name}` of the MCP server `{server}`: {what}"))
+                let unusable = |problem: ServerValueProblem| LaunchRefusal::ServerValue {
+                    server: server.name.clone(),
+                    value: value.name.clone(),
+                    problem,
                 };
                 let found = match (&value.secret_ref, &value.config_map_ref) {
                     (Some(key), None) => {
@@ -208,7 +209,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                             |one: &PreparedValue| one.secret == key.name && one.key == key.key;
                         let Some(admitted) = prepared.values.iter().find(|one| admitted(one))
                         else {
-                            return Err(gone("no grant lets the secret be mounted"));
+                            return Err(unusable(ServerValueProblem::SecretNotGranted).into());
                         };
                         // That which was reviewed, and none of the same name elsewhere.
                         let home = admitted.namespace.as_ref().unwrap_or(namespace);
@@ -219,13 +220,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                         let admitted =
                             |one: &&PreparedValue| one.secret == key.name && one.key == key.key;
                         let Some(admitted) = prepared.configs.iter().find(admitted) else {
-                            return Err(gone("no grant lets the config map be read"));
+                            return Err(unusable(ServerValueProblem::ConfigNotGranted).into());
                         };
                         self.config_value(namespace, admitted).await?
                     }
                     (Some(_), Some(_)) | (None, None) => None,
                 };
-                all.push((server.variable(value), found.ok_or_else(|| gone("it is gone"))?));
+                let found = found.ok_or_else(|| unusable(ServerValueProblem::Gone))?;
+                all.push((server.variable(value), found));
             }
         }
         Ok(all)
@@ -236,7 +238,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         prepared: &Prepared,
-    ) -> Result<Vec<(String, String)>, PlaneError> {
+    ) -> Result<Vec<(String, String)>, ReconcileError> {
         let namespace = &repository.metadata.namespace;
         let mut all = Vec::new();
         for value in &prepared.values {
@@ -244,14 +246,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let home = value.namespace.as_ref().unwrap_or(namespace);
             let found = self.store.secret_value(home, &value.secret, &value.key).await?;
             let found = found.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
-                PlaneError::Other(format!("the secret {}/{} is gone", value.secret, value.key))
+                LaunchRefusal::SecretGone(value.secret.clone(), value.key.clone())
             })?;
             all.push((value.name.clone(), found));
         }
         for value in &prepared.configs {
             let found = self.config_value(namespace, value).await?.ok_or_else(|| {
-                let (map, key) = (&value.secret, &value.key);
-                PlaneError::Other(format!("the config map {map}/{key} is gone"))
+                LaunchRefusal::ConfigGone(value.secret.clone(), value.key.clone())
             })?;
             all.push((value.name.clone(), found));
         }
@@ -262,7 +263,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         namespace: &str,
         value: &PreparedValue,
-    ) -> Result<Option<String>, PlaneError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let home = value.namespace.as_deref().unwrap_or(namespace);
         let map = self.store.get(Kind::ConfigMap, home, &value.secret).await?;
         let map = map.map(|map| map.typed::<ConfigMap>()).transpose()?;
@@ -275,12 +276,9 @@ fn bound_by(
     run: &Object<AgentDispatchRun>,
     repository: &Object<Repository>,
     prepared: &Prepared,
-) -> Result<Option<String>, PlaneError> {
+) -> Result<Option<String>, ReconcileError> {
     match (run.spec.trust_tier.min(repository.spec.trust_tier), &prepared.kit_from) {
-        (TrustTier::Untrusted, None) => {
-            let why = "TrustedKitMissing: nothing trusted binds it; ask for a new run";
-            Err(PlaneError::Other(why.to_owned()))
-        }
+        (TrustTier::Untrusted, None) => Err(LaunchRefusal::TrustedKitMissing.into()),
         // What an agent has pushed binds nobody: the kit stays that of the commit it was asked to work on.
         (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => {
             let own = run.status.pushed.as_ref().map(|_| run.spec.sha.clone());

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::audit_log::{Correlation, subject};
 use super::idempotency::{content_digest, require_same};
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{
     ActionError, Caller, Engine, ExecutionAnswer, FireRequest, FleetStore, Selection, Target, World,
 };
@@ -27,7 +27,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let found = self.store.get(kind, &rule.namespace, &rule.name).await?;
         let missing = || ActionError::NotFound(format!("there is no {kind} `{}`", rule.name));
         let rule = found.ok_or_else(missing)?.typed::<AgentTriggerRule>();
-        let rule = rule.map_err(PlaneError::from)?;
+        let rule = rule.map_err(ReconcileError::from)?;
         if !rule.spec.sources.contains(&EventSource::Manual) {
             let message = format!("the rule `{}` does not have the source `manual`", rule.name());
             return Err(conflict("NotManual", message));

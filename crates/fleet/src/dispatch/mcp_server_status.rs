@@ -2,7 +2,7 @@
 
 use bailiwick_resources::{AgentMcpServer, AnyObject, McpHealth, Object};
 
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::admission::conditions::{McpProbe, StackFacts};
 use crate::admission::snapshot::Frozen;
 use crate::ports::{Engine, FleetStore, World, Write};
@@ -13,7 +13,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         frozen: &Frozen,
         facts: &StackFacts,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let mut writes = Vec::new();
         for server in &frozen.mcp_servers {
             let Some(probe) = facts.mcp.get(server.name()) else { continue };

@@ -19,6 +19,7 @@ mod context_sources;
 mod costs;
 mod definition_status;
 mod delivery_filter;
+mod error;
 mod error_report;
 mod event_samples;
 mod fetched_commits;
@@ -27,6 +28,7 @@ mod idempotency;
 mod launch;
 mod manual_trigger;
 mod mcp_server_status;
+mod outcome;
 mod ownership;
 mod proposals;
 mod reconciler;
@@ -49,55 +51,24 @@ mod write_back_controller;
 
 pub use api::QuestionOwner;
 pub use backoff::Backoff;
+pub use error::{
+    CredentialProblem, LaunchRecordProblem, LaunchRefusal, ReconcileError, ServerValueProblem,
+    StoredWriteError,
+};
+pub use outcome::reason_for_retry;
 pub use retention::{Pruned, Retention};
-pub use run_results::reason_for_retry;
 
 use std::sync::Arc;
 
 use bailiwick_resources::{
-    AnyObject, DEFAULT_NAMESPACE, Kind, Moment, Object, ObjectError, Repository, Resource,
+    AnyObject, DEFAULT_NAMESPACE, Kind, Moment, Object, Repository, Resource,
 };
-use thiserror::Error;
 
 use crate::admission::Inventory;
-use crate::ports::{
-    AuditEntry, Engine, EngineError, FleetError, FleetStore, ForgeError, Selection, World, Write,
-};
+use crate::ports::{AuditEntry, Engine, FleetError, FleetStore, Selection, World, Write};
 
 /// Whose name stands in the audit log for what the control plane does by itself.
 pub const OURSELVES: &str = "bailiwick";
-
-/// Why a turn did not do all of its work. What was left is tried again in the next one.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PlaneError {
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] FleetError),
-    /// An object is not what its kind says.
-    #[error(transparent)]
-    Object(#[from] ObjectError),
-    /// The forge.
-    #[error(transparent)]
-    Forge(#[from] ForgeError),
-    /// The engine.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// Something else.
-    #[error("{0}")]
-    Other(String),
-}
-
-impl PlaneError {
-    /// Whether the store did not answer: then nobody can go on.
-    fn is_store_unavailable(&self) -> bool {
-        matches!(self, Self::Store(FleetError::Unavailable(_)))
-    }
-
-    /// Whether it is a matter of one value of a secret alone.
-    fn is_secret_unreadable(&self) -> bool {
-        matches!(self, Self::Store(FleetError::Unopened { .. }))
-    }
-}
 
 /// What a turn has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,12 +88,12 @@ pub struct Turn {
 }
 
 impl Turn {
-    fn note(&mut self, about: &str, result: Result<bool, PlaneError>) {
+    fn note(&mut self, about: &str, result: Result<bool, ReconcileError>) {
         match result {
             Ok(true) => self.done += 1,
             Ok(false) => {}
             // Somebody else was faster; it is looked at again.
-            Err(PlaneError::Store(FleetError::Conflict { .. })) => self.done += 1,
+            Err(ReconcileError::Store(FleetError::Conflict { .. })) => self.done += 1,
             Err(error) => {
                 self.store_unavailable |= error.is_store_unavailable();
                 self.errors.push((about.to_owned(), error.to_string()));
@@ -136,25 +107,11 @@ impl Turn {
     }
 
     /// Notes what became of an object; one that had trouble rests.
-    fn tried(&mut self, what: &'static str, name: &str, result: Result<bool, PlaneError>) {
+    fn tried(&mut self, what: &'static str, name: &str, result: Result<bool, ReconcileError>) {
         self.runs_moved |= matches!(what, "queue" | "run") && !matches!(result, Ok(false));
         match &result {
-            Ok(_)
-            | Err(PlaneError::Store(FleetError::Unavailable(_) | FleetError::Conflict { .. })) => {
-                self.backoff.succeeded(what, name);
-            }
-            Err(
-                PlaneError::Store(
-                    FleetError::NotFound { .. }
-                    | FleetError::AlreadyExists { .. }
-                    | FleetError::Gone { .. }
-                    | FleetError::Unopened { .. },
-                )
-                | PlaneError::Object(_)
-                | PlaneError::Forge(_)
-                | PlaneError::Engine(_)
-                | PlaneError::Other(_),
-            ) => self.backoff.failed(what, name, self.at),
+            Err(error) if !error.is_retried_at_once() => self.backoff.failed(what, name, self.at),
+            Ok(_) | Err(_) => self.backoff.succeeded(what, name),
         }
         self.note(name, result);
     }
@@ -207,7 +164,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// All objects of a kind that these fields select.
-    async fn all(&self, mut selection: Selection) -> Result<Vec<AnyObject>, PlaneError> {
+    async fn all(&self, mut selection: Selection) -> Result<Vec<AnyObject>, ReconcileError> {
         let mut found = Vec::new();
         loop {
             let page = self.store.list(&selection).await?;
@@ -223,13 +180,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn all_typed<R: Resource>(
         &self,
         selection: Selection,
-    ) -> Result<Vec<Object<R>>, PlaneError> {
+    ) -> Result<Vec<Object<R>>, ReconcileError> {
         let found = self.all(selection).await?;
         // What cannot be read is reported by `report_unreadable`; the others need not wait for it.
         Ok(found.iter().filter_map(|object| object.typed::<R>().ok()).collect())
     }
 
-    async fn typed<R: Resource>(&self, name: &str) -> Result<Option<Object<R>>, PlaneError> {
+    async fn typed<R: Resource>(&self, name: &str) -> Result<Option<Object<R>>, ReconcileError> {
         let found = self.store.get(R::KIND, DEFAULT_NAMESPACE, name).await?;
         Ok(found.map(|object| object.typed::<R>()).transpose()?)
     }
@@ -284,33 +241,33 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// The repository of this full name.
-    async fn repository(&self, full_name: &str) -> Result<Object<Repository>, PlaneError> {
+    async fn repository(&self, full_name: &str) -> Result<Object<Repository>, ReconcileError> {
         let all = self.all_typed::<Repository>(Selection::of(Kind::Repository)).await?;
         let found = all
             .into_iter()
             .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name));
-        found.ok_or_else(|| PlaneError::Other(format!("there is no repository `{full_name}`")))
+        found.ok_or_else(|| ReconcileError::RepositoryMissing(full_name.to_owned()))
     }
 
     /// The forge of a repository, with its credential.
-    async fn forge(&self, repository: &Object<Repository>) -> Result<W::Forge, PlaneError> {
+    async fn forge(&self, repository: &Object<Repository>) -> Result<W::Forge, ReconcileError> {
         let credential = match &repository.spec.credential_ref {
             None => None,
             Some(key) => {
                 let namespace = &repository.metadata.namespace;
                 let found = self.store.secret_value(namespace, &key.name, &key.key).await;
-                let without = |why: &str| {
-                    PlaneError::Other(format!("the credential `{}/{}` {why}", key.name, key.key))
-                };
-                match found {
-                    Ok(Some(value)) => Some(value),
-                    Ok(None) => return Err(without("is not there")),
-                    // As good as none; what the store says of it may name files.
-                    Err(FleetError::Unopened { .. }) => {
-                        return Err(without("cannot be opened; set it anew"));
-                    }
+                let problem = match found {
+                    Ok(Some(value)) => Ok(value),
+                    Ok(None) => Err(CredentialProblem::Missing),
+                    Err(FleetError::Unopened { .. }) => Err(CredentialProblem::Sealed),
                     Err(error) => return Err(error.into()),
-                }
+                };
+                let (secret, key) = (key.name.clone(), key.key.clone());
+                Some(problem.map_err(|problem| ReconcileError::Credential {
+                    secret,
+                    key,
+                    problem,
+                })?)
             }
         };
         Ok(self.world.forge(&repository.spec, credential.as_deref())?)

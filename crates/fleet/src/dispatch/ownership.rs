@@ -4,7 +4,7 @@ use bailiwick_resources::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, Kind, Repository,
 };
 
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{Engine, FleetStore, Selection, World};
 use crate::triggers::own_work::{attempt_of, is_ours, is_told_by_work};
 use crate::triggers::{OwnWork, SourceEvent};
@@ -19,7 +19,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Repository,
         accounts: &[String],
         events: &[SourceEvent],
-    ) -> Result<Option<OwnWork>, PlaneError> {
+    ) -> Result<Option<OwnWork>, ReconcileError> {
         let Some(event) = events.first().filter(|event| is_told_by_work(event, accounts)) else {
             return Ok(None);
         };
@@ -41,7 +41,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(Some(OwnWork { run, depth }))
     }
 
-    async fn run_of_commit(&self, event: &SourceEvent) -> Result<Option<String>, PlaneError> {
+    async fn run_of_commit(&self, event: &SourceEvent) -> Result<Option<String>, ReconcileError> {
         let Some(sha) = &event.sha else { return Ok(None) };
         let same = Selection {
             limit: 1,
@@ -57,7 +57,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         event: &SourceEvent,
         accounts: &[String],
-    ) -> Result<Option<String>, PlaneError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let attempt = event.branch.as_deref().and_then(attempt_of);
         let Some(attempt) = attempt.filter(|_| is_ours(event, accounts)) else { return Ok(None) };
         let attempt = self.typed::<AgentDispatchAttempt>(attempt).await?;

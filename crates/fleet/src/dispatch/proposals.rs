@@ -9,12 +9,13 @@ use bailiwick_resources::{
 };
 use serde_json::Value;
 
+use super::outcome::{EndCode, RunEnd};
 use super::run_results::{ResultWriter, Results, TextRedactor};
 use super::write_back_controller::{denied, planned, policies, recorded, requester};
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{Engine, FinishedWork, FleetStore, Forge, PullRequestState, World, WriteBack};
 use crate::write_back::{
-    Denial, Finished, Permission, Plan, Proposal, ProposedWrite, permit, wanted,
+    Denial, DenialRule, Finished, Permission, Plan, Proposal, ProposedWrite, permit, wanted,
 };
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -25,7 +26,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         work: &FinishedWork,
         results: &Results,
         words: &TextRedactor,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let pull_request = self.pull_request_of(writer.run).await?;
         let payload = self.payload_of(writer.run).await?;
         let approvals = [&writer.run.spec.approval_policy];
@@ -57,7 +58,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         writer: &mut ResultWriter<'_>,
         contents: &PushContents<'_>,
         all: &[ProposedWrite],
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let mut kept: Vec<Option<WriteBackRecord>> = Vec::new();
         for one in all {
             let made = self.record(writer, contents, one, &kept)?;
@@ -78,7 +79,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         contents: &PushContents<'_>,
         one: &ProposedWrite,
         kept: &[Option<WriteBackRecord>],
-    ) -> Result<Option<WriteBackRecord>, PlaneError> {
+    ) -> Result<Option<WriteBackRecord>, ReconcileError> {
         let run = &*writer.run;
         if !run.spec.write_back_policy.allowed_targets.contains(&one.write.target()) {
             return Ok(None);
@@ -128,7 +129,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn pull_request_of(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Option<PullRequestState>, PlaneError> {
+    ) -> Result<Option<PullRequestState>, ReconcileError> {
         const ABOUT: [WriteBackTarget; 2] =
             [WriteBackTarget::BranchPush, WriteBackTarget::PullRequestComment];
         let Some(number) = run.spec.source_refs.pull_request else { return Ok(None) };
@@ -136,13 +137,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if !ABOUT.iter().any(|target| allowed.contains(target)) {
             return Ok(None);
         }
-        let state = async || -> Result<PullRequestState, PlaneError> {
+        let state = async || -> Result<PullRequestState, ReconcileError> {
             let repository = self.repository(&run.spec.repository).await?;
             Ok(self.forge(&repository).await?.pull_request(number).await?)
         };
         match state().await {
             Ok(state) => Ok(Some(state)),
-            Err(error @ PlaneError::Store(_)) => Err(error),
+            Err(error @ ReconcileError::Store(_)) => Err(error),
             // Whatever it does not say is not so: the work then goes to a branch of its own.
             Err(_) => Ok(None),
         }
@@ -153,7 +154,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn moot(
         &self,
         approval: &Object<AgentApproval>,
-    ) -> Result<Option<AgentApprovalStatus>, PlaneError> {
+    ) -> Result<Option<AgentApprovalStatus>, ReconcileError> {
         if approval.spec.action.kind == ActionType::WriteBack(WriteBackTarget::CheckStatus) {
             return Ok(None);
         }
@@ -171,7 +172,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn payload_of(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Option<Value>, PlaneError> {
+    ) -> Result<Option<Value>, ReconcileError> {
         let Some(name) = &run.spec.source_refs.webhook_delivery else { return Ok(None) };
         let Some(delivery) = self.typed::<WebhookDelivery>(name).await? else { return Ok(None) };
         let bytes = self.store.blob(&delivery.spec.payload_digest).await?;
@@ -220,7 +221,7 @@ impl<'a> PushContents<'a> {
             ),
             (Ok(_), _) => return None,
         };
-        Some(Denial { rule: "write-back::secret", reason, instead: instead.to_owned() })
+        Some(Denial { rule: DenialRule::Secret, reason, instead: instead.to_owned() })
     }
 }
 
@@ -267,24 +268,22 @@ pub(super) fn blocked_by_dependency(
 pub(super) fn final_phase(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
-) -> (RunPhase, String) {
+) -> RunEnd {
     let all = &run.status.write_backs;
     if let Some(failed) = all.iter().find(|one| one.state == WriteBackState::Failed) {
-        return (RunPhase::Failed, format!("WriteBackFailed: {}", failed.detail));
+        return EndCode::WriteBackFailed.because(failed.detail.as_str());
     }
     // Work that somebody refused is not done, however well it was checked. What policy never lets through
     // was not expected to arrive.
     let refused = |one: &&WriteBackRecord| {
         let change =
             matches!(one.action, WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch);
-        change && one.state == WriteBackState::Denied && !one.detail.starts_with(BY_POLICY)
+        let by_policy = DenialRule::of_record(one) == Some(DenialRule::Policy);
+        change && one.state == WriteBackState::Denied && !by_policy
     };
     if let Some(refused) = all.iter().find(refused) {
-        return (RunPhase::Failed, format!("WriteBackDenied: {}", refused.detail));
+        return EndCode::WriteBackDenied.because(refused.detail.as_str());
     }
     let why = attempt.status.exit_reason.clone().unwrap_or_else(|| "done".to_owned());
-    (RunPhase::Succeeded, why)
+    RunEnd::new(RunPhase::Succeeded, why)
 }
-
-/// How the reason of what policy denies begins.
-const BY_POLICY: &str = "write-back::policy";

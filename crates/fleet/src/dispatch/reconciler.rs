@@ -11,7 +11,7 @@ use bailiwick_resources::{
 use serde_json::{Map, Value};
 
 use super::definition_status::{FoundSkills, synced_account, synced_roles};
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::admission::conditions::{
     StackInput, config_grant_conditions, requirement_status, role_binding_conditions,
     secret_grant_conditions, service_account_conditions, stack_conditions, validation_of,
@@ -43,7 +43,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                             turn.note(object.name(), stated);
                         }
                     }
-                    Err(why) => turn.note("inventory", Err(PlaneError::Other(why))),
+                    Err(error) => turn.note("inventory", Err(error.into())),
                 }
             };
         }
@@ -77,14 +77,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// The one who has a token is a person that we know.
-    async fn people(&self) -> Result<BTreeSet<String>, PlaneError> {
+    async fn people(&self) -> Result<BTreeSet<String>, ReconcileError> {
         let tokens = self.store.tokens().await?;
         Ok(tokens.into_iter().map(|token| token.actor).collect())
     }
 
     /// Keeps the platform's objects as ours say, and tells what strangers have changed.
-    async fn native(&self, inventory: &Inventory) -> Result<bool, PlaneError> {
-        let steps = native::plan(inventory).map_err(PlaneError::Other)?;
+    async fn native(&self, inventory: &Inventory) -> Result<bool, ReconcileError> {
+        let steps = native::plan(inventory)?;
         if steps.is_empty() {
             return Ok(false);
         }
@@ -111,7 +111,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn reconcile_stacks(&self, inventory: &Inventory, turn: &mut Turn) {
         let stacks = match inventory.readable::<AgentStack>() {
             Ok(stacks) => stacks,
-            Err(why) => return turn.note("stacks", Err(PlaneError::Other(why))),
+            Err(error) => return turn.note("stacks", Err(error.into())),
         };
         let mut skills = FoundSkills::default();
         for stack in stacks {
@@ -126,10 +126,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         inventory: &Inventory,
         stack: &Object<AgentStack>,
         skills: &mut FoundSkills,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let namespace = &stack.metadata.namespace;
-        let frozen = snapshot(inventory, namespace, stack.name(), &[])
-            .map_err(|error| PlaneError::Other(error.to_string()))?;
+        let frozen = snapshot(inventory, namespace, stack.name(), &[])?;
         let repositories = allowed(inventory, &frozen.service_account)?;
         let mut at = None;
         for repository in &repositories {
@@ -178,7 +177,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn reconcile_requirements(&self, inventory: &Inventory, turn: &mut Turn) {
         let stacks = match inventory.readable::<AgentStack>() {
             Ok(stacks) => stacks,
-            Err(why) => return turn.note("stacks", Err(PlaneError::Other(why))),
+            Err(error) => return turn.note("stacks", Err(error.into())),
         };
         let mut needed: BTreeMap<(String, String), Vec<(AgentCapabilityRequirement, Review)>> =
             BTreeMap::new();
@@ -225,7 +224,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         namespace: &str,
         name: &str,
         records: &[(AgentCapabilityRequirement, Review)],
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let known = inventory.get::<AgentCapabilityRequirement>(namespace, name).here();
         let metadata =
             Metadata { namespace: namespace.to_owned(), ..Metadata::named(name.to_owned()) };
@@ -261,7 +260,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Nothing has these needs any more.
-    async fn unneeded(&self, old: &Object<AgentCapabilityRequirement>) -> Result<bool, PlaneError> {
+    async fn unneeded(
+        &self,
+        old: &Object<AgentCapabilityRequirement>,
+    ) -> Result<bool, ReconcileError> {
         let gone = Write::Delete {
             kind: Kind::AgentCapabilityRequirement,
             namespace: old.metadata.namespace.clone(),
@@ -279,7 +281,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let repositories = match inventory.readable::<Repository>() {
             Ok(repositories) => repositories,
-            Err(why) => return turn.note("repositories", Err(PlaneError::Other(why))),
+            Err(error) => return turn.note("repositories", Err(error.into())),
         };
         let told = |repository: &Object<Repository>| RepositoryFacts {
             full_name: repository.spec.full_name.clone(),
@@ -310,20 +312,19 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         object: &Object<R>,
         findings: Vec<Finding>,
         more: Map<String, Value>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let mut kept = AnyObject::of(object)?;
         let expected: Vec<ConditionType> = expected_conditions(kept.kind).to_vec();
         let found: Vec<ConditionType> = findings.iter().map(|finding| finding.kind).collect();
         if expected != found {
-            let why = format!("{} has other conditions than it must have", kept.kind);
-            return Err(PlaneError::Other(why));
+            return Err(ReconcileError::ConditionsMismatch(kept.kind));
         }
         let generation = kept.metadata.generation;
         let before = kept.conditions();
         let conditions = settle(&before, findings, generation, self.world.now());
         let old = kept.status.clone();
         let Some(status) = kept.status.as_object_mut() else {
-            return Err(PlaneError::Other(format!("{} has no status", kept.kind)));
+            return Err(ReconcileError::NoStatus(kept.kind));
         };
         status
             .insert("conditions".to_owned(), serde_json::to_value(conditions).unwrap_or_default());
@@ -352,8 +353,8 @@ fn some(all: &[String]) -> Option<Vec<String>> {
 fn allowed(
     inventory: &Inventory,
     account: &Option<Object<AgentServiceAccount>>,
-) -> Result<Vec<Object<Repository>>, PlaneError> {
-    let all = inventory.readable::<Repository>().map_err(PlaneError::Other)?;
+) -> Result<Vec<Object<Repository>>, ReconcileError> {
+    let all = inventory.readable::<Repository>()?;
     let globs = account.as_ref().map(|one| one.spec.allowed_repositories.clone());
     let globs = globs.unwrap_or_default();
     let mine = |repository: &Object<Repository>| wildcards::any(&globs, &repository.spec.full_name);

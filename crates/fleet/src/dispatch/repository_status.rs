@@ -3,7 +3,7 @@
 use bailiwick_resources::{ForgeKind, Kind, Moment, Object, Repository};
 
 use super::error_report::{ForgeUse, faults};
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FleetError, FleetStore, Forge as _, Selection, World};
 use crate::triggers::SourceEvent;
 
@@ -37,7 +37,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut repository: Object<Repository>,
         now: Moment,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let asked = match self.forge(&repository).await {
             Ok(forge) => (forge.account().await, forge.labels().await),
             Err(error) => {
@@ -82,7 +82,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         events: &[SourceEvent],
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         if !is_news(repository, events) {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             return Ok(());
         }
         match self.store_status(&now).await {
-            Ok(_) | Err(PlaneError::Store(FleetError::Conflict { .. })) => Ok(()),
+            Ok(_) | Err(ReconcileError::Store(FleetError::Conflict { .. })) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -7,7 +7,8 @@ use bailiwick_resources::{
 };
 
 use super::launch::{agent_of, subagents_of};
-use super::{ControlPlane, PlaneError};
+use super::outcome::{EndCode, RunEnd, subagent_event_phase};
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{Engine, FleetStore, World};
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -17,7 +18,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Option<String>, PlaneError> {
+    ) -> Result<Option<RunEnd>, ReconcileError> {
         let required = subagents_of(attempt).into_iter().filter(|(_, spec)| !spec.optional);
         let required: Vec<String> = required.map(|(name, _)| name).collect();
         if required.is_empty() {
@@ -35,8 +36,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 None if agent == attempt.name() => {}
                 // It may have reported a sub-agent that failed.
                 None => {
-                    let why = format!("RequiredSubagentFailed: its attempt `{name}` is gone");
-                    return Ok(Some(why));
+                    let why = format!("its attempt `{name}` is gone");
+                    return Ok(Some(EndCode::RequiredSubagentFailed.because(why)));
                 }
             }
         }
@@ -46,14 +47,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 }
 
 /// How a sub-agent that was started came to no good end.
-fn failed(name: &str, events: &[SubagentEvent]) -> Option<String> {
-    let good = |what: &str| what.split(':').next() == Some(RunPhase::Succeeded.as_str());
+fn failed(name: &str, events: &[SubagentEvent]) -> Option<RunEnd> {
     let events = events.iter().filter(|event| event.subagent == name);
-    let last: BTreeMap<&str, &str> =
-        events.map(|event| (event.run.as_str(), event.what.as_str())).collect();
-    let (run, what) = last.iter().next()?;
-    if last.values().any(|what| good(what)) {
+    let last: BTreeMap<&str, &SubagentEvent> =
+        events.map(|event| (event.run.as_str(), event)).collect();
+    let (run, event) = last.iter().next()?;
+    if last.values().any(|event| subagent_event_phase(event) == Some(RunPhase::Succeeded)) {
         return None;
     }
-    Some(format!("RequiredSubagentFailed: `{name}` is not optional, and {run} is {what}"))
+    let why = format!("`{name}` is not optional, and {run} is {}", event.what);
+    Some(EndCode::RequiredSubagentFailed.because(why))
 }

@@ -19,7 +19,7 @@ use bailiwick_resources::{
     WorkItemSessionLink, WorkspaceState,
 };
 
-use super::{ControlPlane, OURSELVES, PlaneError, Turn};
+use super::{ControlPlane, OURSELVES, ReconcileError, Turn};
 use crate::ports::{AuditEntry, Engine, FleetError, FleetStore, Selection, World, Write};
 use crate::triggers::dedupe::MAX_WINDOW_MILLIS;
 
@@ -71,7 +71,7 @@ impl Retention {
         &mut self,
         store: &S,
         now: Moment,
-    ) -> Result<Pruned, PlaneError> {
+    ) -> Result<Pruned, ReconcileError> {
         let mut pruned = Pruned::default();
         for phase in RunPhase::ALL.into_iter().filter(|phase| phase.is_final()) {
             let list = phase.as_str();
@@ -118,7 +118,7 @@ impl Retention {
         list: &'static str,
         selection: Selection,
         now: Moment,
-    ) -> Result<Vec<AnyObject>, PlaneError> {
+    ) -> Result<Vec<AnyObject>, ReconcileError> {
         let after = self.places.remove(list);
         let page = store.list(&Selection { limit: BATCH_SIZE, after, ..selection }).await?;
         let made = |object: &AnyObject| object.metadata.creation_timestamp.unwrap_or(now);
@@ -138,7 +138,7 @@ impl Retention {
         store: &S,
         run: &Object<AgentDispatchRun>,
         now: Moment,
-    ) -> Result<Option<Vec<Write>>, PlaneError> {
+    ) -> Result<Option<Vec<Write>>, ReconcileError> {
         let ended = run.status.completed_at.or(run.metadata.creation_timestamp).unwrap_or(now);
         let over = run.status.phase.is_final() && self.is_old(ended, now);
         if !over || is_needed(store, run).await? {
@@ -170,7 +170,7 @@ impl Retention {
         store: &S,
         object: &AnyObject,
         now: Moment,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let Ok(execution) = object.typed::<AgentTriggerExecution>() else { return Ok(false) };
         let execution = execution.spec;
         let longest = self.keep.millis().max(MAX_WINDOW_MILLIS);
@@ -187,7 +187,7 @@ impl Retention {
         store: &S,
         object: &AnyObject,
         now: Moment,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let Ok(delivery) = object.typed::<WebhookDelivery>() else { return Ok(false) };
         if !delivery.status.evaluated || !self.is_old(delivery.spec.received_at, now) {
             return Ok(false);
@@ -269,7 +269,7 @@ async fn belonging<S: FleetStore>(
 async fn is_needed<S: FleetStore>(
     store: &S,
     run: &Object<AgentDispatchRun>,
-) -> Result<bool, PlaneError> {
+) -> Result<bool, ReconcileError> {
     let place = &run.metadata.namespace;
     // Whatever cannot be read may be at work.
     let at_work = |object: &AnyObject| {
@@ -311,7 +311,7 @@ async fn is_needed<S: FleetStore>(
 async fn links_to_go<S: FleetStore>(
     store: &S,
     session: &AnyObject,
-) -> Result<Option<Vec<AnyObject>>, PlaneError> {
+) -> Result<Option<Vec<AnyObject>>, ReconcileError> {
     let Ok(session) = session.typed::<AgentSession>() else { return Ok(None) };
     // What cannot be read may be a person's.
     let by_itself = |link: &AnyObject| {
@@ -340,7 +340,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 for agent in pruned.agents {
                     // The run is gone: if this fails, its events only take room.
                     let forgotten = self.engine.forget(&agent).await;
-                    turn.note(&agent, forgotten.map(|()| false).map_err(PlaneError::from));
+                    turn.note(&agent, forgotten.map(|()| false).map_err(ReconcileError::from));
                 }
             }
             Err(error) => turn.note("retention", Err(error)),

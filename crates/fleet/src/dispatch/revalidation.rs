@@ -11,13 +11,13 @@ use bailiwick_resources::{
     AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, KeyRef, Kind,
     Object, Repository, RunPhase, StackSnapshot, ValueFrom,
 };
-use serde::Deserialize as _;
 
 use super::audit_log::Correlation;
 use super::launch::{more_labels, now};
+use super::outcome::EndCode;
 use super::run_admission::{LAUNCH, Prepared, PreparedValue, configs_of, values_of};
 use super::write_back_controller::asked_again_by;
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::admission::admit::{
     ApprovalSubject, admitted_digest, dispatcher, label_source, questions, uncovered,
 };
@@ -27,7 +27,7 @@ use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity
 use crate::admission::snapshot::{Frozen, refreshed};
 use crate::admission::validations::{Candidate, objections};
 use crate::admission::{Decision, Inventory, Review, Situation, collect, review};
-use crate::ports::{Engine, FleetStore, Forge as _, World, Write};
+use crate::ports::{Engine, FetchError, FleetStore, Forge as _, World, Write};
 use crate::subagents::ParallelLimits;
 
 /// What has become of a run that was looked at again.
@@ -43,9 +43,6 @@ pub(super) enum Revalidation {
     Settled,
 }
 
-/// How the end of a run begins that may not start any more.
-pub(super) const PERMISSIONS_CHANGED: &str = "PermissionsChanged";
-
 /// How an attempt stands today.
 struct CurrentReview {
     review: Review,
@@ -59,22 +56,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn revalidate(
         &self,
         run: Object<AgentDispatchRun>,
-    ) -> Result<Revalidation, PlaneError> {
+    ) -> Result<Revalidation, ReconcileError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(attempt) = self.typed::<AgentDispatchAttempt>(&last).await? else {
             // The one who follows it ends it.
             return Ok(Revalidation::Stands { run: Box::new(run), writes: Vec::new() });
         };
         let inventory = self.inventory().await;
-        if let Some(why) = Kind::ALL.iter().find_map(|kind| inventory.why_unlistable(*kind)) {
-            // Nobody knows, so that it waits.
-            return Err(PlaneError::Other(why.to_owned()));
-        }
+        // A run waits while anything that permits it is unknown.
+        Kind::ALL.iter().try_for_each(|kind| inventory.require_listed(*kind))?;
         let today = match self.review_again(&inventory, &run, &attempt).await? {
             Ok(today) => today,
             Err(why) => {
-                let why = format!("{PERMISSIONS_CHANGED}: {why}");
-                self.not_launched(run, attempt, why).await?;
+                let end = EndCode::PermissionsChanged.because(why);
+                self.not_launched(run, attempt, end).await?;
                 return Ok(Revalidation::Settled);
             }
         };
@@ -95,7 +90,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut run: Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Object<AgentDispatchRun>, PlaneError> {
+    ) -> Result<Object<AgentDispatchRun>, ReconcileError> {
         if run.status.pushed.is_none() || continues_conversation(attempt) {
             return Ok(run);
         }
@@ -106,7 +101,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let reference = format!("refs/heads/{branch}");
         let here = self.fetched_commit(&repository, &reference, Some(&head)).await?;
-        let gone = || PlaneError::Other(format!("the commit {head} of {reference} is not there"));
+        let gone = || {
+            let why = format!("the commit {head} of {reference} is not there");
+            ReconcileError::Fetch(FetchError::Missing(why))
+        };
         run.status.pushed = Some(here.ok_or_else(gone)?);
         Ok(run)
     }
@@ -117,7 +115,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         inventory: &Inventory,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Result<CurrentReview, String>, PlaneError> {
+    ) -> Result<Result<CurrentReview, String>, ReconcileError> {
         let repository = match todays_repository(inventory, run) {
             Ok(repository) => repository,
             Err(why) => return Ok(Err(why)),
@@ -128,7 +126,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let prepared = match self.prepared(attempt).await {
             Ok(prepared) => prepared,
-            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
         };
         // What binds comes from where the kit comes from.
@@ -137,7 +135,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let facts = self.world.stack_facts(&frozen, at).await;
         if let Some(why) = not_known(&frozen, &facts) {
             // It may be so in a while: it waits, as long as its pool lets it.
-            return Err(PlaneError::Other(why));
+            return Err(ReconcileError::NotObserved(why));
         }
         let ignored = self.world.ignored(&repository.spec, &binding).await;
         let situation = situation(run);
@@ -180,7 +178,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         attempt: &Object<AgentDispatchAttempt>,
         today: &CurrentReview,
         (asked, open): (&[Object<AgentApproval>], &[&ApprovalRequirement]),
-    ) -> Result<Revalidation, PlaneError> {
+    ) -> Result<Revalidation, ReconcileError> {
         let spec = &attempt.spec;
         let permissions = today.review.digest().to_string();
         let stack = &today.snapshot.digest;
@@ -222,10 +220,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,
         today: &CurrentReview,
-    ) -> Result<Revalidation, PlaneError> {
+    ) -> Result<Revalidation, ReconcileError> {
         let mut writes = Vec::new();
-        let bytes = serde_json::to_vec(&today.launch)
-            .map_err(|error| PlaneError::Other(format!("a launch cannot be written: {error}")))?;
+        let bytes =
+            serde_json::to_vec(&today.launch).map_err(ReconcileError::encode("a launch"))?;
         let digest = Sha256Hex::of(&bytes).to_string();
         if attempt.metadata.annotations.get(LAUNCH) != Some(&digest) {
             attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());
@@ -286,7 +284,8 @@ fn todays_repository(
     run: &Object<AgentDispatchRun>,
 ) -> Result<Object<Repository>, String> {
     let full_name = &run.spec.repository;
-    let mut all = inventory.readable::<Repository>()?.into_iter();
+    let all = inventory.readable::<Repository>().map_err(|error| error.to_string())?;
+    let mut all = all.into_iter();
     let repository = all
         .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name))
         .ok_or_else(|| format!("there is no repository `{full_name}`"))?;
@@ -388,8 +387,7 @@ fn renewed(
             return Err(format!("`{closed}` of its {list} is not open to it any more"));
         }
     }
-    let mut limits = LaunchLimits::deserialize(&kept.limits)
-        .map_err(|error| format!("its limits cannot be read: {error}"))?;
+    let mut limits = kept.limits.clone();
     let before = limits.clone();
     // Everything that limits a call has to let it through, so that one more only narrows.
     for limit in compiled.limits.0 {
@@ -408,11 +406,8 @@ fn renewed(
     limits.parallel = fewer(limits.parallel, compiled.parallel);
     limits.audit_level = limits.audit_level.max(compiled.audit_level);
     let change = difference(&before, &limits);
-    if change.is_some() {
-        kept.limits = serde_json::to_value(&limits)
-            .map_err(|error| format!("its limits cannot be written: {error}"))?;
-    }
     store_values(&mut kept, candidate, &limits);
+    kept.limits = limits;
     Ok((kept, change))
 }
 

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::audit_log::{Correlation, subject};
 use super::context_sources::{commit_unavailable, not_redacted};
 use super::subagent_runs::is_child;
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::admission::admit::{PoolUse, Request, label_source};
+use crate::admission::compile::LaunchLimits;
 use crate::admission::conditions::SkillProbe;
 use crate::admission::review::{EntryDecision, RequiredSecret};
 use crate::admission::{
@@ -36,7 +37,7 @@ pub(super) struct Prepared {
     /// What it reads.
     pub(super) context: String,
     /// What is laid over its policy.
-    pub(super) limits: serde_json::Value,
+    pub(super) limits: LaunchLimits,
     /// Values that it needs, or that the one who holds it needs: where they are, and under which names they
     /// arrive.
     pub(super) values: Vec<PreparedValue>,
@@ -91,7 +92,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         rule: &Object<AgentTriggerRule>,
         draft: &RunDraft,
         events: &[SourceEvent],
-    ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
+    ) -> Result<Result<Admitted, Box<Refused>>, ReconcileError> {
         let event = events.iter().find(|event| event.source == draft.spec.source_event.source);
         let run_request = RunRequest {
             rule: Some(rule),
@@ -123,7 +124,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         name: &str,
         spec: &AgentDispatchRun,
         run_request: RunRequest<'_>,
-    ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
+    ) -> Result<Result<Admitted, Box<Refused>>, ReconcileError> {
         self.admit_about(admission_context, repository, name, spec, run_request, None).await
     }
 
@@ -136,7 +137,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         spec: &AgentDispatchRun,
         run_request: RunRequest<'_>,
         event: Option<&SourceEvent>,
-    ) -> Result<Result<Admitted, Box<Refused>>, PlaneError> {
+    ) -> Result<Result<Admitted, Box<Refused>>, ReconcileError> {
         let namespace = &repository.metadata.namespace;
         // The commit must be here before anything of it can be read.
         let here = self.fetch_commit(repository, &spec.reference, Some(&spec.sha)).await;
@@ -224,14 +225,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn default_tip(
         &self,
         repository: &Object<Repository>,
-    ) -> Result<Option<String>, PlaneError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let branch = format!("refs/heads/{}", repository.spec.default_branch);
         match self.fetch_commit(repository, &branch, None).await {
             Ok(found) => Ok(found),
             // Nobody answers: it is asked again, and holds up nobody else.
             Err(FetchError::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),
             Err(FetchError::Missing(_)) => Ok(None),
-            Err(FetchError::Failed(why)) => Err(PlaneError::Other(why)),
+            Err(failed @ FetchError::Failed(_)) => Err(ReconcileError::Fetch(failed)),
         }
     }
 
@@ -243,7 +244,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run_request: &RunRequest<'_>,
         facts: &crate::admission::conditions::StackFacts,
         event: Option<&SourceEvent>,
-    ) -> Result<Result<StackTexts, Box<Refused>>, PlaneError> {
+    ) -> Result<Result<StackTexts, Box<Refused>>, ReconcileError> {
         let skills = facts.skills.iter().filter_map(|(name, probe)| match probe {
             SkillProbe::Found { text, .. } => Some((name.clone(), text.clone())),
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
@@ -273,7 +274,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn redaction_on(
         &self,
         admission_context: &mut AdmissionContext,
-    ) -> Result<RedactionRules, PlaneError> {
+    ) -> Result<RedactionRules, ReconcileError> {
         if let Some(known) = &admission_context.known {
             return Ok(RedactionRules { known: known.clone(), ..RedactionRules::default() });
         }
@@ -286,10 +287,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn redaction(
         &self,
         inventory: &Inventory,
-    ) -> Result<RedactionRules, PlaneError> {
+    ) -> Result<RedactionRules, ReconcileError> {
         let secrets = inventory.all::<bailiwick_resources::Secret>();
         let mut known = Vec::new();
-        for secret in secrets.map_err(PlaneError::Other)? {
+        for secret in secrets? {
             for key in secret.spec.keys.keys() {
                 let home = &secret.metadata.namespace;
                 let value = self.store.secret_value(home, secret.name(), key).await?;
@@ -303,8 +304,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn pool_use(
         &self,
         inventory: &Inventory,
-    ) -> Result<BTreeMap<String, PoolUse>, PlaneError> {
-        let pools = inventory.readable::<RunnerPool>().map_err(PlaneError::Other)?;
+    ) -> Result<BTreeMap<String, PoolUse>, ReconcileError> {
+        let pools = inventory.readable::<RunnerPool>()?;
         let mut used: BTreeMap<String, PoolUse> =
             pools.iter().map(|pool| (pool.name().to_owned(), PoolUse::default())).collect();
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval, RunPhase::Queued] {
@@ -335,7 +336,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         admitted: &Admitted,
         queue_behind: Vec<String>,
-    ) -> Result<Vec<Write>, PlaneError> {
+    ) -> Result<Vec<Write>, ReconcileError> {
         let mut writes = Vec::new();
         for (digest, text) in admitted.bundle.blobs() {
             writes.push(Write::Blob { digest, bytes: text.into_bytes() });
@@ -344,8 +345,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run.status.queue_behind = queue_behind;
         run.status.check_report = super::commit_status::begun(&run);
         let prepared = prepared(admitted);
-        let bytes = serde_json::to_vec(&prepared)
-            .map_err(|error| PlaneError::Other(format!("a launch cannot be written: {error}")))?;
+        let bytes = serde_json::to_vec(&prepared).map_err(ReconcileError::encode("a launch"))?;
         let digest = Sha256Hex::of(&bytes).to_string();
         let mut attempt = admitted.attempt.clone();
         attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());

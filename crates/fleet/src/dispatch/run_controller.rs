@@ -10,10 +10,11 @@ use bailiwick_resources::{
 use super::audit_log::{ended, unwritten};
 use super::costs::note_cost;
 use super::launch::agent_of;
+use super::outcome::{EndCode, ExitReason, RunEnd};
 use super::run_results::{ResultWriter, TextRedactor};
 use super::run_status::When;
 use super::subagent_runs::is_child;
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
 
 /// How long a question about a tool call is open where nobody says otherwise.
@@ -56,13 +57,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn follow(&self, run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn follow(&self, run: Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
         let Some(name) = run.status.attempts.last() else {
-            return self.end(run, RunPhase::Failed, "it has no attempt".to_owned()).await;
+            return self.end(run, RunEnd::failed("it has no attempt")).await;
         };
         let Some(attempt) = self.typed::<AgentDispatchAttempt>(name).await? else {
             let why = format!("its attempt `{name}` is gone");
-            return self.end(run, RunPhase::Failed, why).await;
+            return self.end(run, RunEnd::failed(why)).await;
         };
         if attempt.status.completed_at.is_some() {
             // Its agent has ended; what is left is to be written, or waits for people.
@@ -85,40 +86,40 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if pending && run.status.cancel_requested.is_none() {
             let since = attempt.status.started_at.unwrap_or_default();
             if self.world.now() >= since.plus_millis(START_TIMEOUT) {
-                let why = "LaunchFailed: the conversation was not taken up".to_owned();
-                return self.not_launched(run, attempt, why).await;
+                let end = EndCode::LaunchFailed.because("the conversation was not taken up");
+                return self.not_launched(run, attempt, end).await;
             }
             return Ok(false);
         }
         let Some(launched) = state.filter(begun) else {
             if let Some(why) = run.status.cancel_requested.clone() {
-                return self.end(run, RunPhase::Cancelled, why).await;
+                return self.end(run, RunEnd::cancelled(why)).await;
             }
             return self.begin(run, attempt).await;
         };
         match launched.state {
             LaunchedState::Starting => {
                 if let Some(why) = run.status.cancel_requested.clone() {
-                    return self.end(run, RunPhase::Cancelled, why).await;
+                    return self.end(run, RunEnd::cancelled(why)).await;
                 }
                 let since = attempt.status.started_at.or(run.status.started_at);
                 let since = since.unwrap_or_default();
                 if self.world.now() >= since.plus_millis(START_TIMEOUT) {
                     let words = TextRedactor::of(self.redactor(&run).await?);
                     let detail = words.clean(&launched.detail);
-                    let why = format!("LaunchFailed: it does not begin: {detail}");
+                    let end = EndCode::LaunchFailed.because(format!("it does not begin: {detail}"));
                     // It may begin all the same, and nobody would follow it.
                     self.engine.cancel(&agent).await?;
-                    return self.not_launched(run, attempt, why).await;
+                    return self.not_launched(run, attempt, end).await;
                 }
                 // The one who held it may have been killed: a second start does nothing to one that lives.
                 match self.launch(&run, &attempt).await {
                     Ok(()) => {}
-                    Err(error @ PlaneError::Store(_)) => return Err(error),
+                    Err(error @ ReconcileError::Store(_)) => return Err(error),
                     Err(error) => {
                         self.engine.cancel(&agent).await?;
-                        let why = format!("LaunchFailed: {error}");
-                        return self.not_launched(run, attempt, why).await;
+                        let end = EndCode::LaunchFailed.because(error.to_string());
+                        return self.not_launched(run, attempt, end).await;
                     }
                 }
                 self.observed(run, attempt, &launched, Vec::new()).await
@@ -144,9 +145,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         if let Err(error) = self.launch(&run, &attempt).await {
-            return self.not_launched(run, attempt, format!("LaunchFailed: {error}")).await;
+            let end = EndCode::LaunchFailed.because(error.to_string());
+            return self.not_launched(run, attempt, end).await;
         }
         attempt.status.started_at = Some(self.world.now());
         attempt.status.agent_mux_run_id = Some(agent_of(&attempt));
@@ -159,15 +161,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,
-        why: String,
-    ) -> Result<bool, PlaneError> {
+        end: RunEnd,
+    ) -> Result<bool, ReconcileError> {
         let now = self.world.now();
         attempt.status.completed_at = Some(now);
-        attempt.status.exit_reason = Some(why.clone());
-        run.status.phase = RunPhase::Failed;
+        attempt.status.exit_reason = Some(end.to_string());
+        run.status.phase = end.phase;
         run.status.completed_at = Some(now);
-        run.status.terminal_reason = Some(why.clone());
-        self.with_conditions(&mut run, When::Ending).await?;
+        run.status.terminal_reason = Some(end.to_string());
+        self.with_conditions(&mut run, When::Ending(end.code)).await?;
         let writes = vec![
             Write::Status(AnyObject::of(&attempt)?),
             Write::Status(AnyObject::of(&run)?),
@@ -184,7 +186,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut attempt: Object<AgentDispatchAttempt>,
         launched: &Launched,
         mut writes: Vec<Write>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let (run_before, attempt_before) = (run.status.clone(), attempt.status.clone());
         let before = self.spent_before(&run, &attempt).await?;
         update_from_engine(&mut run, &mut attempt, launched, (before, self.world.now()));
@@ -213,7 +215,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
         questioner: Questioner<'_>,
         (agent, questions): (&str, &[(String, String)]),
-    ) -> Result<Vec<Write>, PlaneError> {
+    ) -> Result<Vec<Write>, ReconcileError> {
         let mut writes = Vec::new();
         for (question, about) in questions {
             // A later attempt counts its questions again: a yes to one of this is none to one of that.
@@ -270,7 +272,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,
         launched: &Launched,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let now = self.world.now();
         // Whatever is kept of it, here or further on, is kept without secrets.
         let words = TextRedactor::of(self.redactor(&run).await?);
@@ -278,7 +280,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let before = self.spent_before(&run, &attempt).await?;
         update_from_engine(&mut run, &mut attempt, launched, (before, now));
         attempt.status.completed_at = Some(now);
-        attempt.status.exit_reason = Some(exit_reason(launched));
+        attempt.status.exit_reason = Some(ExitReason::of(launched).to_string());
         let mut writes = self.children(&mut run, &mut attempt).await?;
         writes.extend(self.session(&run, launched).await?);
         let results = match &launched.work {
@@ -294,24 +296,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             // It is no success anyway, and ends whatever became of its sub-agents.
             false => None,
         };
-        let (phase, why) = match (&run.status.cancel_requested, launched.state) {
-            (Some(why), _) => (RunPhase::Cancelled, why.clone()),
-            (None, LaunchedState::Verified) if let Some(why) = &unmet => {
-                (RunPhase::Failed, why.clone())
-            }
+        let exit = ExitReason::of(launched).to_string();
+        let end = match (&run.status.cancel_requested, launched.state) {
+            (Some(why), _) => RunEnd::cancelled(why.as_str()),
+            (None, LaunchedState::Verified) if let Some(end) = &unmet => end.clone(),
             (None, LaunchedState::Verified) if let Some(results) = &results => {
                 match &results.fault {
-                    None => (RunPhase::Succeeded, exit_reason(launched)),
-                    Some(why) => (RunPhase::Failed, why.clone()),
+                    None => RunEnd::new(RunPhase::Succeeded, exit),
+                    Some(end) => end.clone(),
                 }
             }
             // It holds, and cannot be kept: nothing of it could be shown or written.
             (None, LaunchedState::Verified) => {
-                (RunPhase::Failed, "PatchMissing: its work could not be kept".to_owned())
+                EndCode::PatchMissing.because("its work could not be kept")
             }
-            (None, _) => (RunPhase::Failed, exit_reason(launched)),
+            (None, _) => RunEnd::failed(exit),
         };
-        if phase == RunPhase::Succeeded
+        if end.phase == RunPhase::Succeeded
             && let (Some(work), Some(results)) = (&launched.work, &results)
         {
             let (run, attempt) = (&mut run, &mut attempt);
@@ -326,10 +327,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             self.store.commit(writes, now).await?;
             return Ok(true);
         }
-        run.status.phase = phase;
-        run.status.terminal_reason = Some(why.clone());
+        run.status.phase = end.phase;
+        run.status.terminal_reason = Some(end.to_string());
         run.status.completed_at = Some(now);
-        self.with_conditions(&mut run, When::Ending).await?;
+        self.with_conditions(&mut run, When::Ending(end.code)).await?;
         writes.push(ended(&run, now));
         writes.push(Write::Status(AnyObject::of(&attempt)?));
         writes.push(Write::Status(AnyObject::of(&run)?));
@@ -364,21 +365,4 @@ fn update_from_engine(
     attempt.status.started_at.get_or_insert(now);
     note_cost(run, attempt, launched.cost, before);
     run.status.event_cursor = format!("{:020}", launched.cursor);
-}
-
-fn exit_reason(launched: &Launched) -> String {
-    let word = match launched.state {
-        LaunchedState::Starting => "starting",
-        LaunchedState::Running => "running",
-        LaunchedState::WaitingForApproval => "waiting-for-approval",
-        LaunchedState::Verified => "verified",
-        LaunchedState::Rejected => "rejected",
-        LaunchedState::Failed => "failed",
-        LaunchedState::Stopped => "stopped",
-        LaunchedState::BudgetExhausted => "budget-exhausted",
-        LaunchedState::EnforcementLost => "enforcement-lost",
-    };
-    let verdict = launched.work.as_ref().map(|work| work.verdict.as_str());
-    let detail = verdict.unwrap_or(&launched.detail).lines().next().unwrap_or_default();
-    if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") }
 }

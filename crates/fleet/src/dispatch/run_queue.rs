@@ -8,9 +8,10 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, ended, subject};
+use super::outcome::{EndCode, RunEnd};
 use super::revalidation::Revalidation;
 use super::run_status::When;
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::admission::admit::PoolUse;
 use crate::admission::{Inventory, wildcards};
 use crate::ports::{Engine, FleetStore, Selection, World, Write};
@@ -80,7 +81,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         approval: &Object<AgentApproval>,
         now: Moment,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let spec = &approval.spec;
         let joined = Correlation::default()
             .with("run", Some(&spec.dispatch_run))
@@ -96,25 +97,25 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn store_status<R: Resource>(
         &self,
         object: &Object<R>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         self.store.commit(vec![Write::Status(AnyObject::of(object)?)], self.world.now()).await?;
         Ok(true)
     }
 
     /// A run that waits for people before it is started.
-    async fn settle_waiting(&self, run: Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn settle_waiting(&self, run: Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
         if run.status.started_at.is_some() {
             return Ok(false);
         }
         if let Some(why) = run.status.cancel_requested.clone() {
-            return self.end(run, RunPhase::Cancelled, why).await;
+            return self.end(run, RunEnd::cancelled(why)).await;
         }
         // What was asked about its earlier work has nothing to do with whether it starts.
         let asked = self.start_approvals(&run).await?;
         let of = |phase| asked.iter().find(|one| one.status.phase == phase);
         if let Some(no) = of(ApprovalPhase::Rejected).or(of(ApprovalPhase::Expired)) {
             let why = format!("{} was not approved", no.name());
-            return self.end(run, RunPhase::Failed, why).await;
+            return self.end(run, RunEnd::failed(why)).await;
         }
         if asked.is_empty() || of(ApprovalPhase::Pending).is_some() {
             return Ok(false);
@@ -129,9 +130,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: Object<AgentDispatchRun>,
         full: &mut BTreeSet<String>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         if let Some(why) = run.status.cancel_requested.clone() {
-            return self.end(run, RunPhase::Cancelled, why).await;
+            return self.end(run, RunEnd::cancelled(why)).await;
         }
         for name in &run.status.queue_behind {
             let before = self.typed::<AgentDispatchRun>(name).await?;
@@ -141,21 +142,21 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let Some(pool) = self.typed::<RunnerPool>(&run.spec.runner_pool).await? else {
             let why = format!("the pool `{}` is gone", run.spec.runner_pool);
-            return self.end(run, RunPhase::Failed, why).await;
+            return self.end(run, RunEnd::failed(why)).await;
         };
         if pool.spec.trust_tier != run.spec.trust_tier {
             let why = format!("the pool `{}` does not take such work any more", pool.name());
-            return self.end(run, RunPhase::Failed, why).await;
+            return self.end(run, RunEnd::failed(why)).await;
         }
         let taken = &pool.spec.allowed_repositories;
         if !taken.is_empty() && !wildcards::any(taken, &run.spec.repository) {
             let why = format!("the pool `{}` does not take its repository any more", pool.name());
-            return self.end(run, RunPhase::Failed, why).await;
+            return self.end(run, RunEnd::failed(why)).await;
         }
         let entered = run.status.queue_entered_at.unwrap_or_default();
         let late = pool.spec.queue_timeout.map(|span| entered.plus_millis(span.millis()));
         if late.is_some_and(|late| self.world.now() >= late) {
-            return self.end(run, RunPhase::Failed, "QueueTimeout: no pool had room".into()).await;
+            return self.end(run, EndCode::QueueTimeout.because("no pool had room")).await;
         }
         if full.contains(pool.name()) {
             return Ok(false);
@@ -187,7 +188,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Whether as many of its group are at work as its rule lets. A retry asks nobody else for its place.
-    async fn is_group_full(&self, run: &Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn is_group_full(&self, run: &Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
         let (Some(group), Some(rule)) = (&run.spec.concurrency_group, &run.spec.trigger_rule)
         else {
             return Ok(false);
@@ -206,7 +207,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn unfinished(
         &self,
         group: &str,
-    ) -> Result<Vec<Object<AgentDispatchRun>>, PlaneError> {
+    ) -> Result<Vec<Object<AgentDispatchRun>>, ReconcileError> {
         let mut found = BTreeMap::new();
         for phase in FORWARD {
             let selection = Selection::of(Kind::AgentDispatchRun)
@@ -233,7 +234,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         field: &'static str,
         value: &str,
         limit: usize,
-    ) -> Result<Vec<Object<AgentTriggerExecution>>, PlaneError> {
+    ) -> Result<Vec<Object<AgentTriggerExecution>>, ReconcileError> {
         let mut found = Vec::new();
         for decision in ["created", "coalesced", "waiting-for-approval"] {
             let selection = Selection {
@@ -255,7 +256,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn update_pool_statuses(
         &self,
         used: &BTreeMap<String, PoolUse>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let mut writes = Vec::new();
         for mut pool in self.all_typed::<RunnerPool>(Selection::of(Kind::RunnerPool)).await? {
             let Some(used) = used.get(pool.name()) else { continue };
@@ -286,7 +287,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         turn.note("pools", counted);
     }
 
-    async fn counted(&self, pool: &Object<RunnerPool>) -> Result<PoolUse, PlaneError> {
+    async fn counted(&self, pool: &Object<RunnerPool>) -> Result<PoolUse, ReconcileError> {
         let inventory = Inventory::new([AnyObject::of(pool)?]);
         let used: BTreeMap<_, _> = self.pool_use(&inventory).await?;
         Ok(used.get(pool.name()).copied().unwrap_or_default())
@@ -296,24 +297,23 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn end(
         &self,
         run: Object<AgentDispatchRun>,
-        phase: RunPhase,
-        why: String,
-    ) -> Result<bool, PlaneError> {
-        self.end_with(run, (phase, why), Vec::new()).await
+        end: RunEnd,
+    ) -> Result<bool, ReconcileError> {
+        self.end_with(run, end, Vec::new()).await
     }
 
     /// Ends a run, and says more of it in the same commit.
     pub(super) async fn end_with(
         &self,
         mut run: Object<AgentDispatchRun>,
-        (phase, why): (RunPhase, String),
+        end: RunEnd,
         mut writes: Vec<Write>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let now = self.world.now();
-        run.status.phase = phase;
-        run.status.terminal_reason = Some(why);
+        run.status.phase = end.phase;
+        run.status.terminal_reason = Some(end.to_string());
         run.status.completed_at = Some(now);
-        self.with_conditions(&mut run, When::Ending).await?;
+        self.with_conditions(&mut run, When::Ending(end.code)).await?;
         writes.extend([Write::Status(AnyObject::of(&run)?), ended(&run, now)]);
         self.store.commit(writes, now).await?;
         Ok(true)

@@ -3,12 +3,13 @@
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentReviewArtifact, AnyObject,
-    ApplyStrategy, ArtifactKind, AttemptReason, Kind, Object, PatchDetail, Reason,
+    ApplyStrategy, ArtifactKind, AttemptReason, Kind, Object, PatchDetail,
 };
 use serde::Serialize;
 
+use super::outcome::{EndCode, RunEnd};
 use super::run_controller::metadata_beside;
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::admission::Inventory;
 use crate::bundle::{RedactionError, Redactor};
 use crate::ports::{
@@ -21,7 +22,7 @@ pub(super) struct Results {
     /// What its agent said.
     pub(super) said: AgentAnswer,
     /// Why the run is no success, though its checks hold.
-    pub(super) fault: Option<String>,
+    pub(super) fault: Option<RunEnd>,
 }
 
 /// The attempt that made it, and all that is written at once with how it ended.
@@ -37,15 +38,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn redactor(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Result<Redactor, RedactionError>, PlaneError> {
+    ) -> Result<Result<Redactor, RedactionError>, ReconcileError> {
         let secrets = Inventory::new(self.all(Selection::of(Kind::Secret)).await?);
         let mut rules = match self.redaction(&secrets).await {
             Ok(rules) => rules,
             // What a store says of itself may name files, so that only the value is named.
-            Err(PlaneError::Store(FleetError::Unopened { value, .. })) => {
+            Err(ReconcileError::Store(FleetError::Unopened { value, .. })) => {
                 return Ok(Err(RedactionError::Unknown(format!("{value} cannot be opened"))));
             }
-            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => return Ok(Err(RedactionError::Unknown(error.to_string()))),
         };
         match self.world.redactions().await {
@@ -54,7 +55,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         match self.repository(&run.spec.repository).await {
             Ok(repository) => rules.repository.clone_from(&repository.spec.policy.redact),
-            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
             // It is gone, and with it the one who could be told.
             Err(_) => {}
         }
@@ -96,15 +97,6 @@ impl TextRedactor {
     }
 }
 
-/// Why another attempt is made when a person asks for one: after work that did not pass, to mend it, with
-/// what the checks said.
-pub fn reason_for_retry(exit_reason: Option<&str>) -> (AttemptReason, Option<String>) {
-    match exit_reason.and_then(|reason| reason.strip_prefix("rejected: ")) {
-        Some(verdict) => (AttemptReason::Repair, Some(verdict.to_owned())),
-        None => (AttemptReason::Retry, None),
-    }
-}
-
 /// What an attempt reads: one that is to mend an earlier one is told what did not pass.
 pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: String) -> String {
     match (attempt.attempt_reason, &attempt.message) {
@@ -133,7 +125,7 @@ impl ResultWriter<'_> {
         mut self,
         work: &FinishedWork,
         words: &TextRedactor,
-    ) -> Result<Results, PlaneError> {
+    ) -> Result<Results, ReconcileError> {
         if !work.patch.is_empty() {
             self.store_patch(work)?;
         }
@@ -143,7 +135,7 @@ impl ResultWriter<'_> {
             return Ok(Results { said, fault });
         };
         if let Err(error) = &words.0 {
-            let fault = format!("{}: {error}", Reason::RedactionFailed.as_str());
+            let fault = EndCode::RedactionFailed.because(error.to_string());
             return Ok(Results { said: AgentAnswer::default(), fault: Some(fault) });
         }
         let said = AgentAnswer::read(answer, |text: &str| words.clean(text));
@@ -162,7 +154,7 @@ impl ResultWriter<'_> {
         summary: &str,
         bytes: Vec<u8>,
         patch: Option<PatchDetail>,
-    ) -> Result<String, PlaneError> {
+    ) -> Result<String, ReconcileError> {
         let digest = Sha256Hex::of(&bytes).to_string();
         let identity = match kind {
             ArtifactKind::Patch => format!("{}\n{digest}", self.attempt.name()),
@@ -200,14 +192,13 @@ impl ResultWriter<'_> {
         kind: ArtifactKind,
         summary: &str,
         value: &impl Serialize,
-    ) -> Result<(), PlaneError> {
-        let bytes = serde_json::to_vec(value)
-            .map_err(|error| PlaneError::Other(format!("an artifact cannot be kept: {error}")))?;
+    ) -> Result<(), ReconcileError> {
+        let bytes = serde_json::to_vec(value).map_err(ReconcileError::encode("an artifact"))?;
         self.keep(kind, summary, bytes, None).map(drop)
     }
 
     /// The change, which never pushes itself.
-    fn store_patch(&mut self, work: &FinishedWork) -> Result<(), PlaneError> {
+    fn store_patch(&mut self, work: &FinishedWork) -> Result<(), ReconcileError> {
         let risky = |file: &&String| {
             file.starts_with(".github/")
                 || file.starts_with(".gitea/")
@@ -232,7 +223,7 @@ impl ResultWriter<'_> {
     }
 
     /// What the agent says, as what the run is for makes it.
-    fn store_text(&mut self, said: &AgentAnswer) -> Result<(), PlaneError> {
+    fn store_text(&mut self, said: &AgentAnswer) -> Result<(), ReconcileError> {
         let kind = report_kind(&self.run.spec.task_kind);
         let notes = said.release.as_ref().map(|release| release.notes.as_str());
         let words = notes.filter(|_| said.text.is_empty()).unwrap_or(&said.text);
@@ -243,18 +234,17 @@ impl ResultWriter<'_> {
     }
 
     /// The review that a run was for. Without one it is no success.
-    fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<String>, PlaneError> {
+    fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<RunEnd>, ReconcileError> {
         let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
         let Some(review) = &said.review else {
             let why = said.fault("review").unwrap_or("its agent gave none");
-            let code = Reason::ReviewArtifactInvalid.as_str();
-            return Ok(asked.then(|| format!("{code}: {why}")));
+            return Ok(asked.then(|| EndCode::ReviewArtifactInvalid.because(why)));
         };
         self.store_requested_review(review)?;
         Ok(None)
     }
 
-    fn store_requested_review(&mut self, review: &RequestedReview) -> Result<(), PlaneError> {
+    fn store_requested_review(&mut self, review: &RequestedReview) -> Result<(), ReconcileError> {
         let spec = &self.run.spec;
         let target_ref = match spec.source_refs.pull_request {
             Some(number) => format!("{}#{number}@{}", spec.repository, spec.sha),
@@ -262,8 +252,7 @@ impl ResultWriter<'_> {
         };
         let bytes = review.body.clone().into_bytes();
         let digest = Sha256Hex::of(&bytes).to_string();
-        let whole = serde_json::to_string(review)
-            .map_err(|error| PlaneError::Other(format!("a review cannot be kept: {error}")))?;
+        let whole = serde_json::to_string(review).map_err(ReconcileError::encode("a review"))?;
         let identity = format!("{}\n{target_ref}\n{whole}", self.attempt.name());
         let name = format!("arv-{}", Sha256Hex::of(identity).prefix(24));
         let spec = AgentReviewArtifact {
@@ -282,7 +271,7 @@ impl ResultWriter<'_> {
     }
 
     /// What would be pushed and proposed, for the one who does it where policy lets us not.
-    pub(super) fn store_branch(&mut self, change: &[&WriteBack]) -> Result<(), PlaneError> {
+    pub(super) fn store_branch(&mut self, change: &[&WriteBack]) -> Result<(), ReconcileError> {
         let Some(WriteBack::Push { branch, .. }) = change.first() else { return Ok(()) };
         let summary = branch.clone();
         self.store_json(ArtifactKind::BranchProposal, &summary, &change)

@@ -11,9 +11,9 @@ use bailiwick_resources::{
     RebaseState, RunPhase, RunnerPool, TrustTier, WorkspaceState, readable, settle,
 };
 
-use super::revalidation::PERMISSIONS_CHANGED;
+use super::outcome::EndCode;
 use super::run_queue::has_worked;
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::admission::Inventory;
 use crate::admission::admit::PoolUse;
 use crate::admission::conditions::{
@@ -27,8 +27,17 @@ use crate::ports::{Engine, FleetStore, Selection, World};
 pub(super) enum When<'a> {
     /// It goes on; so full are the pools.
     Open(&'a BTreeMap<String, PoolUse>),
-    /// It is about to be kept as ended, with what it has made.
-    Ending,
+    /// It is about to be stored as ended, with its results and the code of its end.
+    Ending(Option<EndCode>),
+}
+
+impl When<'_> {
+    fn end_code(self) -> Option<EndCode> {
+        match self {
+            Self::Open(_) => None,
+            Self::Ending(code) => code,
+        }
+    }
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -60,7 +69,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut run: Object<AgentDispatchRun>,
         used: &BTreeMap<String, PoolUse>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         if self.still_waits(&run, used).await? {
             return Ok(false);
         }
@@ -78,7 +87,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         used: &BTreeMap<String, PoolUse>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let stated = &run.status.conditions;
         let told = stated.iter().find(|one| one.kind == ConditionType::RunnerAssigned);
         let (RunPhase::Queued, Some(told)) = (run.status.phase, told) else { return Ok(false) };
@@ -103,12 +112,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &mut Object<AgentDispatchRun>,
         when: When<'_>,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let facts = RunFacts {
-            context: self.context_facts(run).await?,
+            context: self.context_facts(run, when).await?,
             workspace: self.workspace_facts(run).await?,
             runner: self.runner_facts(run, when).await?,
-            session: self.session_facts(run).await?,
+            session: self.session_facts(run, when).await?,
             approvals: Some(self.approval_facts(run).await?),
             artifacts: self.artifact_facts(run, when).await?,
         };
@@ -122,9 +131,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn context_facts(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<ContextFacts, PlaneError> {
+        when: When<'_>,
+    ) -> Result<ContextFacts, ReconcileError> {
         let why = run.status.terminal_reason.as_deref().unwrap_or_default();
-        if why.starts_with(Reason::RedactionFailed.as_str()) {
+        if when.end_code() == Some(EndCode::RedactionFailed) {
             return Ok(ContextFacts::RedactionFailed(why.to_owned()));
         }
         let (Some(digest), Some(name)) =
@@ -144,7 +154,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn workspace_facts(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<WorkspaceFacts, PlaneError> {
+    ) -> Result<WorkspaceFacts, ReconcileError> {
         let Some(name) = run.spec.workspace_ref.as_ref().or(run.status.workspace.as_ref()) else {
             // A worktree of its own, made when its agent is started and recorded then.
             return Ok(match (&run.status.agent_mux_run_id, run.status.started_at) {
@@ -187,13 +197,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         when: When<'_>,
-    ) -> Result<RunnerFacts, PlaneError> {
+    ) -> Result<RunnerFacts, ReconcileError> {
         let name = &run.spec.runner_pool;
         if run.status.started_at.is_some() {
             return Ok(RunnerFacts::Accepted(name.clone()));
         }
         let why = run.status.terminal_reason.as_deref().unwrap_or_default();
-        if why.starts_with(Reason::QueueTimeout.as_str()) {
+        if when.end_code() == Some(EndCode::QueueTimeout) {
             return Ok(RunnerFacts::QueueTimeout(why.to_owned()));
         }
         let pool = match self.typed::<RunnerPool>(name).await? {
@@ -218,11 +228,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn session_facts(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<SessionFacts, PlaneError> {
+        when: When<'_>,
+    ) -> Result<SessionFacts, ReconcileError> {
         let status = &run.status;
         let why = status.terminal_reason.as_deref().unwrap_or_default();
         // What may not start any more when its turn comes has failed to start, too.
-        if why.starts_with(Reason::LaunchFailed.as_str()) || why.starts_with(PERMISSIONS_CHANGED) {
+        let not_launched = [EndCode::LaunchFailed, EndCode::PermissionsChanged];
+        if when.end_code().is_some_and(|code| not_launched.contains(&code)) {
             // A program that is not there is told apart from one that did not start.
             let stack = self.typed::<AgentStack>(&run.spec.agent_stack).await?;
             let absent = stack.is_some_and(|stack| {
@@ -253,7 +265,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn approval_facts(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Vec<ApprovalFacts>, PlaneError> {
+    ) -> Result<Vec<ApprovalFacts>, ReconcileError> {
         let selection = Selection::of(Kind::AgentApproval).field("run", run.name());
         let asked = self.all_typed::<AgentApproval>(selection).await?;
         let fact = |one: Object<AgentApproval>| ApprovalFacts {
@@ -264,7 +276,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Whether something that a run has made is there: an artifact, or a review.
-    async fn is_kept(&self, name: &str) -> Result<bool, PlaneError> {
+    async fn is_kept(&self, name: &str) -> Result<bool, ReconcileError> {
         Ok(self.typed::<AgentArtifact>(name).await?.is_some()
             || self.typed::<AgentReviewArtifact>(name).await?.is_some())
     }
@@ -273,17 +285,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         when: When<'_>,
-    ) -> Result<ArtifactFacts, PlaneError> {
+    ) -> Result<ArtifactFacts, ReconcileError> {
         let why = run.status.terminal_reason.as_deref().unwrap_or_default();
-        if why.starts_with(Reason::PatchMissing.as_str()) {
+        if when.end_code() == Some(EndCode::PatchMissing) {
             return Ok(ArtifactFacts::PatchMissing(why.to_owned()));
         }
         // Nobody can tell what of its agent's words is secret, so that they are not kept.
-        if why.starts_with(Reason::RedactionFailed.as_str()) {
+        if when.end_code() == Some(EndCode::RedactionFailed) {
             return Ok(ArtifactFacts::UploadFailed(why.to_owned()));
         }
         // It was for a review, and none that can be kept came of it.
-        if why.starts_with(Reason::ReviewArtifactInvalid.as_str()) {
+        if when.end_code() == Some(EndCode::ReviewArtifactInvalid) {
             return Ok(ArtifactFacts::ReviewInvalid(why.to_owned()));
         }
         let selection = Selection::of(Kind::AgentReviewArtifact).field("run", run.name());
@@ -295,7 +307,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let made = &run.status.artifacts;
         match when {
             // What it has made is kept together with it.
-            When::Ending => Ok(ArtifactFacts::Recorded(made.len())),
+            When::Ending(_) => Ok(ArtifactFacts::Recorded(made.len())),
             When::Open(_) if made.is_empty() => Ok(ArtifactFacts::Pending),
             When::Open(_) => {
                 for name in made {

@@ -4,7 +4,7 @@ use bailiwick_resources::{
     AgentTriggerRule, AnyObject, EventSource, LifecycleState, Moment, Object,
 };
 
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::ports::{Engine, FleetStore, World, Write};
 use crate::triggers::{Intent, schedule};
 
@@ -27,10 +27,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn fire(&self, rule: Object<AgentTriggerRule>) -> Result<bool, PlaneError> {
+    async fn fire(&self, rule: Object<AgentTriggerRule>) -> Result<bool, ReconcileError> {
         let Some(written) = &rule.spec.schedule else { return Ok(false) };
-        let compiled = schedule::compile(written)
-            .map_err(|error| PlaneError::Other(format!("its schedule: {error}")))?;
+        let compiled = schedule::compile(written)?;
         let now = self.world.now();
         let next = rule.status.next_fire_at;
         if next.is_some_and(|next| now < next) {

@@ -7,8 +7,7 @@ use bailiwick_resources::{
 use serde::Deserialize as _;
 
 use super::run_controller::metadata_beside;
-use super::{ControlPlane, PlaneError};
-use crate::admission::compile::LaunchLimits;
+use super::{ControlPlane, ReconcileError};
 use crate::ports::{Engine, FleetStore, Launched, LaunchedState, World, Write};
 
 /// The annotation of a run that was forked: the session of the run that it was forked from.
@@ -20,7 +19,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &Object<AgentDispatchRun>,
         launched: &Launched,
-    ) -> Result<Option<Write>, PlaneError> {
+    ) -> Result<Option<Write>, ReconcileError> {
         let Some(session) = &launched.session else { return Ok(None) };
         let name = session_name(run, session);
         let known = self.typed::<AgentSession>(&name).await?;
@@ -65,7 +64,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn adapter_of(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<String, PlaneError> {
+    ) -> Result<String, ReconcileError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let attempt = self.typed::<AgentDispatchAttempt>(&last).await?;
         let stack = attempt.and_then(|attempt| {
@@ -80,7 +79,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Whether the last attempt of a run has written down what it was asked to do.
-    async fn last_keeps_inputs(&self, run: &Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn last_keeps_inputs(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<bool, ReconcileError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         match self.typed::<AgentDispatchAttempt>(&last).await? {
             Some(attempt) => self.keeps_inputs(&attempt).await,
@@ -93,15 +95,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn keeps_inputs(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let prepared = match self.prepared(attempt).await {
             Ok(prepared) => prepared,
-            Err(error @ PlaneError::Store(_)) => return Err(error),
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
             // What is not known to be written down is not.
             Err(_) => return Ok(false),
         };
-        let limits = LaunchLimits::deserialize(&prepared.limits);
-        Ok(limits.is_ok_and(|limits| limits.audit_level >= AuditLevel::Inputs))
+        Ok(prepared.limits.audit_level >= AuditLevel::Inputs)
     }
 
     /// Whether an agent program can take a conversation up again; one that nobody has seen cannot.

@@ -14,9 +14,10 @@ use bailiwick_resources::{
 
 use super::audit_log::Correlation;
 use super::launch::{agent_of, subagents_of};
+use super::outcome::{EndCode, RunEnd, subagent_event_text};
 use super::run_controller::{Questioner, metadata_beside};
 use super::run_status::When;
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::bundle::Redactor;
 use crate::ports::{ChildState, Engine, FleetStore, LaunchedChild, Selection, World, Write};
 use crate::subagents::contract_faults;
@@ -41,7 +42,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: &mut Object<AgentDispatchRun>,
         attempt: &mut Object<AgentDispatchAttempt>,
-    ) -> Result<Vec<Write>, PlaneError> {
+    ) -> Result<Vec<Write>, ReconcileError> {
         let definitions = subagents_of(attempt);
         if definitions.is_empty() {
             return Ok(Vec::new());
@@ -81,13 +82,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         attempt: &mut Object<AgentDispatchAttempt>,
         known: Option<Object<AgentDispatchRun>>,
         report: &ChildReport<'_>,
-    ) -> Result<Vec<Write>, PlaneError> {
+    ) -> Result<Vec<Write>, ReconcileError> {
         let now = self.world.now();
         let is_new = known.is_none();
         let mut child = known.unwrap_or_else(|| report.fresh(run));
         let before = child.status.clone();
         let mut writes = Vec::new();
-        let faults = report.stands(&mut child.status, now);
+        let (faults, end_code) = report.stands(&mut child.status, now);
         if child.status.cancel_requested.is_some() && !child.status.phase.is_final() {
             self.engine.cancel(&report.one.agent).await?;
         }
@@ -104,7 +105,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if child.status.phase.is_final() {
             // A new object has the generation of its first spec.
             child.metadata.generation = child.metadata.generation.max(1);
-            self.with_conditions(&mut child, When::Ending).await?;
+            self.with_conditions(&mut child, When::Ending(end_code)).await?;
         }
         let subject = format!("AgentDispatchRun/{}/{}", child.metadata.namespace, child.name());
         if is_new {
@@ -128,10 +129,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             attempt.status.subagent_events.push(SubagentEvent {
                 run: child.name().to_owned(),
                 subagent: report.one.subagent.clone(),
-                what: match &child.status.terminal_reason {
-                    Some(why) => format!("{}: {}", child.status.phase.as_str(), first_line(why)),
-                    None => child.status.phase.as_str().to_owned(),
-                },
+                what: subagent_event_text(
+                    child.status.phase,
+                    child.status.terminal_reason.as_deref().map(first_line),
+                ),
                 at: now,
             });
         }
@@ -171,7 +172,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
     }
 
-    async fn follow_children_of(&self, parent: &str) -> Result<bool, PlaneError> {
+    async fn follow_children_of(&self, parent: &str) -> Result<bool, ReconcileError> {
         let Some(mut run) = self.typed::<AgentDispatchRun>(parent).await? else { return Ok(false) };
         let before = run.status.clone();
         let mut writes = Vec::new();
@@ -253,8 +254,13 @@ impl ChildReport<'_> {
         (self.one.state == ChildState::Completed).then(|| self.clean(returned))
     }
 
-    /// How it stands. Gives what is wrong with what it returned, once there is anything to judge.
-    fn stands(&self, status: &mut AgentDispatchRunStatus, now: Moment) -> Option<Vec<String>> {
+    /// Updates its status. Gives what is wrong with what it returned, once there is anything to judge, and the
+    /// code of its end.
+    fn stands(
+        &self,
+        status: &mut AgentDispatchRunStatus,
+        now: Moment,
+    ) -> (Option<Vec<String>>, Option<EndCode>) {
         let one = self.one;
         status.agent_mux_run_id = Some(one.agent.clone());
         if one.session.is_some() {
@@ -264,13 +270,11 @@ impl ChildReport<'_> {
         status.event_cursor = format!("{:020}", one.cursor);
         let mut faults = None;
         let detail = || self.clean(&one.detail);
-        let (phase, why) = match one.state {
-            ChildState::Starting if self.parent_ended => {
-                (RunPhase::Failed, Some("it never began".to_owned()))
-            }
-            ChildState::Starting => (RunPhase::Pending, None),
-            ChildState::Running if one.questions.is_empty() => (RunPhase::Running, None),
-            ChildState::Running => (RunPhase::WaitingForApproval, None),
+        let end = match one.state {
+            ChildState::Starting if self.parent_ended => Ok(RunEnd::failed("it never began")),
+            ChildState::Starting => Err(RunPhase::Pending),
+            ChildState::Running if one.questions.is_empty() => Err(RunPhase::Running),
+            ChildState::Running => Err(RunPhase::WaitingForApproval),
             ChildState::Completed => {
                 let returned = one.returned.as_deref().unwrap_or_default();
                 let found = self
@@ -279,18 +283,19 @@ impl ChildReport<'_> {
                 let broken = found.clone().filter(|found| !found.is_empty());
                 faults = found;
                 match broken {
-                    None => (RunPhase::Succeeded, Some("returned".to_owned())),
+                    None => Ok(RunEnd::new(RunPhase::Succeeded, "returned")),
                     Some(broken) => {
-                        let why = format!("ContractBroken: {}", broken.join("; "));
-                        (RunPhase::Failed, Some(self.clean(&why)))
+                        Ok(EndCode::ContractBroken.because(self.clean(&broken.join("; "))))
                     }
                 }
             }
-            ChildState::Failed => (RunPhase::Failed, Some(detail())),
-            ChildState::Stopped => (RunPhase::Cancelled, Some(detail())),
+            ChildState::Failed => Ok(RunEnd::failed(detail())),
+            ChildState::Stopped => Ok(RunEnd::cancelled(detail())),
         };
+        let phase = end.as_ref().map_or_else(|phase| *phase, |end| end.phase);
         status.phase = phase;
-        status.terminal_reason = why.map(|why| bounded(&why, MAX_RESULT_BYTES));
+        status.terminal_reason =
+            end.as_ref().ok().map(|end| bounded(&end.to_string(), MAX_RESULT_BYTES));
         if !matches!(one.state, ChildState::Starting) {
             status.started_at.get_or_insert(Moment::from_millis(one.at));
         }
@@ -301,7 +306,7 @@ impl ChildReport<'_> {
             // It was taken up again.
             false => status.completed_at = None,
         }
-        faults
+        (faults, end.ok().and_then(|end| end.code))
     }
 }
 

@@ -13,7 +13,7 @@ use super::audit_log::{Correlation, subject};
 use super::idempotency::CONTENT;
 use super::run_admission::AdmissionContext;
 use super::run_queue::has_worked;
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::admission::Inventory;
 use crate::ports::{
     Engine, FetchError, FleetError, FleetStore, Forge, ForgeError, Selection, World, Write,
@@ -85,7 +85,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn evaluate_or_postpone(
         &self,
         object: &AnyObject,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let error = match self.evaluate_delivery(object).await {
             Ok(done) => return Ok(done),
             Err(error) => error,
@@ -93,7 +93,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         if self.retries_exhausted(object, &error) {
             return self.evaluated(object, Vec::new(), Some(error.to_string())).await;
         }
-        if let PlaneError::Forge(ForgeError::Unavailable(why)) = &error {
+        if let ReconcileError::Forge(ForgeError::Unavailable(why)) = &error {
             let now = self.world.now();
             self.store.commit(vec![postponed_delivery(object, Vec::new(), why, now)?], now).await?;
         }
@@ -102,15 +102,15 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
 
     /// Whether a delivery has been tried for long enough: it would stand in the way of others for ever. It
     /// keeps its fault, and can be replayed.
-    fn retries_exhausted(&self, object: &AnyObject, error: &PlaneError) -> bool {
+    fn retries_exhausted(&self, object: &AnyObject, error: &ReconcileError) -> bool {
         // A value that cannot be opened does not open by waiting; whatever else a store says may pass.
-        let store = matches!(error, PlaneError::Store(_)) && !error.is_secret_unreadable();
+        let store = matches!(error, ReconcileError::Store(_)) && !error.is_secret_unreadable();
         let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
         let late = received.map(|at| self.world.now() >= at.plus_millis(2 * FORGE_TIMEOUT));
         !store && late.unwrap_or(true)
     }
 
-    async fn evaluate_delivery(&self, object: &AnyObject) -> Result<bool, PlaneError> {
+    async fn evaluate_delivery(&self, object: &AnyObject) -> Result<bool, ReconcileError> {
         let delivery = object.typed::<WebhookDelivery>()?;
         let read = self.read(&delivery).await?;
         let (repository, mut events) = match read {
@@ -127,7 +127,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn read(
         &self,
         delivery: &Object<WebhookDelivery>,
-    ) -> Result<Result<(Object<Repository>, Vec<SourceEvent>), String>, PlaneError> {
+    ) -> Result<Result<(Object<Repository>, Vec<SourceEvent>), String>, ReconcileError> {
         let spec = &delivery.spec;
         let Some(repository) = self.typed::<Repository>(&spec.repository).await? else {
             return Ok(Err(format!("the repository `{}` is gone", spec.repository)));
@@ -147,7 +147,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         object: &AnyObject,
         executions: Vec<String>,
         fault: Option<String>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let write = evaluated_delivery(object, executions, fault)?;
         self.store.commit(vec![write], self.world.now()).await?;
         Ok(true)
@@ -159,21 +159,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let rules = self.rules().await?;
         let mut silent = None;
         for event in events {
             for lookup in lookups(event, &rules) {
                 match self.look_up(repository, event, lookup).await {
-                    Err(error @ PlaneError::Forge(ForgeError::Unavailable(_))) => {
+                    Err(error @ ReconcileError::Forge(ForgeError::Unavailable(_))) => {
                         silent.get_or_insert(error);
                     }
-                    Ok(()) | Err(PlaneError::Forge(_) | PlaneError::Other(_)) => {}
-                    Err(
-                        error @ (PlaneError::Store(_)
-                        | PlaneError::Object(_)
-                        | PlaneError::Engine(_)),
-                    ) => return Err(error),
+                    Err(error) if is_infrastructure(&error) => return Err(error),
+                    Ok(()) | Err(_) => {}
                 }
             }
         }
@@ -185,9 +181,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         match self.look_up_missing(repository, events).await {
-            Err(PlaneError::Forge(_)) if self.is_late(events) => Ok(()),
+            Err(ReconcileError::Forge(_)) if self.is_late(events) => Ok(()),
             learnt => learnt,
         }
     }
@@ -203,7 +199,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         event: &mut SourceEvent,
         lookup: Lookup,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         match lookup {
             Lookup::PullRequest(number) => {
                 let forge = self.forge(repository).await?;
@@ -228,7 +224,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     self.fetched_commit(repository, sha, Some(sha)).await?;
                 }
                 let paths = self.world.changed_paths(&repository.spec, &base, &head).await;
-                event.changed_paths = Some(paths.map_err(PlaneError::Other)?);
+                event.changed_paths = Some(paths.map_err(ReconcileError::World)?);
             }
             Lookup::Permission(actor) => {
                 match self.forge(repository).await?.permission(&actor).await {
@@ -256,17 +252,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         reference: &str,
         sha: Option<&str>,
-    ) -> Result<Option<String>, PlaneError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let found = self.fetch_commit(repository, reference, sha).await;
         found.map_err(|fault| match fault {
             FetchError::Unavailable(why) => ForgeError::Unavailable(why).into(),
             other @ (FetchError::Missing(_) | FetchError::Failed(_)) => {
-                PlaneError::Other(other.to_string())
+                ReconcileError::Fetch(other)
             }
         })
     }
 
-    pub(super) async fn rules(&self) -> Result<Vec<Object<AgentTriggerRule>>, PlaneError> {
+    pub(super) async fn rules(&self) -> Result<Vec<Object<AgentTriggerRule>>, ReconcileError> {
         let selection = Selection {
             namespace: Some(DEFAULT_NAMESPACE.to_owned()),
             ..Selection::of(Kind::AgentTriggerRule)
@@ -282,7 +278,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         intent: Intent,
         only: Option<&str>,
         delivery: Option<&AnyObject>,
-    ) -> Result<EvaluationResult, PlaneError> {
+    ) -> Result<EvaluationResult, ReconcileError> {
         self.evaluate_events_with(repository, events, intent, only, delivery, &[]).await
     }
 
@@ -295,7 +291,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         only: Option<&str>,
         delivery: Option<&AnyObject>,
         asked: &[Write],
-    ) -> Result<EvaluationResult, PlaneError> {
+    ) -> Result<EvaluationResult, ReconcileError> {
         let mut tries = 0;
         loop {
             let made = self.planned(repository, events, intent, only, delivery).await?;
@@ -328,7 +324,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         intent: Intent,
         only: Option<&str>,
         delivery: Option<&AnyObject>,
-    ) -> Result<(Vec<Write>, EvaluationResult), PlaneError> {
+    ) -> Result<(Vec<Write>, EvaluationResult), ReconcileError> {
         let mut rules = self.rules().await?;
         rules.retain(|rule| only.is_none_or(|only| rule.name() == only));
         let now = self.world.now();
@@ -384,7 +380,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         rule: &Object<AgentTriggerRule>,
         plan: &Planned,
         events: &[SourceEvent],
-    ) -> Result<Outcome, PlaneError> {
+    ) -> Result<Outcome, ReconcileError> {
         let now = self.world.now();
         let mut writes = Vec::new();
         let mut execution = plan.execution.clone();
@@ -416,11 +412,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     let joined = Correlation::of_execution(&plan.name, &execution);
                     writes.push(joined.line(now, "AgentPermissionReviewDenied", about, detail));
                 }
-                Err(PlaneError::Forge(ForgeError::Unavailable(why))) if self.is_late(events) => {
+                Err(ReconcileError::Forge(ForgeError::Unavailable(why)))
+                    if self.is_late(events) =>
+                {
                     let code = Reason::ArtifactFetchFailed.as_str();
                     reject(&mut execution, format!("{code}: nobody answered in time: {why}"));
                 }
-                Err(PlaneError::Forge(ForgeError::Unavailable(why))) => {
+                Err(ReconcileError::Forge(ForgeError::Unavailable(why))) => {
                     return Ok(Outcome::Deferred(why));
                 }
                 Err(error) => return Err(error),
@@ -445,7 +443,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         repository: &Object<Repository>,
         events: &[SourceEvent],
         rules: &[Object<AgentTriggerRule>],
-    ) -> Result<EventContext, PlaneError> {
+    ) -> Result<EventContext, ReconcileError> {
         let interests = plan::interests(events, rules);
         let mut seen = EventContext {
             repository_trust: repository.spec.trust_tier,
@@ -480,7 +478,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Marks the runs that a new one takes the place of.
-    async fn cancels(&self, plan: &Planned, writes: &mut Vec<Write>) -> Result<(), PlaneError> {
+    async fn cancels(&self, plan: &Planned, writes: &mut Vec<Write>) -> Result<(), ReconcileError> {
         for name in &plan.cancel {
             let Some(mut run) = self.typed::<AgentDispatchRun>(name).await? else { continue };
             let status: &mut AgentDispatchRunStatus = &mut run.status;
@@ -492,6 +490,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         Ok(())
     }
+}
+
+/// Whether an error is about the store, an object or the engine rather than about what was looked up.
+fn is_infrastructure(error: &ReconcileError) -> bool {
+    matches!(
+        error,
+        ReconcileError::Store(_) | ReconcileError::Object(_) | ReconcileError::Engine(_)
+    )
 }
 
 /// How many executions about one commit are looked through for the same failure.
@@ -552,7 +558,7 @@ pub(super) fn evaluated_delivery(
     object: &AnyObject,
     executions: Vec<String>,
     fault: Option<String>,
-) -> Result<Write, PlaneError> {
+) -> Result<Write, ReconcileError> {
     let mut delivery = object.typed::<WebhookDelivery>()?;
     delivery.status.evaluated = true;
     delivery.status.executions.extend(executions);
@@ -567,7 +573,7 @@ fn postponed_delivery(
     executions: Vec<String>,
     why: &str,
     now: Moment,
-) -> Result<Write, PlaneError> {
+) -> Result<Write, ReconcileError> {
     let mut delivery = object.typed::<WebhookDelivery>()?;
     let status = &mut delivery.status;
     let wait = 1_000_u64.saturating_mul(1 << status.tries.min(6)).min(MAX_BACKOFF);
@@ -602,7 +608,7 @@ fn count_execution(
     rule: &Object<AgentTriggerRule>,
     execution: &AgentTriggerExecution,
     now: Moment,
-) -> Result<Write, PlaneError> {
+) -> Result<Write, ReconcileError> {
     let mut rule = rule.clone();
     let summary = &mut rule.status.execution_summary;
     let (count, came_of_it) = match execution.decision {

@@ -3,7 +3,7 @@
 
 use bailiwick_resources::{AnyObject, Kind, RunPhase, readable};
 
-use super::{ControlPlane, PlaneError, Turn};
+use super::{ControlPlane, ReconcileError, Turn};
 use crate::admission::Inventory;
 use crate::ports::{Engine, FleetStore, Selection, World, Write};
 
@@ -56,7 +56,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         object: &AnyObject,
         subject: &str,
         why: Option<&str>,
-    ) -> Result<(), PlaneError> {
+    ) -> Result<(), ReconcileError> {
         let mut marked = object.clone();
         let notes = &mut marked.metadata.annotations;
         let mut writes = Vec::new();

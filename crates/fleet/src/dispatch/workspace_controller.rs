@@ -13,7 +13,7 @@ use serde_json::json;
 use super::audit_log::{Correlation, subject};
 use super::launch::agent_of;
 use super::run_controller::metadata_beside;
-use super::{ControlPlane, OURSELVES, PlaneError, Turn};
+use super::{ControlPlane, OURSELVES, ReconcileError, Turn};
 use crate::ports::{
     Engine, FleetStore, Selection, WorkspaceError, WorkspaceOperation, WorkspacePlace,
     WorkspaceReport, World, Write,
@@ -61,7 +61,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// The workspace of a run that has a worktree, with its links.
-    async fn record_workspace(&self, run: &Object<AgentDispatchRun>) -> Result<bool, PlaneError> {
+    async fn record_workspace(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<bool, ReconcileError> {
         let Some(last) = run.status.attempts.last() else { return Ok(false) };
         let Some(attempt) = self.typed::<AgentDispatchAttempt>(last).await? else {
             return Ok(false);
@@ -83,7 +86,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 known
             }
             None => {
-                let found = self.world.worktree(&agent).await.map_err(PlaneError::Other)?;
+                let found = self.world.worktree(&agent).await.map_err(ReconcileError::World)?;
                 let Some((path, branch)) = found else { return Ok(false) };
                 let made = self.first_seen(run, &attempt, (name, path, branch)).await?;
                 writes.push(Write::Create(AnyObject::of(&made)?));
@@ -112,7 +115,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
         (name, path, branch): (String, String, String),
-    ) -> Result<Object<AgentWorkspace>, PlaneError> {
+    ) -> Result<Object<AgentWorkspace>, ReconcileError> {
         let repository = self.repository(&run.spec.repository).await?;
         let snapshot = &attempt.spec.agent_stack_snapshot.objects;
         let policy = snapshot.iter().find(|one| one.object.kind == Kind::AgentWorkspacePolicy);
@@ -147,7 +150,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
         workspace: &Object<AgentWorkspace>,
         happened: RunChange,
-    ) -> Result<Vec<Write>, PlaneError> {
+    ) -> Result<Vec<Write>, ReconcileError> {
         let items = work_items(&run.spec);
         if items.is_empty() {
             return Ok(Vec::new());
@@ -179,7 +182,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         mut link: Object<L>,
         run: &Object<AgentDispatchRun>,
         happened: RunChange,
-    ) -> Result<Vec<Write>, PlaneError> {
+    ) -> Result<Vec<Write>, ReconcileError> {
         let now = Some(self.world.now());
         let Some(mut known) = self.typed::<L>(link.name()).await? else {
             link.spec.runs_mut().push(run.name().to_owned());
@@ -201,7 +204,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(writes)
     }
 
-    async fn look_after(&self, workspace: Object<AgentWorkspace>) -> Result<bool, PlaneError> {
+    async fn look_after(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         match workspace.status.state {
             WorkspaceState::Active => {
                 if self.is_at_work(&workspace).await? {
@@ -221,7 +224,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     }
 
     /// Nobody works in it any more: how it was left, and what it is joined with.
-    async fn has_ended(&self, workspace: Object<AgentWorkspace>) -> Result<bool, PlaneError> {
+    async fn has_ended(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let mut writes = Vec::new();
         if let Some(name) = workspace.status.runs.last()
             && let Some(run) = self.typed::<AgentDispatchRun>(name).await?
@@ -235,7 +238,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(true)
     }
 
-    async fn looked_at(&self, workspace: Object<AgentWorkspace>) -> Result<bool, PlaneError> {
+    async fn looked_at(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let next = self.observed_now(&workspace).await?;
         if next.status == workspace.status {
             return Ok(false);
@@ -248,11 +251,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn observed_now(
         &self,
         workspace: &Object<AgentWorkspace>,
-    ) -> Result<Object<AgentWorkspace>, PlaneError> {
+    ) -> Result<Object<AgentWorkspace>, ReconcileError> {
         let repository = self.repository(&workspace.spec.repository).await?;
         let place = place_of(&workspace.spec);
-        let seen = self.world.work_on(&repository.spec, &place, WorkspaceOperation::Look).await;
-        let seen = seen.map_err(|trouble| PlaneError::Other(trouble.to_string()))?;
+        let seen = self.world.work_on(&repository.spec, &place, WorkspaceOperation::Look).await?;
         let mut next = workspace.clone();
         next.status = self.standing(workspace, &seen).await?;
         Ok(next)
@@ -263,7 +265,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         workspace: &Object<AgentWorkspace>,
         seen: &WorkspaceReport,
-    ) -> Result<AgentWorkspaceStatus, PlaneError> {
+    ) -> Result<AgentWorkspaceStatus, ReconcileError> {
         let before = &workspace.status;
         let at_work = self.is_at_work(workspace).await?;
         let away = workspace.metadata.annotations.contains_key(PUT_AWAY);
@@ -294,7 +296,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn is_at_work(
         &self,
         workspace: &Object<AgentWorkspace>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let Some(agent) = &workspace.spec.run else { return Ok(false) };
         for run in self.runs_in(workspace).await? {
             if !run.status.phase.is_final() {
@@ -307,7 +309,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     async fn runs_in(
         &self,
         workspace: &Object<AgentWorkspace>,
-    ) -> Result<Vec<Object<AgentDispatchRun>>, PlaneError> {
+    ) -> Result<Vec<Object<AgentDispatchRun>>, ReconcileError> {
         let mut runs = Vec::new();
         for name in &workspace.status.runs {
             runs.extend(self.typed::<AgentDispatchRun>(name).await?);
@@ -315,14 +317,17 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         Ok(runs)
     }
 
-    async fn is_verified(&self, workspace: &Object<AgentWorkspace>) -> Result<bool, PlaneError> {
+    async fn is_verified(
+        &self,
+        workspace: &Object<AgentWorkspace>,
+    ) -> Result<bool, ReconcileError> {
         let runs = self.runs_in(workspace).await?;
         Ok(runs.last().is_some_and(|run| run.status.phase == RunPhase::Succeeded))
     }
 
     /// Puts a workspace away that was kept as long as its policy says. One that cannot be is kept, and
     /// says why.
-    async fn retire(&self, workspace: Object<AgentWorkspace>) -> Result<bool, PlaneError> {
+    async fn retire(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let Some(policy) = &workspace.spec.policy else { return Ok(false) };
         if workspace.metadata.annotations.contains_key(KEPT) {
             return Ok(false);
@@ -353,7 +358,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                     joined.line(now, "AgentWorkspaceRetired", subject(&begun), detail),
                 ]
             }
-            Err(WorkspaceError::Failed(why)) => return Err(PlaneError::Other(why)),
+            Err(failed @ WorkspaceError::Failed(_)) => return Err(failed.into()),
             Err(refused @ WorkspaceError::Refused { .. }) => {
                 let annotations = &mut begun.metadata.annotations;
                 annotations.remove(PUT_AWAY);
@@ -376,7 +381,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         workspace: &Object<AgentWorkspace>,
         why: &str,
         mut writes: Vec<Write>,
-    ) -> Result<Object<AgentWorkspace>, PlaneError> {
+    ) -> Result<Object<AgentWorkspace>, ReconcileError> {
         let mut begun = workspace.clone();
         begun.metadata.annotations.remove(KEPT);
         begun.metadata.annotations.insert(PUT_AWAY.to_owned(), why.to_owned());

@@ -8,9 +8,10 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, subject, unwritten};
+use super::outcome::{EndCode, RunEnd};
 use super::proposals::{blocked_by_dependency, final_phase};
 use super::run_controller::metadata_beside;
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError, StoredWriteError};
 use crate::admission::admit::dispatcher;
 use crate::ports::{Engine, FleetStore, Forge, ForgeError, World, Write, WriteBack};
 use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
@@ -21,7 +22,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         run: Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let mut run = run;
         let before = run.status.clone();
         let mut said = before.write_backs.clone();
@@ -33,12 +34,14 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 }
             }
             let lines = unwritten(&said, &run, self.world.now());
-            return self.end_with(run, (RunPhase::Cancelled, why), lines).await;
+            return self.end_with(run, RunEnd::cancelled(why), lines).await;
         }
         let repository = match self.repository(&run.spec.repository).await {
             Ok(repository) => repository,
             // What it was to be written to is gone; nobody brings it back by asking.
-            Err(PlaneError::Other(why)) => return self.give_up_writing(run, &why).await,
+            Err(error @ ReconcileError::RepositoryMissing(_)) => {
+                return self.give_up_writing(run, &error.to_string()).await;
+            }
             Err(error) => return Err(error),
         };
         let mut blocked = None;
@@ -67,9 +70,9 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let (settled, line) = match tried {
                 Ok(settled) => settled,
                 // What is not known to be kept cannot be reported.
-                Err(error @ PlaneError::Store(_)) => return Err(error),
+                Err(error @ ReconcileError::Store(_)) => return Err(error),
                 Err(error) => {
-                    if let PlaneError::Forge(error) = &error {
+                    if let ReconcileError::Forge(error) = &error {
                         self.report_write_result(&repository, &Err(error.clone())).await;
                     }
                     let missed = missed(record, &error, self.world.now());
@@ -102,8 +105,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
             Some(_) => run.status.phase = RunPhase::Running,
             None => {
-                let (phase, why) = final_phase(&run, attempt);
-                return self.end_with(run, (phase, why), lines).await;
+                let end = final_phase(&run, attempt);
+                return self.end_with(run, end, lines).await;
             }
         }
         if run.status != before {
@@ -122,7 +125,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         &self,
         mut run: Object<AgentDispatchRun>,
         why: &str,
-    ) -> Result<bool, PlaneError> {
+    ) -> Result<bool, ReconcileError> {
         let before = run.status.write_backs.clone();
         for record in &mut run.status.write_backs {
             if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
@@ -130,8 +133,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
         }
         let lines = unwritten(&before, &run, self.world.now());
-        let ending = (RunPhase::Failed, format!("WriteBackFailed: {why}"));
-        self.end_with(run, ending, lines).await
+        self.end_with(run, EndCode::WriteBackFailed.because(why), lines).await
     }
 
     async fn settle_write(
@@ -140,10 +142,12 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
         mut record: WriteBackRecord,
-    ) -> Result<(WriteBackRecord, Option<Write>), PlaneError> {
+    ) -> Result<(WriteBackRecord, Option<Write>), ReconcileError> {
         let write = match self.kept_write(&record).await {
             Ok(write) => write,
-            Err(PlaneError::Other(why)) => return Ok((failed(record, &why), None)),
+            Err(error @ ReconcileError::StoredWrite(_)) => {
+                return Ok((failed(record, &error.to_string()), None));
+            }
             Err(error) => return Err(error),
         };
         let forge = self.forge_to_write(repository).await?;
@@ -224,7 +228,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let answered = send(&forge, &allowed).await;
         self.report_write_result(repository, &answered).await;
         if let Err(away @ ForgeError::Unavailable(_)) = answered {
-            return Err(PlaneError::Forge(away));
+            return Err(ReconcileError::Forge(away));
         }
         match next(answered) {
             Next::Done(written) => {
@@ -240,7 +244,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let line = joined.line(now, "AgentWriteBackApplied", subject(run), detail);
                 Ok((record, Some(line)))
             }
-            Next::TryAgain { why } => Err(PlaneError::Other(why)),
+            Next::TryAgain { why } => Err(ForgeError::Unavailable(why).into()),
             Next::RebaseFirst { why } | Next::Failed { why } => Ok((failed(record, &why), None)),
         }
     }
@@ -249,7 +253,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
     pub(super) async fn pushed(
         &self,
         run: &Object<AgentDispatchRun>,
-    ) -> Result<Option<String>, PlaneError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let written = |one: &&WriteBackRecord| one.state == WriteBackState::Written;
         for record in run.status.write_backs.iter().filter(written) {
             match self.kept_write(record).await {
@@ -258,20 +262,20 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 {
                     return Ok(Some(commit));
                 }
-                Ok(_) | Err(PlaneError::Other(_)) => {}
+                Ok(_) | Err(ReconcileError::StoredWrite(_)) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(run.status.pushed.clone())
     }
 
-    async fn kept_write(&self, record: &WriteBackRecord) -> Result<WriteBack, PlaneError> {
+    async fn kept_write(&self, record: &WriteBackRecord) -> Result<WriteBack, ReconcileError> {
         let bytes = self.store.blob(&record.digest).await?;
         let bytes = bytes
             .filter(|bytes| Sha256Hex::of(bytes).as_str() == record.digest)
-            .ok_or_else(|| PlaneError::Other("what was to be written is gone".to_owned()))?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| PlaneError::Other(format!("a write-back cannot be read: {error}")))
+            .ok_or(StoredWriteError::Gone)?;
+        let read = serde_json::from_slice(&bytes);
+        Ok(read.map_err(|error| StoredWriteError::Unreadable(error.to_string()))?)
     }
 }
 
@@ -290,22 +294,18 @@ const INITIAL_BACKOFF: u64 = 1_000;
 const MAX_BACKOFF: u64 = 15 * 60 * 1000;
 
 /// What becomes of a record whose write did not come to an end: later again, or never.
-fn missed(record: WriteBackRecord, error: &PlaneError, now: Moment) -> WriteBackRecord {
-    let passing = match error {
-        PlaneError::Forge(
+fn missed(record: WriteBackRecord, error: &ReconcileError, now: Moment) -> WriteBackRecord {
+    let permanent = matches!(
+        error,
+        ReconcileError::Forge(
             ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_),
-        )
-        | PlaneError::Object(_) => false,
-        PlaneError::Forge(ForgeError::Unavailable(_))
-        | PlaneError::Store(_)
-        | PlaneError::Engine(_)
-        | PlaneError::Other(_) => true,
-    };
+        ) | ReconcileError::Object(_)
+    );
     let tries = record.tries.saturating_add(1);
     let since = record.tried_since.unwrap_or(now);
     let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
     let late = tries >= MAX_TRIES || now >= since.plus_millis(RETRY_DEADLINE);
-    if !passing {
+    if permanent {
         return failed(record, &error.to_string());
     }
     if late {
@@ -381,9 +381,8 @@ pub(super) fn recorded(
     run: &Object<AgentDispatchRun>,
     write: &WriteBack,
     plan: Plan,
-) -> Result<(WriteBackRecord, Vec<Write>), PlaneError> {
-    let bytes = serde_json::to_vec(write)
-        .map_err(|error| PlaneError::Other(format!("a write-back cannot be kept: {error}")))?;
+) -> Result<(WriteBackRecord, Vec<Write>), ReconcileError> {
+    let bytes = serde_json::to_vec(write).map_err(ReconcileError::encode("a write-back"))?;
     let digest = Sha256Hex::of(&bytes).to_string();
     let mut record = WriteBackRecord {
         action: write.target(),
@@ -402,7 +401,7 @@ pub(super) fn recorded(
     match plan {
         Plan::Write(_) => {}
         Plan::Denied(denial) => {
-            record = denied(record, &format!("{}: {}", denial.rule, denial.reason));
+            record = denied(record, &denial.to_string());
         }
         Plan::Ask(approval) => {
             let identity = format!(

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use crate::admission::compile::LaunchLimits;
 use bailiwick_resources::RunCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -24,8 +25,8 @@ pub struct Launch {
     pub task: String,
     /// What is added to its prompt, with the digest it was admitted by.
     pub context: String,
-    /// The policy of stack and tool profile, as limits that are intersected with the role's.
-    pub limits: serde_json::Value,
+    /// The limits of stack and tool profile, which only narrow those of the role.
+    pub limits: LaunchLimits,
     /// Values for the one who holds the agent, by the names of variables: the agent sees those that its task
     /// names, and never the others.
     pub environment: Vec<(String, String)>,
@@ -173,6 +174,36 @@ pub enum LaunchedState {
     BudgetExhausted,
     /// What it did cannot be proven to be inside of its limits: nothing of it may be used.
     EnforcementLost,
+}
+
+impl LaunchedState {
+    /// Every state.
+    pub const ALL: [Self; 9] = [
+        Self::Starting,
+        Self::Running,
+        Self::WaitingForApproval,
+        Self::Verified,
+        Self::Rejected,
+        Self::Failed,
+        Self::Stopped,
+        Self::BudgetExhausted,
+        Self::EnforcementLost,
+    ];
+
+    /// As statuses write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::WaitingForApproval => "waiting-for-approval",
+            Self::Verified => "verified",
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::BudgetExhausted => "budget-exhausted",
+            Self::EnforcementLost => "enforcement-lost",
+        }
+    }
 }
 
 /// Something that happened in an attempt.

@@ -26,7 +26,7 @@ pub use agent_answer::{
 pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
 pub use decide::{authorise, decide, expire};
 pub use plan::{Plan, Proposal, plan};
-pub use policy::{Denial, Permission, Policies, permit};
+pub use policy::{Denial, DenialRule, Permission, Policies, permit};
 pub use proposals::{Finished, ProposedWrite, wanted};
 pub use report::{Report, check_status};
 pub use target::{ABSENT, Target, approved_key, digest, key, target};

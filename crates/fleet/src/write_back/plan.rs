@@ -4,7 +4,7 @@ use bailiwick_resources::{
     ActionType, AgentApproval, ApprovalAction, Moment, Requester, Span, TrustTier,
 };
 
-use super::policy::{Denial, Permission, Policies, permit};
+use super::policy::{Denial, DenialRule, Permission, Policies, permit};
 use super::target::{digest, key, target};
 use super::{Authorised, secrets};
 use crate::bundle::Redactor;
@@ -63,7 +63,7 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
     };
     if let Some(reason) = secrets::suspect(write, proposal.content, proposal.redactor) {
         return Plan::Denied(Denial {
-            rule: "write-back::secret",
+            rule: DenialRule::Secret,
             reason,
             instead:
                 "take it out, and propose it again; what is no secret belongs into a ConfigMap"

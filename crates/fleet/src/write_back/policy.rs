@@ -2,8 +2,10 @@
 //! each of which can only narrow.
 
 use bailiwick_resources::{
-    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackTarget,
+    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackRecord,
+    WriteBackTarget,
 };
+use thiserror::Error;
 
 /// All that has a say.
 #[derive(Debug, Clone, Copy)]
@@ -18,11 +20,40 @@ pub struct Policies<'a> {
     pub trust: TrustTier,
 }
 
+/// The rule that denies a write-back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DenialRule {
+    /// Neither stack nor trigger rule allows it.
+    Policy,
+    /// It contains a secret, or cannot be searched for secrets.
+    Secret,
+}
+
+impl DenialRule {
+    const ALL: [Self; 2] = [Self::Policy, Self::Secret];
+
+    /// Its name, by which capabilities and records know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "write-back::policy",
+            Self::Secret => "write-back::secret",
+        }
+    }
+
+    /// The rule that a stored record was denied by, read from the text that [`Denial`] displays; nothing where a
+    /// person or a later check denied it.
+    pub fn of_record(record: &WriteBackRecord) -> Option<Self> {
+        let (name, _) = record.detail.split_once(": ")?;
+        Self::ALL.into_iter().find(|rule| rule.as_str() == name)
+    }
+}
+
 /// Why something is not written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}: {reason}", .rule.as_str())]
 pub struct Denial {
-    /// Which rule says so.
-    pub rule: &'static str,
+    /// The rule.
+    pub rule: DenialRule,
     /// Why.
     pub reason: String,
     /// What to do instead.
@@ -87,7 +118,7 @@ fn reasons(target: WriteBackTarget) -> Vec<ApprovalReason> {
 fn denial(who: &str, target: WriteBackTarget) -> Denial {
     let name = super::target::name_of(target);
     Denial {
-        rule: "write-back::policy",
+        rule: DenialRule::Policy,
         reason: format!("{who} does not allow {name}"),
         instead: format!(
             "keep it as an artifact, or have {name} added to writeBackPolicy.allowedTargets of {who}"

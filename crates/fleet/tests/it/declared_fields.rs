@@ -72,7 +72,7 @@ async fn values_of_secrets_and_config_maps_reach_whoever_holds_the_agent() {
     assert!(launch.task.contains("secret-files = [\"DEPLOY_KEY\"]"), "{}", launch.task);
     assert!(launch.task.contains("config-files = [\"RULES\"]"), "{}", launch.task);
     assert!(!launch.task.contains("secrets = "), "{}", launch.task);
-    let told = format!("{}{}{}", launch.task, launch.context, launch.limits);
+    let told = format!("{}{}{:?}", launch.task, launch.context, launch.limits);
     assert!(!told.contains("the-key-of-deploying"), "{told}");
 }
 

@@ -101,8 +101,8 @@ async fn the_agent_is_offered_its_stack_s_sub_agents_and_nobody_else() {
     let plane = parent().await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert!(launch.task.contains("allowed-subagents = [\"reviewer\"]"), "{}", launch.task);
-    assert_eq!(launch.limits["subagents"][0]["name"], "reviewer");
-    assert_eq!(launch.limits["parallel"]["stack"], 2);
+    assert_eq!(launch.limits.subagents[0].name, "reviewer");
+    assert_eq!(launch.limits.parallel.stack, Some(2));
     assert_eq!(
         (launch.belongs.stack.as_str(), launch.belongs.capacity),
         ("fixer", Some(1)),
@@ -422,8 +422,8 @@ async fn a_retry_has_the_sub_agents_of_today() {
     act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2, "{:?}", runs(&plane).await.0.status);
-    assert_eq!(launched[0].limits["subagents"][0]["spec"]["rolePrompt"], "You look.");
-    assert_eq!(launched[1].limits["subagents"][0]["spec"]["rolePrompt"], "You look twice.");
+    assert_eq!(launched[0].limits.subagents[0].spec.role_prompt, "You look.");
+    assert_eq!(launched[1].limits.subagents[0].spec.role_prompt, "You look twice.");
     // It is judged by the same.
     has(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::admission::compile::LaunchLimits;
 use bailiwick_fleet::ports::{
     Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, World as _,
 };
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Object, RunPhase,
 };
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::dispatch::{
@@ -80,7 +78,7 @@ async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
     plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
-    let limits = LaunchLimits::deserialize(&launch.limits).unwrap();
+    let limits = &launch.limits;
     let server = &limits.mcp_servers[0];
     let given: BTreeMap<&str, &str> =
         launch.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -88,7 +86,7 @@ async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
     assert_eq!((value(0), value(1)), (SECRET, "north"));
     assert!(launch.task.contains("mcp-servers = [\"docs\"]"), "{}", launch.task);
     // What the task does not name, its agent does not get; nothing that is kept has the value in it.
-    assert!(!launch.task.contains("secrets") && !launch.limits.to_string().contains(SECRET));
+    assert!(!launch.task.contains("secrets") && !format!("{:?}", launch.limits).contains(SECRET));
 }
 
 #[tokio::test]
@@ -148,7 +146,7 @@ async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with
     let ended = act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 3, "{:?}", ended.status);
-    let limits = LaunchLimits::deserialize(&launched[2].limits).unwrap();
+    let limits = &launched[2].limits;
     assert_eq!(limits.mcp_servers[0].command.as_deref(), Some("docs-mcp-mended"));
     // The record of the attempt says so too.
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
@@ -196,7 +194,7 @@ async fn a_retry_has_the_config_values_that_its_servers_need_today() {
     let ended = act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2, "{:?}", ended.status);
-    let limits = LaunchLimits::deserialize(&launched[1].limits).unwrap();
+    let limits = &launched[1].limits;
     let server = &limits.mcp_servers[0];
     let zone = server.env_from.iter().find(|value| value.name == "ZONE").unwrap();
     let given = (server.variable(zone), "cold".to_owned());

@@ -218,7 +218,7 @@ async fn fault_14_what_a_stack_names_reaches_the_engine() {
     for words in ["SYSTEM-WORDS", "DEVELOPER-WORDS", "LABEL-WORDS", "Mend it."] {
         assert!(launch.context.contains(words), "{words}: {}", launch.context);
     }
-    assert!(launch.limits.to_string().contains("curl"), "{}", launch.limits);
+    assert!(format!("{:?}", launch.limits).contains("curl"), "{:?}", launch.limits);
     assert!(launch.task.contains("src/**"), "{}", launch.task);
 }
 

@@ -131,7 +131,8 @@ async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
 async fn todays_limits_are_laid_over_those_of_then() {
     let limits = |plane: &Plane, which: usize| -> Vec<Value> {
         let launched = plane.engine.launched.lock().unwrap();
-        launched[which].limits["limits"].as_array().unwrap().clone()
+        let limits = serde_json::to_value(&launched[which].limits).unwrap();
+        limits["limits"].as_array().unwrap().clone()
     };
     for (kind, name, pointer, value) in [
         (Kind::Repository, "app", "/policy", json!({ "deniedCommands": ["curl"] })),
@@ -185,7 +186,7 @@ async fn fewer_at_once_and_more_written_down_bind_a_retry() {
         let run = failed(&plane).await;
         let limit = |which: usize| {
             let launched = plane.engine.launched.lock().unwrap();
-            launched[which].limits.pointer(shown).cloned()
+            serde_json::to_value(&launched[which].limits).unwrap().pointer(shown).cloned()
         };
         let before = limit(0);
         change(&plane, kind, name, pointer, value.clone()).await;

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule,
-    AgentWorkspace, ApprovalPolicy, AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object,
-    Reason, Repository, RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, TrustTier,
+    ApprovalPolicy, AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object, Reason,
+    Repository, RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, TrustTier,
     WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
@@ -556,9 +556,4 @@ pub fn label_source(refs: &SourceRefs, source: bailiwick_resources::EventSource)
             LabelSource::Webhook
         }
     }
-}
-
-/// Workspaces that could be used again.
-pub(crate) fn workspaces(admission: &Admission<'_>) -> Result<Vec<Object<AgentWorkspace>>, String> {
-    admission.inventory.readable::<AgentWorkspace>()
 }

@@ -33,10 +33,9 @@ pub fn select_runner(
     frozen: &Frozen,
 ) -> Result<(Object<RunnerPool>, Placement), Box<Refused>> {
     let step = Step::SelectRunner;
-    let pools = admission
-        .inventory
-        .readable::<RunnerPool>()
-        .map_err(|why| refuse(step, Reason::AccessReviewUnavailable, "RunnerPool", why))?;
+    let pools = admission.inventory.readable::<RunnerPool>().map_err(|error| {
+        refuse(step, Reason::AccessReviewUnavailable, "RunnerPool", error.to_string())
+    })?;
     let request = &admission.request;
     let wanted = request
         .runner_pool

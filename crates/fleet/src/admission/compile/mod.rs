@@ -155,16 +155,15 @@ pub struct SkillFiles {
 
 impl Compiled {
     /// What stands in the launch beside the task.
-    pub fn launch_limits(&self) -> serde_json::Value {
-        let limits = LaunchLimits {
+    pub fn launch_limits(&self) -> LaunchLimits {
+        LaunchLimits {
             limits: self.limits.clone(),
             mcp_servers: self.mcp_servers.clone(),
             subagents: self.subagents.clone(),
             parallel: self.parallel,
             audit_level: self.audit_level,
             skills: self.skills.clone(),
-        };
-        serde_json::to_value(limits).unwrap_or_default()
+        }
     }
 }
 

@@ -116,9 +116,10 @@ pub(super) fn secrets(input: &ReviewInput<'_>) -> Vec<RequiredSecret> {
     let grants = input.inventory.all::<AgentSecretGrant>();
     let required = input.requirements.secrets.iter().map(|need| match &grants {
         Ok(grants) => secret(input, need, grants),
-        Err(why) => {
+        Err(error) => {
             let about = about("Secret", input, need);
-            let entry = denied(Reason::AccessReviewUnavailable, &about, why);
+            let why = error.to_string();
+            let entry = denied(Reason::AccessReviewUnavailable, &about, &why);
             RequiredSecret { need: need.clone(), entry, arrives: None, version: None }
         }
     });
@@ -325,9 +326,10 @@ pub(super) fn configs(input: &ReviewInput<'_>) -> Vec<RequiredConfig> {
     let grants = input.inventory.all::<AgentConfigGrant>();
     let required = input.requirements.configs.iter().map(|need| match &grants {
         Ok(grants) => config(input, need, grants),
-        Err(why) => {
+        Err(error) => {
             let about = about("ConfigMap", input, need);
-            let entry = denied(Reason::AccessReviewUnavailable, &about, why);
+            let why = error.to_string();
+            let entry = denied(Reason::AccessReviewUnavailable, &about, &why);
             RequiredConfig { need: need.clone(), entry, arrives: None }
         }
     });

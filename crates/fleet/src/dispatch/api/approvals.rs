@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::audit_log::{Correlation, subject};
 use super::super::run_controller::QUESTION;
-use super::super::{ControlPlane, PlaneError};
+use super::super::{ControlPlane, ReconcileError};
 use super::conflict;
 use crate::ports::{
     ActionError, Caller, DecisionAnswer, DecisionRequest, Engine, FleetStore, Selection, Target,
@@ -106,7 +106,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         };
         let joined = joined.with("attempt", approval.spec.attempt.as_deref());
         let line = joined.line_of(caller, "AgentApprovalDecision", subject(&approval), detail);
-        let writes = vec![Write::Status(AnyObject::of(&approval).map_err(PlaneError::from)?), line];
+        let writes =
+            vec![Write::Status(AnyObject::of(&approval).map_err(ReconcileError::from)?), line];
         self.store.commit(writes, caller.at).await?;
         let accepted = phase == ApprovalPhase::Approved;
         let write_back = key.map(|idempotency_key| WriteBackAnswer { accepted, idempotency_key });

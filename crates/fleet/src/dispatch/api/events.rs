@@ -6,7 +6,7 @@
 
 use bailiwick_resources::{AgentDispatchAttempt, AgentDispatchRun, Kind, Moment, Object, RunPhase};
 
-use super::super::{ControlPlane, PlaneError};
+use super::super::{ControlPlane, ReconcileError};
 use crate::ports::{
     ActionError, Engine, EngineEvent, FleetStore, RunEvent, RunEvents, Selection, Target, World,
 };
@@ -122,7 +122,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         while events.len() < limit {
             let room = limit - events.len();
             let page = self.engine.events(&stream.agent, from, room).await;
-            let page = page.map_err(PlaneError::from)?;
+            let page = page.map_err(ReconcileError::from)?;
             let Some(last) = page.last().map(|event| event.number) else { return Ok(()) };
             let whole = page.len() < room;
             let told = page.into_iter().map(|event| stream.run_event(event));

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use bailiwick_resources::{DEFAULT_NAMESPACE, Object, Resource};
 use serde_json::Value;
 
-use super::{ControlPlane, PlaneError};
+use super::{ControlPlane, ReconcileError};
 use crate::admission::Refused;
 use crate::ports::{
     ActionError, ActionReason, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
@@ -34,15 +34,12 @@ use crate::triggers::{self, Intent, SignatureHeaders};
 /// How often something is done again that was changed meanwhile.
 const MAX_CONFLICT_RETRIES: usize = 16;
 
-impl From<PlaneError> for ActionError {
-    fn from(error: PlaneError) -> Self {
-        match error {
-            PlaneError::Store(error) => Self::Store(error),
-            other @ (PlaneError::Object(_)
-            | PlaneError::Forge(_)
-            | PlaneError::Engine(_)
-            | PlaneError::Other(_)) => Self::Unavailable(other.to_string()),
+impl From<ReconcileError> for ActionError {
+    fn from(error: ReconcileError) -> Self {
+        if let ReconcileError::Store(error) = error {
+            return Self::Store(error);
         }
+        Self::Unavailable(error.to_string())
     }
 }
 
@@ -94,7 +91,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let found = found.ok_or_else(|| {
             ActionError::NotFound(format!("there is no {} `{}`", R::KIND, target.name))
         })?;
-        Ok(found.typed::<R>().map_err(PlaneError::from)?)
+        Ok(found.typed::<R>().map_err(ReconcileError::from)?)
     }
 }
 

@@ -4,7 +4,7 @@ use bailiwick_resources::{AgentTriggerRule, AnyObject, Object, Repository, Webho
 use serde_json::json;
 
 use super::super::audit_log::{Correlation, subject};
-use super::super::{ControlPlane, PlaneError};
+use super::super::{ControlPlane, ReconcileError};
 use super::conflict;
 use crate::ports::{
     ActionError, Caller, Engine, ExecutionAnswer, FleetStore, LifecycleAnswer, LifecycleRequest,
@@ -87,7 +87,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let detail = json!({ "verb": verb.as_str(), "reason": request.reason });
         let joined = Correlation::default().with("rule", Some(rule.name()));
         let writes = vec![
-            Write::Replace(AnyObject::of(&rule).map_err(PlaneError::from)?),
+            Write::Replace(AnyObject::of(&rule).map_err(ReconcileError::from)?),
             joined.line_of(caller, "AgentTriggerLifecycleChanged", subject(&rule), detail),
         ];
         let applied = self.store.commit(writes, caller.at).await?;

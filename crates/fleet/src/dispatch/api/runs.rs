@@ -13,12 +13,12 @@ use super::super::audit_log::{Correlation, subject};
 use super::super::commit_status::begun;
 use super::super::idempotency::{CONTENT, content_digest, require_same};
 use super::super::launch::agent_of;
+use super::super::outcome::reason_for_retry;
 use super::super::run_admission::{AdmissionContext, LAUNCH, RunRequest, attempt_name};
 use super::super::run_controller::EARLIER;
-use super::super::run_results::reason_for_retry;
 use super::super::sessions::{FORKED_FROM, session_of};
 use super::super::subagent_runs::is_child;
-use super::super::{ControlPlane, PlaneError};
+use super::super::{ControlPlane, ReconcileError};
 use super::{conflict, refusal};
 use crate::admission::admit::narrowed;
 use crate::ports::{
@@ -204,7 +204,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             attempt.status.agent_mux_run_id.clone_from(&last.status.agent_mux_run_id);
             let agent = agent_of(&attempt);
             self.require_workspace(&agent).await?;
-            let known = self.engine.state(&agent).await.map_err(PlaneError::from)?;
+            let known = self.engine.state(&agent).await.map_err(ReconcileError::from)?;
             let earlier = known.map_or(0, |known| known.attempts);
             attempt.metadata.annotations.insert(EARLIER.to_owned(), earlier.to_string());
         }
@@ -229,8 +229,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let detail = json!({ "attempt": name, "reason": request.reason });
         let joined = Correlation::of_run(&run);
         let writes = vec![
-            Write::Create(AnyObject::of(&attempt).map_err(PlaneError::from)?),
-            Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
+            Write::Create(AnyObject::of(&attempt).map_err(ReconcileError::from)?),
+            Write::Status(AnyObject::of(&run).map_err(ReconcileError::from)?),
             joined.line_of(caller, "AgentDispatchQueued", subject(&run), detail),
         ];
         self.store.commit(writes, caller.at).await?;
@@ -298,7 +298,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let joined = Correlation::of_run(&run);
         let detail = json!({ "reason": why });
         let writes = vec![
-            Write::Status(AnyObject::of(&run).map_err(PlaneError::from)?),
+            Write::Status(AnyObject::of(&run).map_err(ReconcileError::from)?),
             joined.line_of(caller, "AgentDispatchCancelRequested", subject(&run), detail),
         ];
         self.store.commit(writes, caller.at).await?;

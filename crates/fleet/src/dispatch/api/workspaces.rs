@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::audit_log::{Correlation, subject};
 use super::super::workspace_controller::{KEPT, PUT_AWAY, place_of};
-use super::super::{ControlPlane, PlaneError};
+use super::super::{ControlPlane, ReconcileError};
 use super::{conflict, settled};
 use crate::ports::{
     ActionError, Caller, Engine, FetchError, FleetStore, Selection, Target, TokenScope,
@@ -122,7 +122,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         // What holds already is not written again.
         if workspace.spec != before {
             let writes = vec![
-                Write::Replace(AnyObject::of(&workspace).map_err(PlaneError::from)?),
+                Write::Replace(AnyObject::of(&workspace).map_err(ReconcileError::from)?),
                 audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", json!({})),
             ];
             self.store.commit(writes, caller.at).await?;
@@ -162,7 +162,10 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             let writes = match known.spec == workspace.spec {
                 true => vec![begins],
                 false => {
-                    vec![Write::Replace(AnyObject::of(&known).map_err(PlaneError::from)?), begins]
+                    vec![
+                        Write::Replace(AnyObject::of(&known).map_err(ReconcileError::from)?),
+                        begins,
+                    ]
                 }
             };
             let written = self.store.commit(writes, caller.at).await?.objects;
@@ -194,7 +197,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         }
         let mut now = self.read_again(begun).await?;
         now.metadata.annotations.remove(PUT_AWAY);
-        let writes = vec![Write::Replace(AnyObject::of(&now).map_err(PlaneError::from)?)];
+        let writes = vec![Write::Replace(AnyObject::of(&now).map_err(ReconcileError::from)?)];
         self.store.commit(writes, caller.at).await?;
         Ok(())
     }
@@ -220,7 +223,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
                 let mut now = self.read_again(&workspace).await?;
                 now.metadata.annotations.remove(PUT_AWAY);
                 now.metadata.annotations.remove(KEPT);
-                writes.push(Write::Replace(AnyObject::of(&now).map_err(PlaneError::from)?));
+                writes.push(Write::Replace(AnyObject::of(&now).map_err(ReconcileError::from)?));
                 // It counts from now on how long it is kept.
                 workspace.status.last_used_at = Some(caller.at);
                 workspace.status.state = state(false, &seen.git, false);
@@ -231,7 +234,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             }
             // A turn may have looked at it meanwhile; what was seen here was seen later.
             workspace.metadata.resource_version = 0;
-            writes.push(Write::Status(AnyObject::of(&workspace).map_err(PlaneError::from)?));
+            writes.push(Write::Status(AnyObject::of(&workspace).map_err(ReconcileError::from)?));
         }
         writes.push(line);
         self.store.commit(writes, caller.at).await?;
@@ -362,7 +365,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
             audit_line(caller, &workspace, request, "AgentWorkspaceActionRequested", detail);
         let mut writes = vec![begins];
         if fresh {
-            writes.push(Write::Create(AnyObject::of(&workspace).map_err(PlaneError::from)?));
+            writes.push(Write::Create(AnyObject::of(&workspace).map_err(ReconcileError::from)?));
         }
         writes.extend(self.link_wanting(caller, &workspace, request).await?);
         self.store.commit(writes, caller.at).await?;
@@ -468,7 +471,8 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let mut workspace = Object::new(metadata, spec);
         workspace.status = self.standing(&workspace, &seen).await?;
         workspace.status.last_used_at = Some(caller.at);
-        let mut writes = vec![Write::Create(AnyObject::of(&workspace).map_err(PlaneError::from)?)];
+        let mut writes =
+            vec![Write::Create(AnyObject::of(&workspace).map_err(ReconcileError::from)?)];
         writes.extend(self.link_wanting(caller, &workspace, request).await?);
         let detail = json!({ "path": seen.path });
         writes.push(audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", detail));
@@ -516,7 +520,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         let there = self.store.get(Kind::WorkItemWorkspaceLink, namespace, link.name()).await?;
         match there {
             Some(_) => Ok(None),
-            None => Ok(Some(Write::Create(AnyObject::of(&link).map_err(PlaneError::from)?))),
+            None => Ok(Some(Write::Create(AnyObject::of(&link).map_err(ReconcileError::from)?))),
         }
     }
 
