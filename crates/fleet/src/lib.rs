@@ -5,7 +5,7 @@
 
 pub mod admission;
 pub mod bundle;
-pub mod dispatch;
+pub mod controllers;
 pub mod explanation;
 pub mod ports;
 pub mod resources;

@@ -75,7 +75,7 @@ async fn world(granted: bool) -> Plane {
 #[tokio::test]
 async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
     let plane = world(true).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     let limits = &launch.limits;
@@ -92,7 +92,7 @@ async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
 #[tokio::test]
 async fn without_a_grant_nothing_starts() {
     let plane = world(false).await;
-    let refused = plane.dispatch(&caller("ada"), "default", request("r")).await;
+    let refused = plane.api.dispatch(&caller("ada"), "default", request("r")).await;
     assert!(refused.is_err(), "{refused:?}");
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 0);
@@ -101,7 +101,7 @@ async fn without_a_grant_nothing_starts() {
 #[tokio::test]
 async fn a_value_that_is_gone_when_it_starts_lets_nothing_start() {
     let plane = world(true).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     plane.store.set_secret("default", "docs", BTreeMap::new(), plane.world.now()).await.unwrap();
     let map = document(Kind::ConfigMap, "docs", json!({ "data": { "other": "north" } }));
     declare(&plane, &[map]).await;
@@ -114,7 +114,7 @@ async fn a_value_that_is_gone_when_it_starts_lets_nothing_start() {
 async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Object<AgentDispatchRun> {
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
     turn(plane).await;
     all::<AgentDispatchRun>(plane).await.remove(0)
 }
@@ -129,7 +129,7 @@ async fn change_server(plane: &Plane, change: impl Fn(&mut Value)) {
 #[tokio::test]
 async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with() {
     let plane = world(true).await;
-    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -170,7 +170,7 @@ async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with
 #[tokio::test]
 async fn a_retry_has_the_config_values_that_its_servers_need_today() {
     let plane = world(true).await;
-    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -205,7 +205,7 @@ async fn a_retry_has_the_config_values_that_its_servers_need_today() {
 #[tokio::test]
 async fn what_an_attempt_is_launched_with_no_more_is_not_kept() {
     let plane = world(true).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let launch = async || {
         let attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
         attempt.metadata.annotations["bailiwick.dev/launch-digest"].clone()

@@ -1,0 +1,260 @@
+//! The queue of runs: pools have capacity, groups have limits, and nothing waits for ever.
+
+mod revalidation;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bailiwick_resources::{
+    ActionType, AgentApproval, AgentApprovalStatus, AgentDispatchRun, AgentTriggerRule, AnyObject,
+    ApprovalPhase, Kind, Moment, Object, RunPhase, RunnerPool, WriteBackTarget,
+};
+
+use super::audit_log::{Correlation, subject};
+use super::objects::ObjectQueries as _;
+use super::outcome::{EndCode, RunEnd};
+use super::run_queries::RunQueries as _;
+use super::run_status::RunStatusWriter;
+use super::summary::Task;
+use super::{ReconcileError, ReconcileSummary};
+use crate::admission::admit::PoolUse;
+use crate::admission::{Inventory, wildcards};
+use crate::ports::{ObjectStore, SecretStore, Selection, World, Write};
+use crate::triggers::concurrency::limit;
+use crate::write_back::expire;
+use revalidation::Revalidation;
+pub(super) use revalidation::Revalidator;
+
+/// The queue of runs.
+pub(super) struct RunQueue<S, W> {
+    store: Arc<S>,
+    world: Arc<W>,
+    revalidator: Revalidator<S, W>,
+    statuses: Arc<RunStatusWriter<S, W>>,
+}
+
+impl<S, W> RunQueue<S, W> {
+    pub(super) fn new(
+        store: Arc<S>,
+        world: Arc<W>,
+        revalidator: Revalidator<S, W>,
+        statuses: Arc<RunStatusWriter<S, W>>,
+    ) -> Self {
+        Self { store, world, revalidator, statuses }
+    }
+}
+
+impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
+    /// Lets runs out of the queue as far as there is room, and takes in those that people have approved.
+    pub(super) async fn settle_queue(&self, summary: &mut ReconcileSummary) {
+        self.expire_approvals(summary).await;
+        let mut full = BTreeSet::new();
+        for phase in [RunPhase::WaitingForApproval, RunPhase::Queued] {
+            let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
+            let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
+                Ok(runs) => runs,
+                Err(error) => return summary.record("queue", Err(error)),
+            };
+            for run in runs {
+                let name = run.name().to_owned();
+                if run.status.cancel_requested.is_none()
+                    && summary.is_backing_off(Task::Queue, &name)
+                {
+                    continue;
+                }
+                let result = if phase == RunPhase::Queued {
+                    self.settle_queued(run, &mut full).await
+                } else {
+                    self.settle_waiting(run).await
+                };
+                summary.record_with_backoff(Task::Queue, &name, result);
+            }
+        }
+    }
+
+    /// Questions that nobody has answered in time are answered: no.
+    async fn expire_approvals(&self, summary: &mut ReconcileSummary) {
+        let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
+        let asked = match self.store.all_typed::<AgentApproval>(selection).await {
+            Ok(asked) => asked,
+            Err(error) => return summary.record("approvals", Err(error)),
+        };
+        for mut approval in asked {
+            let now = self.world.now();
+            let late = expire(&approval.spec, &approval.status, now);
+            let status = match late {
+                Some(late) => Some(late),
+                None => self.moot(&approval).await.unwrap_or_default(),
+            };
+            let Some(status) = status else { continue };
+            approval.status = status;
+            let name = approval.name().to_owned();
+            let result = self.store_expired(&approval, now).await;
+            summary.record(&name, result);
+        }
+    }
+
+    /// The status of a question that nobody waits for any more: its run has ended. What a commit says of
+    /// a run is asked about just then.
+    pub(super) async fn moot(
+        &self,
+        approval: &Object<AgentApproval>,
+    ) -> Result<Option<AgentApprovalStatus>, ReconcileError> {
+        if approval.spec.action.kind == ActionType::WriteBack(WriteBackTarget::CheckStatus) {
+            return Ok(None);
+        }
+        let run = self.store.typed::<AgentDispatchRun>(&approval.spec.dispatch_run).await?;
+        let over = run.is_some_and(|run| run.status.phase.is_final());
+        Ok(over.then(|| AgentApprovalStatus {
+            phase: ApprovalPhase::Expired,
+            decided_at: Some(self.world.now()),
+            comment: Some("its run has ended".to_owned()),
+            ..approval.status.clone()
+        }))
+    }
+
+    /// Keeps that nobody has answered, and a line of it.
+    async fn store_expired(
+        &self,
+        approval: &Object<AgentApproval>,
+        now: Moment,
+    ) -> Result<bool, ReconcileError> {
+        let spec = &approval.spec;
+        let joined = Correlation::default()
+            .with("run", Some(&spec.dispatch_run))
+            .with("attempt", spec.attempt.as_deref())
+            .with("artifactDigest", Some(&spec.artifact_digest));
+        let detail = serde_json::json!({ "phase": approval.status.phase, "action": spec.action });
+        let line = joined.line(now, "AgentApprovalExpired", subject(approval), detail);
+        self.store.commit(vec![Write::Status(AnyObject::of(approval)?), line], now).await?;
+        Ok(true)
+    }
+
+    /// A run that waits for people before it is started.
+    async fn settle_waiting(&self, run: Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
+        if run.status.started_at.is_some() {
+            return Ok(false);
+        }
+        if let Some(why) = run.status.cancel_requested.clone() {
+            return self.statuses.end(run, RunEnd::cancelled(why)).await;
+        }
+        // What was asked about its earlier work has nothing to do with whether it starts.
+        let asked = self.store.start_approvals(&run).await?;
+        let of = |phase| asked.iter().find(|one| one.status.phase == phase);
+        if let Some(no) = of(ApprovalPhase::Rejected).or(of(ApprovalPhase::Expired)) {
+            let why = format!("{} was not approved", no.name());
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        }
+        if asked.is_empty() || of(ApprovalPhase::Pending).is_some() {
+            return Ok(false);
+        }
+        let mut run = run;
+        run.status.phase = RunPhase::Queued;
+        run.status.queue_entered_at = Some(self.world.now());
+        self.store.store_status(&run, self.world.now()).await
+    }
+
+    async fn settle_queued(
+        &self,
+        run: Object<AgentDispatchRun>,
+        full: &mut BTreeSet<String>,
+    ) -> Result<bool, ReconcileError> {
+        if let Some(why) = run.status.cancel_requested.clone() {
+            return self.statuses.end(run, RunEnd::cancelled(why)).await;
+        }
+        for name in &run.status.queue_behind {
+            let before = self.store.typed::<AgentDispatchRun>(name).await?;
+            if before.is_some_and(|before| !has_worked(&before)) {
+                return Ok(false);
+            }
+        }
+        let Some(pool) = self.store.typed::<RunnerPool>(&run.spec.runner_pool).await? else {
+            let why = format!("the pool `{}` is gone", run.spec.runner_pool);
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        };
+        if pool.spec.trust_tier != run.spec.trust_tier {
+            let why = format!("the pool `{}` does not take such work any more", pool.name());
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        }
+        let taken = &pool.spec.allowed_repositories;
+        if !taken.is_empty() && !wildcards::any(taken, &run.spec.repository) {
+            let why = format!("the pool `{}` does not take its repository any more", pool.name());
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        }
+        let entered = run.status.queue_entered_at.unwrap_or_default();
+        let late = pool.spec.queue_timeout.map(|span| entered.plus_millis(span.millis()));
+        if late.is_some_and(|late| self.world.now() >= late) {
+            return self.statuses.end(run, EndCode::QueueTimeout.because("no pool had room")).await;
+        }
+        if full.contains(pool.name()) {
+            return Ok(false);
+        }
+        let counted = self.counted(&pool).await?;
+        if pool.spec.paused || counted.active >= pool.spec.capacity {
+            // Those behind it need not ask in this turn.
+            full.insert(pool.name().to_owned());
+            return Ok(false);
+        }
+        if self.is_group_full(&run).await? {
+            return Ok(false);
+        }
+        let (mut run, more) = match self.revalidator.revalidate(run).await? {
+            Revalidation::Settled => return Ok(true),
+            Revalidation::Stands { run, writes } => (*run, writes),
+        };
+        run.status.phase = RunPhase::Running;
+        run.status.started_at = Some(self.world.now());
+        let mut pool = pool;
+        pool.status.active = counted.active + 1;
+        pool.status.queued = counted.queued.saturating_sub(1);
+        // Both or neither: the one who else takes a place in this pool changes it first.
+        let mut writes =
+            vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
+        writes.extend(more);
+        self.store.commit(writes, self.world.now()).await?;
+        Ok(true)
+    }
+
+    /// Whether as many of its group are at work as its rule lets. A retry asks nobody else for its place.
+    async fn is_group_full(&self, run: &Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
+        let (Some(group), Some(rule)) = (&run.spec.concurrency_group, &run.spec.trigger_rule)
+        else {
+            return Ok(false);
+        };
+        let Some(rule) = self.store.typed::<AgentTriggerRule>(rule).await? else {
+            return Ok(false);
+        };
+        let Some(most) = limit(&rule.spec.concurrency_policy) else { return Ok(false) };
+        let at_work = |other: &Object<AgentDispatchRun>| {
+            other.status.started_at.is_some() && !has_worked(other)
+        };
+        let others = self.store.unfinished(group).await?;
+        let others = others.iter().filter(|other| other.name() != run.name() && at_work(other));
+        Ok(others.count() >= most)
+    }
+
+    /// Counts again how full the pools are, after a turn in which runs have moved.
+    pub(super) async fn count_pools(&self, summary: &mut ReconcileSummary) {
+        if !summary.runs_moved {
+            return;
+        }
+        let counted = async {
+            let pools = self.store.all(Selection::of(Kind::RunnerPool)).await?;
+            let used = self.store.pool_use(&Inventory::new(pools)).await?;
+            self.store.update_pool_statuses(&used, self.world.now()).await
+        };
+        let counted = counted.await;
+        summary.record("pools", counted);
+    }
+
+    async fn counted(&self, pool: &Object<RunnerPool>) -> Result<PoolUse, ReconcileError> {
+        let inventory = Inventory::new([AnyObject::of(pool)?]);
+        let used: BTreeMap<_, _> = self.store.pool_use(&inventory).await?;
+        Ok(used.get(pool.name()).copied().unwrap_or_default())
+    }
+}
+
+/// Whether the agent of a run has ended: what is left of it, if anything, is to be written or waits for people.
+pub(super) fn has_worked(run: &Object<AgentDispatchRun>) -> bool {
+    run.status.phase.is_final() || !run.status.write_backs.is_empty()
+}
