@@ -10,12 +10,7 @@ use thiserror::Error;
 pub enum InventoryError {
     /// The kind could not be listed.
     #[error("{} could not be listed: {why}", .kind.plural())]
-    Unlistable {
-        /// The kind.
-        kind: Kind,
-        /// Why.
-        why: String,
-    },
+    Unlistable { kind: Kind, why: String },
     /// One of them cannot be read.
     #[error(transparent)]
     Unreadable(#[from] ObjectError),
@@ -35,7 +30,7 @@ pub enum Found<R: Resource> {
     Here(Box<Object<R>>),
     /// It is not.
     Missing,
-    /// Its kind could not be listed, or it cannot be read: nobody knows.
+    /// Its kind could not be listed, or it cannot be read.
     Unknown(String),
 }
 
@@ -57,7 +52,6 @@ impl<R: Resource> Found<R> {
         }
     }
 
-    /// Whether nobody knows.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
@@ -110,7 +104,7 @@ impl Inventory {
         }
     }
 
-    /// Every object of a kind, by namespace and name; those that cannot be read are told apart.
+    /// Every object of a kind, by namespace and name; an error if one cannot be read.
     pub fn all<R: Resource>(&self) -> Result<Vec<Object<R>>, InventoryError> {
         self.require_listed(R::KIND)?;
         let of_kind = self.objects.values().filter(|object| object.kind == R::KIND);
@@ -125,7 +119,7 @@ impl Inventory {
         }
     }
 
-    /// Every object of a kind that can be read. For the one who is not misled by what is left out.
+    /// Every readable object of a kind, for callers that may ignore the others.
     pub fn readable<R: Resource>(&self) -> Result<Vec<Object<R>>, InventoryError> {
         self.require_listed(R::KIND)?;
         let of_kind = self.objects.values().filter(|object| object.kind == R::KIND);

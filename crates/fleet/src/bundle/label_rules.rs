@@ -1,4 +1,4 @@
-//! What the text of a label may not do: it is read by agents, so it is held to being plain text.
+//! Rules for the texts of labels: agents read them, so they must be plain text.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use bailiwick_resources::{AgentContextLabel, LabelRef, LabelSource, Object, Reas
 use regex::Regex;
 
 use super::redact::{RedactionRules, Redactor};
-use crate::admission::wildcards;
+use crate::wildcards;
 
 /// A pattern that is not allowed: what a text with it does, how that is classified, and the pattern.
 const RULES: [(&str, Breach, &str); 9] = [
@@ -110,7 +110,7 @@ fn not_plain(text: String) -> UnsafePattern {
     UnsafePattern { breach: Breach::NotPlain, text }
 }
 
-/// Characters that nobody sees: zero widths, directions, tags, controls.
+/// Invisible characters: zero widths, directions, tags, controls.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -135,7 +135,6 @@ fn is_invisible(c: char) -> bool {
 /// What is wrong with using a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelFault {
-    /// The label.
     pub label: String,
     /// Why, for programs.
     pub reason: Reason,
@@ -167,7 +166,7 @@ pub fn label_faults(
     }
     let reviewed = spec.reviewed_by.is_some() && spec.reviewed_digest.as_ref() == Some(&digest);
     if spec.requires_review && !reviewed {
-        fault(Reason::ContextLabelNotReviewed, "nobody has reviewed this text".to_owned());
+        fault(Reason::ContextLabelNotReviewed, "this text is not reviewed".to_owned());
     }
     if !spec.allowed_stacks.is_empty() && !spec.allowed_stacks.iter().any(|name| name == stack) {
         fault(Reason::ContextLabelNotReviewed, format!("it is not for the stack `{stack}`"));

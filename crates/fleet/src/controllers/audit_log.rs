@@ -1,4 +1,4 @@
-//! Lines of the audit log, with the ids that join them: run, attempt, rule, execution, delivery, digests.
+//! Lines of the audit log, with the ids that correlate them: run, attempt, rule, execution, delivery, digests.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,11 @@ use serde_json::{Value, json};
 use super::OURSELVES;
 use crate::ports::{AuditEntry, Caller, Write};
 
-/// The ids that join a line with others.
+/// The ids that correlate a line with others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Correlation(BTreeMap<String, String>);
 
 impl Correlation {
-    /// With this id too, if there is one.
     #[must_use]
     pub(super) fn with(mut self, name: &str, id: Option<&str>) -> Self {
         if let Some(id) = id.filter(|id| !id.is_empty()) {
@@ -25,7 +24,6 @@ impl Correlation {
         self
     }
 
-    /// Everything that a run is joined by.
     pub(super) fn of_run(run: &Object<AgentDispatchRun>) -> Self {
         let (spec, status) = (&run.spec, &run.status);
         Self::default()
@@ -37,7 +35,6 @@ impl Correlation {
             .about(&spec.source_event.uid, &spec.source_refs)
     }
 
-    /// Everything that an execution of a rule is joined by.
     pub(super) fn of_execution(name: &str, execution: &AgentTriggerExecution) -> Self {
         Self::default()
             .with("execution", Some(name))
@@ -48,7 +45,7 @@ impl Correlation {
             .about(&execution.event_uid, &execution.source_refs)
     }
 
-    /// Everything that a workspace is joined by: those who work in it, the last of them.
+    /// A workspace with the last attempt and run that used it.
     pub(super) fn of_workspace(workspace: &Object<AgentWorkspace>) -> Self {
         Self::default()
             .with("workspace", Some(workspace.name()))
@@ -63,14 +60,14 @@ impl Correlation {
             .with("causedBy", refs.caused_by.as_deref())
     }
 
-    /// A line of ours.
+    /// A line about an action of the control plane.
     pub(super) fn line(self, at: Moment, event: &str, subject: String, detail: Value) -> Write {
         let (actor, correlation) = (OURSELVES.to_owned(), self.0);
         let event = event.to_owned();
         Write::Audit(AuditEntry { at, actor, event, subject, correlation, detail })
     }
 
-    /// A line about what a person did.
+    /// A line about an action of a person.
     pub(super) fn line_of(
         self,
         caller: &Caller,
@@ -84,12 +81,12 @@ impl Correlation {
     }
 }
 
-/// What a line about an object is about.
+/// The subject of a line about an object.
 pub(super) fn subject<R: bailiwick_resources::Resource>(object: &Object<R>) -> String {
     format!("{}/{}/{}", R::KIND, object.metadata.namespace, object.name())
 }
 
-/// A line for each write of a run that is known not to be written, and was not before.
+/// A line for each write-back of a run that was denied or failed since `before`.
 pub(super) fn unwritten(
     before: &[WriteBackRecord],
     run: &Object<AgentDispatchRun>,
@@ -115,7 +112,7 @@ pub(super) fn unwritten(
     lines
 }
 
-/// The line of a run that has ended, as its status says.
+/// The line about the end of a run.
 pub(super) fn ended(run: &Object<AgentDispatchRun>, at: Moment) -> Write {
     let phase = run.status.phase;
     let event = match phase {

@@ -24,10 +24,10 @@ use crate::ports::{
 };
 use crate::write_back::{Authorised, Plan, Proposal, Report, authorise, check_status, send};
 
-/// How often a forge that does not answer is asked about one phase.
+/// How often the report of one phase is tried while the forge does not answer.
 const MAX_FAILURES: u32 = 16;
 
-/// What is to be said of a run, if anything.
+/// What to report about a run.
 enum ReportDecision {
     /// This.
     Send(Authorised),
@@ -39,10 +39,10 @@ enum ReportDecision {
     Skip(String),
 }
 
-/// What a run has at its beginning: something to report, if its policy allows that at all.
+/// The initial report of a run; nothing if its policy never allows one.
 pub(super) fn begun(run: &Object<AgentDispatchRun>) -> Option<CheckReport> {
     let allowed = &run.spec.write_back_policy.allowed_targets;
-    // A sub-agent is reported by the one who started it.
+    // A sub-agent is reported as a part of its parent.
     let own = run.spec.parent_run.is_none() && !run.spec.sha.is_empty();
     (own && allowed.contains(&WriteBackTarget::CheckStatus)).then(CheckReport::default)
 }
@@ -61,9 +61,9 @@ impl<S, W> CommitStatusController<S, W> {
 }
 
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusController<S, W> {
-    /// Tells the forge of every run that is in another phase than it was told.
+    /// Reports every run whose phase differs from the last report.
     pub(super) async fn report_statuses(&self, summary: &mut ReconcileSummary) {
-        // Of a forge that does not answer nobody expects it in this turn.
+        // A forge that does not answer is not asked again in this pass.
         let mut silent = BTreeSet::new();
         for selection in unreported() {
             let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
@@ -110,7 +110,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
         let (allowed, mut writes) = match self.report_decision(&run).await? {
             ReportDecision::Wait => return Ok(false),
             ReportDecision::Skip(why) => {
-                // Policy says the same of every phase: one line, of its end.
+                // Policy decides the same for every phase: only the end gets an audit line.
                 let lines = match phase.is_final() {
                     true => vec![line(&run, "AgentWriteBackDenied", failure_detail(&why))],
                     false => Vec::new(),
@@ -180,8 +180,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
         Ok(answered.map(drop)?)
     }
 
-    /// What policy lets be said of a run now. Where it wants a person, only the end is asked about: nobody
-    /// wants to be asked whether a run may be called queued.
+    /// What policy allows to report now. Where it requires an approval, only the end is asked about.
     async fn report_decision(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -239,9 +238,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
     }
 }
 
-/// Where runs are of which something may be to be told, in few questions. One that was told to have ended is told
-/// of no more: another attempt begins with nothing told. Of those that wait in a queue there may be thousands,
-/// each told once: they are asked for by what they have become.
+/// Selections that find all runs with something to report in few reads. A run whose end was reported has nothing more
+/// to report until another attempt resets its report. Thousands of runs can be queued and reported as such: those are
+/// selected by their new phase.
 fn unreported() -> impl Iterator<Item = Selection> {
     let told =
         |phase: RunPhase| Selection::of(Kind::AgentDispatchRun).field("told", phase.as_str());
@@ -253,14 +252,14 @@ fn unreported() -> impl Iterator<Item = Selection> {
     open.map(told).into_iter().chain(left)
 }
 
-/// Whether a run is in another phase than it was told to be in.
+/// Whether the phase of a run differs from the last report.
 fn is_news(run: &Object<AgentDispatchRun>) -> bool {
     let told = run.status.check_report.as_ref().map(|report| report.told);
     let phase = run.status.phase;
     phase != RunPhase::Pending && told.is_some_and(|told| told != phase)
 }
 
-/// The status that tells of a run, under the name of its rule, or of its stack where a person started it.
+/// The commit status of a run, named after its rule, or after its stack if a person started it.
 fn status(run: &Object<AgentDispatchRun>) -> WriteBack {
     let spec = &run.spec;
     check_status(&Report {

@@ -21,8 +21,8 @@ pub(super) fn added(one: RunCost, other: RunCost) -> RunCost {
     each(one, other, u64::saturating_add)
 }
 
-/// Notes what an attempt has cost by now, and with it its run. `whole` is what its conversation has cost,
-/// `before` what of that earlier attempts spent.
+/// Updates the cost of an attempt and its run. `whole` is the cost of the conversation, `before` the part that
+/// earlier attempts spent.
 pub(super) fn note_cost(
     run: &mut Object<AgentDispatchRun>,
     attempt: &mut Object<AgentDispatchAttempt>,
@@ -35,13 +35,13 @@ pub(super) fn note_cost(
     attempt.status.cost = now;
 }
 
-/// The task of an attempt with what earlier ones have left of its budget.
+/// The task of an attempt, with the budget that earlier attempts have left.
 pub(super) fn within_budget(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
     task: String,
 ) -> Result<String, ReconcileError> {
-    // One that continues a conversation is counted with it by the one who holds it.
+    // The engine counts a whole conversation by itself.
     let spent = match agent_of(attempt) == attempt.name() {
         true => each(run.status.cost, attempt.status.cost, u64::saturating_sub),
         false => RunCost::default(),

@@ -11,16 +11,13 @@ use crate::triggers::schedule::ScheduleError;
 /// Why a controller could not finish its work on an object.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReconcileError {
-    /// The store.
     #[error(transparent)]
     Store(#[from] FleetError),
     /// A stored object is not what its kind requires.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// The forge.
     #[error(transparent)]
     Forge(#[from] ForgeError),
-    /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// A kind could not be listed or read.
@@ -44,9 +41,7 @@ pub enum ReconcileError {
     /// The credential of a repository.
     #[error("the credential `{secret}/{key}` {problem}")]
     Credential {
-        /// The secret.
         secret: String,
-        /// Its key.
         key: String,
         /// What is wrong with it.
         problem: CredentialProblem,
@@ -54,7 +49,6 @@ pub enum ReconcileError {
     /// The stored launch of an attempt.
     #[error("{attempt}: {problem}")]
     LaunchRecord {
-        /// The attempt.
         attempt: String,
         /// What is wrong with it.
         problem: LaunchRecordProblem,
@@ -74,7 +68,6 @@ pub enum ReconcileError {
     /// Something could not be serialized.
     #[error("{what} cannot be written: {error}")]
     Encode {
-        /// What.
         what: &'static str,
         /// Why.
         error: String,
@@ -160,7 +153,6 @@ pub enum LaunchRefusal {
     /// A value of an MCP server.
     #[error("`{value}` of the MCP server `{server}`: {problem}")]
     ServerValue {
-        /// The server.
         server: String,
         /// The variable or header.
         value: String,
@@ -178,7 +170,6 @@ pub enum ServerValueProblem {
     /// No grant covers the config map.
     #[error("no grant lets the config map be read")]
     ConfigNotGranted,
-    /// It is gone.
     #[error("it is gone")]
     Gone,
 }

@@ -6,15 +6,14 @@ use serde::Serialize;
 
 use crate::ports::ActionError;
 
-/// The annotation of what came of a request: the digest of what was asked for.
+/// The annotation with the digest of the request that an object came from.
 pub(super) const CONTENT: &str = "bailiwick.dev/request-digest";
 
-/// The digest of what is asked for.
 pub(super) fn content_digest(content: &impl Serialize) -> String {
     Sha256Hex::of(serde_json::to_vec(content).unwrap_or_default()).to_string()
 }
 
-/// Refuses an id under which something else was asked for. What was kept without a digest is not compared.
+/// Refuses a request id that was used with other content. Objects without a digest are not compared.
 pub(super) fn require_same(kept: &Metadata, content: &str, id: &str) -> Result<(), ActionError> {
     match kept.annotations.get(CONTENT) {
         Some(known) if known != content => Err(ActionError::Conflict {

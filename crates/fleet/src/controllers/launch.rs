@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 
 use super::costs::within_budget;
 use super::objects::ObjectQueries as _;
-use super::run_admission::{Prepared, PreparedValue};
+use super::prepared_launch::{Prepared, PreparedValue};
 use super::run_queries::RunQueries as _;
 use super::run_results::with_earlier_verdict;
 use super::{LaunchRefusal, ReconcileError, ServerValueProblem};
@@ -35,7 +35,7 @@ impl<S, E, W> Launcher<S, E, W> {
 }
 
 impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
-    /// Has the engine start an attempt; a second time it does nothing.
+    /// Launches an attempt; launching it again does nothing.
     pub(super) async fn launch(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -75,8 +75,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         Ok(self.engine.launch(launch).await?)
     }
 
-    /// What was permitted when it was admitted must be so still: grants may have gone while it waited. The
-    /// stack is the one of then; what is granted to it, what is now.
+    /// Refuses an attempt whose admitted stack is not covered by today's grants.
     async fn require_permission(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -89,7 +88,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         let mut frozen =
             thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;
         let inventory = self.store.inventory().await;
-        // What permits is looked at as it is now.
+        // Permissions are today's; everything else is as admitted.
         let permitting = &mut frozen;
         permitting.service_account = match permitting.service_account.take() {
             Some(then) => now(&inventory, &then),
@@ -146,7 +145,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         }
     }
 
-    /// Whose an attempt is, with how many its pool takes.
+    /// The owner of an attempt, with the capacity of its pool.
     async fn belongs(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -161,8 +160,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         })
     }
 
-    /// What its MCP servers need, under names that only the one who holds the agent knows. A secret arrives only
-    /// if it was admitted to be mounted.
+    /// The values of MCP servers, under variables that only the supervisor knows. A secret must have been admitted.
     async fn server_values(
         &self,
         repository: &Object<Repository>,
@@ -185,7 +183,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
                         else {
                             return Err(unusable(ServerValueProblem::SecretNotGranted).into());
                         };
-                        // That which was reviewed, and none of the same name elsewhere.
+                        // The reviewed namespace, not a secret of the same name elsewhere.
                         let home = admitted.namespace.as_ref().unwrap_or(namespace);
                         let bytes = self.store.secret_value(home, &key.name, &key.key).await?;
                         bytes.and_then(|bytes| String::from_utf8(bytes).ok())
@@ -207,7 +205,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         Ok(all)
     }
 
-    /// The values that it was admitted with, as they are now.
+    /// The admitted variables with their current values.
     async fn environment(
         &self,
         repository: &Object<Repository>,
@@ -216,7 +214,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         let namespace = &repository.metadata.namespace;
         let mut all = Vec::new();
         for value in &prepared.values {
-            // Exactly what was reviewed: another namespace has another secret of the same name.
+            // The reviewed namespace, not a secret of the same name elsewhere.
             let home = value.namespace.as_ref().unwrap_or(namespace);
             let found = self.store.secret_value(home, &value.secret, &value.key).await?;
             let found = found.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
@@ -245,7 +243,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
     }
 }
 
-/// The commit whose kit binds an attempt; never that of work which nobody trusts.
+/// The commit whose kit binds an attempt; never that of untrusted work.
 fn bound_by(
     run: &Object<AgentDispatchRun>,
     repository: &Object<Repository>,
@@ -253,7 +251,7 @@ fn bound_by(
 ) -> Result<Option<String>, ReconcileError> {
     match (run.spec.trust_tier.min(repository.spec.trust_tier), &prepared.kit_from) {
         (TrustTier::Untrusted, None) => Err(LaunchRefusal::TrustedKitMissing.into()),
-        // What an agent has pushed binds nobody: the kit stays that of the commit it was asked to work on.
+        // A pushed commit does not bind: the kit stays that of the original commit.
         (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => {
             let own = run.status.pushed.as_ref().map(|_| run.spec.sha.clone());
             Ok(kit_from.clone().or(own))
@@ -261,12 +259,11 @@ fn bound_by(
     }
 }
 
-/// An object as it is now; nothing if it is gone.
 pub(super) fn now<R: Resource>(inventory: &Inventory, then: &Object<R>) -> Option<Object<R>> {
     inventory.get::<R>(&then.metadata.namespace, then.name()).here()
 }
 
-/// The labels that a rule or a person added to those of the stack.
+/// The labels that a rule or a person added to the stack's own.
 pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
     let stack =
         snapshot.objects.first().and_then(|first| AgentStack::deserialize(&first.spec).ok());
@@ -276,13 +273,13 @@ pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
     more.map(|one| LabelRef { name: one.object.name.clone(), digest: None }).collect()
 }
 
-/// The run of the ledger that an attempt is: its own, or that of the conversation it continues.
+/// The agent of an attempt: its own, or that of the conversation that it continues.
 pub(super) fn agent_of(attempt: &Object<AgentDispatchAttempt>) -> String {
     let known = attempt.status.agent_mux_run_id.clone();
     known.unwrap_or_else(|| attempt.name().to_owned())
 }
 
-/// The sub-agents that an attempt was admitted with, by the names that their parent has for them.
+/// The sub-agents that an attempt was admitted with, by the names that the agent uses.
 pub(super) fn subagents_of(attempt: &Object<AgentDispatchAttempt>) -> Vec<(String, AgentSubagent)> {
     let objects = attempt.spec.agent_stack_snapshot.objects.iter();
     let children = objects.filter(|one| one.object.kind == Kind::AgentSubagent);

@@ -22,6 +22,7 @@ mod idempotency;
 mod launch;
 mod objects;
 mod outcome;
+mod prepared_launch;
 mod redaction;
 mod repository_controller;
 mod retention;

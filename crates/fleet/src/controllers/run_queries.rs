@@ -14,7 +14,7 @@ use serde::Deserialize as _;
 use super::costs::added;
 use super::launch::agent_of;
 use super::objects::ObjectQueries;
-use super::run_admission::{LAUNCH, Prepared};
+use super::prepared_launch::{LAUNCH, Prepared};
 use super::subagent_runs::is_child;
 use super::trigger_controller::wire_delivery;
 use super::{LaunchRecordProblem, ReconcileError};

@@ -14,22 +14,22 @@ use super::run_controller::metadata_beside;
 use crate::ports::{FinishedWork, Write, WriteBack};
 use crate::write_back::{AgentAnswer, RequestedReview, report_kind};
 
-/// What is kept of a piece of work, besides its change.
+/// What is stored of an attempt's work besides the change.
 pub(super) struct Results {
-    /// What its agent said.
+    /// The agent's answer.
     pub(super) said: AgentAnswer,
-    /// Why the run is no success, though its checks hold.
+    /// Why the run fails although its checks passed.
     pub(super) fault: Option<RunEnd>,
 }
 
-/// The attempt that made it, and all that is written at once with how it ended.
+/// An attempt that has ended, and the writes of the commit that stores its end.
 pub(super) struct ResultWriter<'a> {
     pub(super) run: &'a mut Object<AgentDispatchRun>,
     pub(super) attempt: &'a mut Object<AgentDispatchAttempt>,
     pub(super) writes: &'a mut Vec<Write>,
 }
 
-/// What an attempt reads: one that is to mend an earlier one is told what did not pass.
+/// The context of an attempt. A repair also gets the verdict on the earlier attempt.
 pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: String) -> String {
     match (attempt.attempt_reason, &attempt.message) {
         (AttemptReason::Repair, Some(said)) => {
@@ -52,7 +52,7 @@ pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: Stri
 }
 
 impl ResultWriter<'_> {
-    /// Keeps everything that an attempt has made.
+    /// Stores the change, the answer and the review of an attempt.
     pub(super) fn store_results(
         mut self,
         work: &FinishedWork,
@@ -79,7 +79,6 @@ impl ResultWriter<'_> {
         Ok(Results { said, fault })
     }
 
-    /// Keeps bytes as an artifact of this attempt.
     fn keep(
         &mut self,
         kind: ArtifactKind,
@@ -129,7 +128,7 @@ impl ResultWriter<'_> {
         self.keep(kind, summary, bytes, None).map(drop)
     }
 
-    /// The change, which never pushes itself.
+    /// Stores the change. Pushing it is a separate write-back.
     fn store_patch(&mut self, work: &FinishedWork) -> Result<(), ReconcileError> {
         let risky = |file: &&String| {
             file.starts_with(".github/")
@@ -154,7 +153,7 @@ impl ResultWriter<'_> {
         self.keep(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail)).map(drop)
     }
 
-    /// What the agent says, as what the run is for makes it.
+    /// Stores the answer as the kind of artifact that the task kind asks for.
     fn store_text(&mut self, said: &AgentAnswer) -> Result<(), ReconcileError> {
         let kind = report_kind(&self.run.spec.task_kind);
         let notes = said.release.as_ref().map(|release| release.notes.as_str());
@@ -165,7 +164,7 @@ impl ResultWriter<'_> {
         self.keep(kind, words, words.as_bytes().to_vec(), None).map(drop)
     }
 
-    /// The review that a run was for. Without one it is no success.
+    /// Stores the review. A run for a review fails without one.
     fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<RunEnd>, ReconcileError> {
         let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
         let Some(review) = &said.review else {
@@ -202,7 +201,7 @@ impl ResultWriter<'_> {
         Ok(())
     }
 
-    /// What would be pushed and proposed, for the one who does it where policy lets us not.
+    /// Stores the proposed branch, so that a person can push it where policy forbids that here.
     pub(super) fn store_branch(&mut self, change: &[&WriteBack]) -> Result<(), ReconcileError> {
         let Some(WriteBack::Push { branch, .. }) = change.first() else { return Ok(()) };
         let summary = branch.clone();

@@ -26,10 +26,10 @@ use crate::admission::conditions::{
 };
 use crate::ports::{Clock, ObjectStore, Selection, Worktrees, Write};
 
-/// When a run is looked at.
+/// When the conditions of a run are computed.
 #[derive(Clone, Copy)]
 pub(super) enum When<'a> {
-    /// It goes on; so full are the pools.
+    /// It has not ended; with how full the pools are.
     Open(&'a BTreeMap<String, PoolUse>),
     /// It is about to be stored as ended, with its results and the code of its end.
     Ending(Option<EndCode>),
@@ -57,7 +57,7 @@ impl<S, W> RunStatusWriter<S, W> {
 }
 
 impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
-    /// Says how every run stands that has not ended.
+    /// Updates the conditions of every run that has not ended.
     pub(super) async fn update_run_statuses(
         &self,
         inventory: &Inventory,
@@ -101,8 +101,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         }
     }
 
-    /// Whether it waits for the same room as when it was last looked at. Thousands may do so: of them nothing
-    /// else is asked.
+    /// Whether a queued run waits for the same reason as before. Thousands can, so nothing else is read for them.
     async fn still_waits(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -111,7 +110,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         let stated = &run.status.conditions;
         let told = stated.iter().find(|one| one.kind == ConditionType::RunnerAssigned);
         let (RunPhase::Queued, Some(told)) = (run.status.phase, told) else { return Ok(false) };
-        // One that goes on where its work is may lose that while it waits.
+        // A workspace can disappear while its run waits.
         if run.status.workspace.is_some() {
             return Ok(false);
         }
@@ -127,7 +126,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         })
     }
 
-    /// Puts its conditions as they are now onto a run that is about to be kept.
+    /// Computes the conditions of a run that is about to be stored.
     pub(super) async fn with_conditions(
         &self,
         run: &mut Object<AgentDispatchRun>,
@@ -174,7 +173,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         Ok(true)
     }
 
-    /// An attempt that could not be started: it and its run end at once.
+    /// Ends an attempt that could not be launched, with its run.
     pub(super) async fn not_launched(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -225,7 +224,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         run: &Object<AgentDispatchRun>,
     ) -> Result<WorkspaceFacts, ReconcileError> {
         let Some(name) = run.spec.workspace_ref.as_ref().or(run.status.workspace.as_ref()) else {
-            // A worktree of its own, made when its agent is started and recorded then.
+            // Its worktree is created and recorded when its agent starts.
             return Ok(match (&run.status.agent_mux_run_id, run.status.started_at) {
                 (Some(agent), Some(_)) => WorkspaceFacts::Ready(agent.clone()),
                 (Some(_) | None, _) => WorkspaceFacts::Pending,
@@ -237,7 +236,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         if run.spec.trust_tier == TrustTier::Untrusted && !is_alone(run, &workspace) {
             return Ok(WorkspaceFacts::NotIsolated(format!("`{name}` is shared with others")));
         }
-        // Whose agent has ended needs its files no more.
+        // A run whose agent has ended does not need its files.
         if !has_worked(run) && !self.world.has_files(&workspace.spec.workspace_path) {
             let why = format!("the files of the workspace `{name}` are not there");
             return Ok(WorkspaceFacts::Missing(why));
@@ -301,10 +300,10 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
     ) -> Result<SessionFacts, ReconcileError> {
         let status = &run.status;
         let why = status.terminal_reason.as_deref().unwrap_or_default();
-        // What may not start any more when its turn comes has failed to start, too.
+        // A run that lost its permissions in the queue has failed to start, too.
         let not_launched = [EndCode::LaunchFailed, EndCode::PermissionsChanged];
         if when.end_code().is_some_and(|code| not_launched.contains(&code)) {
-            // A program that is not there is told apart from one that did not start.
+            // A missing program differs from one that failed to start.
             let stack = self.store.typed::<AgentStack>(&run.spec.agent_stack).await?;
             let absent = stack.is_some_and(|stack| {
                 stack.status.conditions.iter().any(|one| {
@@ -325,7 +324,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
             let attempt = self.store.typed::<AgentDispatchAttempt>(name).await?;
             session = attempt.and_then(|attempt| attempt.status.agent_mux_session_id);
         }
-        // That of an earlier attempt is not that of this one, until it ends with it.
+        // Before its end, a retry may still have the session of an earlier attempt in its status.
         let sure = status.attempts.len() == 1 || status.phase.is_final();
         let session = session.or(status.agent_mux_session_id.clone().filter(|_| sure));
         Ok(session.map_or(SessionFacts::PendingHandoff, SessionFacts::Bound))
@@ -344,7 +343,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         Ok(asked.into_iter().map(fact).collect())
     }
 
-    /// Whether something that a run has made is there: an artifact, or a review.
+    /// Whether an artifact or a review exists.
     async fn is_kept(&self, name: &str) -> Result<bool, ReconcileError> {
         Ok(self.store.typed::<AgentArtifact>(name).await?.is_some()
             || self.store.typed::<AgentReviewArtifact>(name).await?.is_some())
@@ -359,11 +358,10 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         if when.end_code() == Some(EndCode::PatchMissing) {
             return Ok(ArtifactFacts::PatchMissing(why.to_owned()));
         }
-        // Nobody can tell what of its agent's words is secret, so that they are not kept.
+        // Unknown secrets: the agent's texts were not stored.
         if when.end_code() == Some(EndCode::RedactionFailed) {
             return Ok(ArtifactFacts::UploadFailed(why.to_owned()));
         }
-        // It was for a review, and none that can be kept came of it.
         if when.end_code() == Some(EndCode::ReviewArtifactInvalid) {
             return Ok(ArtifactFacts::ReviewInvalid(why.to_owned()));
         }
@@ -375,7 +373,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         }
         let made = &run.status.artifacts;
         match when {
-            // What it has made is kept together with it.
+            // The results are stored in the same commit.
             When::Ending(_) => Ok(ArtifactFacts::Recorded(made.len())),
             When::Open(_) if made.is_empty() => Ok(ArtifactFacts::Pending),
             When::Open(_) => {
@@ -390,7 +388,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
     }
 }
 
-/// Whether a workspace is that of a run alone, and was never anything that is trusted more.
+/// Whether a workspace belongs to one untrusted run alone.
 fn is_alone(run: &Object<AgentDispatchRun>, workspace: &Object<AgentWorkspace>) -> bool {
     workspace.spec.trust_tier == TrustTier::Untrusted
         && workspace.status.runs.iter().all(|other| other == run.name())

@@ -31,8 +31,7 @@ impl<S, W> ScheduleController<S, W> {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> ScheduleController<S, W> {
-    /// Lets schedules fire whose time has come. A fire that was missed while nobody looked is caught up as
-    /// far as its rule says; one that was recorded is not made again.
+    /// Fires the schedules that are due. Missed times are caught up as the rule says; recorded ones are not repeated.
     pub(super) async fn fire_schedules(&self, summary: &mut ReconcileSummary) {
         let rules = match self.store.rules().await {
             Ok(rules) => rules,
@@ -69,7 +68,7 @@ impl<S: ObjectStore + SecretStore, W: World> ScheduleController<S, W> {
                     .await?;
             }
         }
-        // What was considered has counted in the rule's status.
+        // The evaluation has changed the rule's status.
         let Some(mut rule) = self.store.typed::<AgentTriggerRule>(rule.name()).await? else {
             return Ok(true);
         };

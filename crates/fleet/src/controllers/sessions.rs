@@ -29,7 +29,7 @@ impl<S, W> SessionRecorder<S, W> {
 }
 
 impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
-    /// The session, once its name is known: made, or as it is now.
+    /// The write that creates or updates the session of a run, once its id is known.
     pub(super) async fn session(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -59,7 +59,7 @@ impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
             object.status.last_activity_at = Some(self.world.now());
         }
         if !live && (object.status.live || is_new) {
-            // Its program is asked once, when it has ended.
+            // The program is asked once, at the end.
             object.status.resumable = !lost
                 && self.can_resume(&object.spec.adapter).await
                 && self.last_keeps_inputs(run).await?;
@@ -75,7 +75,6 @@ impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
         })
     }
 
-    /// Whether the last attempt of a run has written down what it was asked to do.
     async fn last_keeps_inputs(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -87,7 +86,7 @@ impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
         }
     }
 
-    /// Whether an agent program can take a conversation up again; one that nobody has seen cannot.
+    /// Whether an agent program can resume a conversation; an unknown program cannot.
     pub(super) async fn can_resume(&self, adapter: &str) -> bool {
         let known = self.world.capability(adapter).await;
         let able = known.as_ref().and_then(|one| one.get("canResume"));
@@ -95,18 +94,17 @@ impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
     }
 }
 
-/// The session of a run that its program has this name for.
 fn session_name(run: &Object<AgentDispatchRun>, session: &str) -> String {
     format!("ase-{}", Sha256Hex::of(format!("{}\n{session}", run.name())).prefix(24))
 }
 
-/// The session that a run is in, if it has one: the one who forks the run forks that.
+/// The session of a run, which a fork of the run starts from.
 pub(super) fn session_of(run: &Object<AgentDispatchRun>) -> Option<String> {
     let session = run.status.agent_mux_session_id.as_deref()?;
     Some(session_name(run, session))
 }
 
-/// Whether its program is at work, and whether nothing of it may be used any more.
+/// Whether the program is running, and whether its work must not be used.
 fn standing(state: LaunchedState) -> (bool, bool) {
     match state {
         LaunchedState::Starting | LaunchedState::Running | LaunchedState::WaitingForApproval => {

@@ -27,16 +27,16 @@ use crate::bundle::Redactor;
 use crate::ports::{ChildState, Engine, FleetStore, LaunchedChild, Selection, World, Write};
 use crate::subagents::contract_faults;
 
-/// The label of a run that is a sub-agent: which one.
+/// The label with the name of the sub-agent that a run is.
 pub(super) const SUBAGENT: &str = "bailiwick.dev/subagent";
-/// The label that names the run which started it.
+/// The label with the parent run.
 const PARENT: &str = "bailiwick.dev/parent-run";
-/// How much of what a child received is shown with it.
+/// How much of a sub-agent's task is stored in its spec.
 const MAX_TASK_BYTES: usize = 16 * 1024;
-/// How much of what it returned is shown with its parent; all of it is an artifact.
+/// How much of a result is stored in the parent's status; all of it is an artifact.
 const MAX_RESULT_BYTES: usize = 8 * 1024;
 
-/// Whether a run is a sub-agent of another. It takes no place in a pool and is in no queue: its parent is.
+/// Whether a run is a sub-agent. It uses no pool and no queue of its own.
 pub(super) fn is_child(run: &Object<AgentDispatchRun>) -> bool {
     run.metadata.labels.contains_key(SUBAGENT)
 }
@@ -65,7 +65,7 @@ impl<S, E, W> SubagentController<S, E, W> {
 }
 
 impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
-    /// Records what the sub-agents of an attempt do; what is to be written for that.
+    /// The writes that record the sub-agents of an attempt.
     pub(super) async fn children(
         &self,
         run: &mut Object<AgentDispatchRun>,
@@ -85,15 +85,15 @@ impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
             let parent_ended = has_ended(run, attempt);
             let settled = match &known {
                 Some(known) => is_settled(known, one),
-                // It was kept long enough, and let go.
+                // Its record was deleted by retention.
                 None => was_recorded(run, one) && is_past(one, parent_ended),
             };
             if settled {
                 continue;
             }
-            // Only words of its own can have a secret in them, and they come when it begins and ends.
+            // A sub-agent's own texts are stored only at its start and end; only they can contain secrets.
             if redactor.is_none() && (known.is_none() || is_over(one)) {
-                // Where nobody knows what is secret, nothing of its words is kept.
+                // Without a redactor none of its texts are stored.
                 redactor = self.redaction.redactor(run).await?.ok();
             }
             let redactor = redactor.as_ref();
@@ -103,7 +103,7 @@ impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
         Ok(writes)
     }
 
-    /// One child: its object, its place in what its parent shows, and what it returned.
+    /// The writes that record one sub-agent.
     async fn child(
         &self,
         run: &mut Object<AgentDispatchRun>,
@@ -181,7 +181,7 @@ impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
         Ok(writes)
     }
 
-    /// Looks after the children of attempts that have ended: each of them ends as well, and that is seen.
+    /// Follows sub-agents of attempts that have ended, until they have ended as well.
     pub(super) async fn follow_children(&self, summary: &mut ReconcileSummary) {
         let mut parents = BTreeSet::new();
         for phase in [RunPhase::Pending, RunPhase::Running, RunPhase::WaitingForApproval] {
@@ -209,12 +209,12 @@ impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
         let before = run.status.clone();
         let mut writes = Vec::new();
         let mut looked_after = BTreeSet::new();
-        // The last first: attempts that go on with a conversation have its children in common.
+        // The last first: attempts of one conversation share its sub-agents.
         for name in run.status.attempts.clone().into_iter().rev() {
             let Some(mut attempt) = self.store.typed::<AgentDispatchAttempt>(&name).await? else {
                 continue;
             };
-            // Those of one that is at work are looked after with it.
+            // Those of a running attempt are followed with it.
             if !looked_after.insert(agent_of(&attempt)) || !has_ended(&run, &attempt) {
                 continue;
             }
@@ -235,7 +235,7 @@ impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
     }
 }
 
-/// What the engine says of a child, and what is needed to judge it.
+/// The engine's report of a sub-agent, and what is needed to judge it.
 struct ChildReport<'a> {
     one: &'a LaunchedChild,
     definition: Option<&'a AgentSubagent>,
@@ -244,12 +244,12 @@ struct ChildReport<'a> {
 }
 
 impl ChildReport<'_> {
-    /// A text without secrets; nothing of it where nobody can take them out.
+    /// A text without secrets; empty without a redactor.
     fn clean(&self, text: &str) -> String {
         self.redactor.map_or_else(String::new, |redactor| redactor.redact(text).text)
     }
 
-    /// The object of a child that has none yet.
+    /// The new object of a sub-agent.
     fn fresh(&self, parent: &Object<AgentDispatchRun>) -> Object<AgentDispatchRun> {
         let received = self.clean(&self.one.received);
         let spec = AgentDispatchRun {
@@ -258,7 +258,7 @@ impl ChildReport<'_> {
             trigger_rule: None,
             context_bundle_ref: None,
             workspace_ref: None,
-            // What it made is its parent's to use; nothing of it is written by itself.
+            // Its results go to its parent and are not written to a forge.
             write_back_policy: Default::default(),
             concurrency_group: None,
             approval_policy: self.asks(parent),
@@ -272,7 +272,7 @@ impl ChildReport<'_> {
         object
     }
 
-    /// Who is asked for what it does, and for how long: as it says itself, or as its parent does.
+    /// Its approval policy, with the parent's expiry as the default.
     fn asks(&self, parent: &Object<AgentDispatchRun>) -> ApprovalPolicy {
         let own = self.definition.map(|definition| definition.approval_policy.clone());
         let mut asked = own.unwrap_or_default();
@@ -335,31 +335,31 @@ impl ChildReport<'_> {
             true => {
                 status.completed_at.get_or_insert(now);
             }
-            // It was taken up again.
+            // It was resumed.
             false => status.completed_at = None,
         }
         (faults, end.ok().and_then(|end| end.code))
     }
 }
 
-/// Whether nothing is new of a child since it ended.
+/// Whether the end of a sub-agent is recorded.
 fn is_settled(known: &Object<AgentDispatchRun>, one: &LaunchedChild) -> bool {
     let status = &known.status;
     is_over(one) && status.phase.is_final() && status.event_cursor == format!("{:020}", one.cursor)
 }
 
-/// Whether what its parent shows has a child already.
+/// Whether the parent's status lists a sub-agent.
 fn was_recorded(parent: &Object<AgentDispatchRun>, one: &LaunchedChild) -> bool {
     let name = name_of(parent, one);
     parent.status.child_subagent_runs.iter().any(|kept| kept.run == name)
 }
 
-/// Whether a child is over, or will never begin.
+/// Whether a sub-agent has ended, or will never start.
 fn is_past(one: &LaunchedChild, parent_ended: bool) -> bool {
     is_over(one) || (one.state == ChildState::Starting && parent_ended)
 }
 
-/// Whether nothing more comes of a child by itself.
+/// Whether a sub-agent has ended.
 fn is_over(one: &LaunchedChild) -> bool {
     match one.state {
         ChildState::Starting | ChildState::Running => false,
@@ -367,7 +367,6 @@ fn is_over(one: &LaunchedChild) -> bool {
     }
 }
 
-/// Whether an attempt can start no more children.
 fn has_ended(run: &Object<AgentDispatchRun>, attempt: &Object<AgentDispatchAttempt>) -> bool {
     attempt.status.completed_at.is_some() || run.status.phase.is_final()
 }
@@ -376,7 +375,7 @@ fn name_of(parent: &Object<AgentDispatchRun>, one: &LaunchedChild) -> String {
     format!("adr-{}", Sha256Hex::of(format!("{}\n{}", parent.name(), one.agent)).prefix(24))
 }
 
-/// All that a child returned, as an artifact of its own.
+/// The result of a sub-agent as an artifact.
 fn output(
     child: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
@@ -401,7 +400,7 @@ fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
-/// The beginning of a text, and that there was more.
+/// The start of a text, with the number of omitted bytes.
 fn bounded(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -13,17 +13,16 @@ use super::objects::ObjectQueries as _;
 use super::run_controller::metadata_beside;
 use crate::ports::{Clock, Engine, ObjectStore, Write};
 
-/// How long a question about a tool call is open where nobody says otherwise.
+/// The default expiry of a question about a tool call.
 const TOOL_CALL_TIMEOUT: u64 = 3_600_000;
 /// The annotation of an approval that names the question of a supervisor.
 pub(super) const QUESTION: &str = "bailiwick.dev/question";
 
-/// Whose questions these are.
+/// Who asks.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Questioner<'a> {
-    /// This attempt's.
     Attempt(&'a str),
-    /// A sub-agent's, which has no attempts of its own here: how often its agent was started.
+    /// A sub-agent, with how often its agent was started.
     Child(u64),
 }
 
@@ -41,7 +40,7 @@ impl<S, E, W> ToolApprovals<S, E, W> {
 }
 
 impl<S: ObjectStore, E: Engine, W: Clock> ToolApprovals<S, E, W> {
-    /// Questions of the agent's gate become approvals; answers go back to it.
+    /// Creates approvals for new questions, and passes answers to the gate.
     pub(super) async fn sync(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -50,7 +49,7 @@ impl<S: ObjectStore, E: Engine, W: Clock> ToolApprovals<S, E, W> {
     ) -> Result<Vec<Write>, ReconcileError> {
         let mut writes = Vec::new();
         for (question, about) in questions {
-            // A later attempt counts its questions again: a yes to one of this is none to one of that.
+            // Each attempt numbers its questions from one, so an approval must not count for another attempt.
             let (attempt, whose) = match questioner {
                 Questioner::Attempt(attempt) => (Some(attempt), attempt.to_owned()),
                 Questioner::Child(attempts) => (None, format!("{}\n{attempts}", run.name())),
@@ -99,7 +98,6 @@ impl<S: ObjectStore, E: Engine, W: Clock> ToolApprovals<S, E, W> {
     }
 }
 
-/// How long a question about a tool call of a run is open.
 fn approval_timeout(run: &Object<AgentDispatchRun>) -> u64 {
     run.spec.approval_policy.expires_after.map_or(TOOL_CALL_TIMEOUT, Span::millis)
 }

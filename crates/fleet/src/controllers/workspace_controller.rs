@@ -1,7 +1,7 @@
 //! The workspaces of runs: recorded once there are files, linked to work items, inspected when a run has
 //! ended, archived when their retention is over.
 //!
-//! A turn does this before it follows runs: a started run is seen here before it can end.
+//! This happens before runs are followed, so that a started run is recorded before it can end.
 
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ use crate::workspaces::{
     workspace_name,
 };
 
-/// The annotation of a workspace whose files were to go: why they may not be there.
+/// The annotation of a workspace whose files are being removed: why.
 pub(super) const PUT_AWAY: &str = "bailiwick.dev/put-away";
-/// The annotation of a workspace that was kept though its time is over: why.
+/// The annotation of a workspace that could not be retired: why.
 pub(super) const KEPT: &str = "bailiwick.dev/kept-because";
 
 /// Records, inspects and retires workspaces.
@@ -46,7 +46,7 @@ impl<S, E, W> WorkspaceController<S, E, W> {
 }
 
 impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController<S, E, W> {
-    /// Records the workspaces of runs at work, and looks after those that are recorded.
+    /// Records the workspaces of active runs, and updates recorded ones.
     pub(super) async fn reconcile_workspaces(&self, summary: &mut ReconcileSummary) {
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
@@ -77,7 +77,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         }
     }
 
-    /// The workspace of a run that has a worktree, with its links.
+    /// Records the workspace of a run that has a worktree, with its links.
     async fn record_workspace(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -151,7 +151,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             run: Some(agent_of(attempt)),
         };
         let mut workspace = Object::new(metadata_beside(&run.metadata, name), spec);
-        // An agent is at work in it: what git says of it is looked at when it has ended.
+        // Its agent is running: git is asked after its end.
         workspace.status.state = WorkspaceState::Active;
         workspace.status.git.branch.clone_from(&workspace.spec.branch);
         workspace.status.git.head.clone_from(&run.spec.sha);
@@ -160,8 +160,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(workspace)
     }
 
-    /// The links that are wanting between what a run is about and where and by whom it is done; those of a run
-    /// that has ended, with when that was.
+    /// The writes that link the work items of a run with its workspace and sessions.
     async fn links(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -193,7 +192,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(writes)
     }
 
-    /// The link with this run in it, and when something last happened; nothing if that is known already.
+    /// The writes that add a run to a link; none if it is already there.
     async fn joined<L: Link>(
         &self,
         mut link: Object<L>,
@@ -211,7 +210,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         if is_new {
             known.spec.runs_mut().push(run.name().to_owned());
             writes.push(Write::Replace(AnyObject::of(&known)?));
-            // It is the version that was just written.
+            // The write before has changed the version.
             known.metadata.resource_version = 0;
         }
         if is_new || happened == RunChange::Ended {
@@ -240,7 +239,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         }
     }
 
-    /// Nobody works in it any more: how it was left, and what it is joined with.
+    /// Records how a run left its workspace.
     async fn has_ended(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let mut writes = Vec::new();
         if let Some(name) = workspace.status.runs.last()
@@ -277,7 +276,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(next)
     }
 
-    /// How a workspace stands, given what was seen of it.
+    /// The status of a workspace, from a report of its files.
     pub(super) async fn standing(
         &self,
         workspace: &Object<AgentWorkspace>,
@@ -309,7 +308,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         })
     }
 
-    /// Whether a run that has not ended is in it, or an agent whose run nobody knows.
+    /// Whether an active run uses it, or an agent without a run.
     pub(super) async fn is_at_work(
         &self,
         workspace: &Object<AgentWorkspace>,
@@ -342,8 +341,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(runs.last().is_some_and(|run| run.status.phase == RunPhase::Succeeded))
     }
 
-    /// Puts a workspace away that was kept as long as its policy says. One that cannot be is kept, and
-    /// says why.
+    /// Archives a workspace whose retention is over. One that cannot be archived gets an annotation with the reason.
     async fn retire(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let Some(policy) = &workspace.spec.policy else { return Ok(false) };
         if workspace.metadata.annotations.contains_key(KEPT) {
@@ -356,7 +354,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         if !is_due(&policy.spec, &workspace.spec, &workspace.status, now) {
             return Ok(false);
         }
-        // How it is now, not how it was left: somebody may have come back to it.
+        // The current state decides: a person may have used it again.
         let fresh = self.observed_now(&workspace).await?;
         if !is_due(&policy.spec, &fresh.spec, &fresh.status, now) {
             return self.looked_at(workspace).await;
@@ -391,8 +389,8 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(true)
     }
 
-    /// Writes down that the files of a workspace are to go, before they do: were we killed then, nobody
-    /// would wonder where they are.
+    /// Records that the files of a workspace will be removed, before they are: after a kill the record explains why
+    /// they are missing.
     pub(super) async fn begin_to_put_away(
         &self,
         workspace: &Object<AgentWorkspace>,
@@ -418,12 +416,12 @@ pub(super) fn place_of(workspace: &AgentWorkspace) -> WorkspacePlace {
     }
 }
 
-/// What has happened to a run that links are looked at for.
+/// Why the links of a run are updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunChange {
-    /// It is at work.
+    /// It is running.
     AtWork,
-    /// It has ended just now, and its session with it.
+    /// It has just ended.
     Ended,
 }
 

@@ -108,7 +108,6 @@ impl<S: FleetStore> SecretStore for S {
     }
 }
 
-/// The events of agents.
 pub trait AgentEvents: Send + Sync + 'static {
     /// See [`Engine::events`].
     fn events(

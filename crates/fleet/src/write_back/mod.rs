@@ -7,8 +7,8 @@
 //!                 └─▶ authorise ──▶ Authorised ──▶ send ──▶ Next
 //! ```
 //!
-//! [`Authorised`] can be had in no other way, and [`send`] takes nothing else. A yes is bound to the
-//! digest of exactly the value that is sent, and to the state of its target.
+//! There is no other way to get an [`Authorised`], and [`send`] accepts nothing else. An approval is bound to the
+//! digest of the exact value that is sent, and to the state of its target.
 
 pub(crate) mod agent_answer;
 mod decide;
@@ -62,12 +62,12 @@ pub async fn send(forge: &impl Forge, allowed: &Authorised) -> Result<Written, F
 pub enum Next {
     /// It is there.
     Done(Written),
-    /// Nobody knows; the same key again, later.
+    /// Unknown result: retry with the same key.
     TryAgain {
         /// What was heard.
         why: String,
     },
-    /// The target has moved: the work goes on top of it first, and then a person is asked again.
+    /// The target has moved: rebase, then request a new approval.
     RebaseFirst {
         /// What has moved, and how.
         why: String,

@@ -10,7 +10,7 @@ use super::{Authorised, secrets};
 use crate::bundle::Redactor;
 use crate::ports::WriteBack;
 
-/// How long an answer is waited for where nobody says otherwise.
+/// The default expiry of an approval.
 const A_DAY: u64 = 24 * 60 * 60 * 1_000;
 
 /// Something that a run wants written.
@@ -20,7 +20,6 @@ pub struct Proposal<'a> {
     pub repository: &'a str,
     /// The run.
     pub dispatch_run: &'a str,
-    /// The attempt.
     pub attempt: &'a str,
     /// Who wants it.
     pub requested_by: Requester,
@@ -38,7 +37,6 @@ pub struct Proposal<'a> {
     pub redactor: Option<&'a Redactor>,
     /// The same for people.
     pub summary: String,
-    /// Now.
     pub now: Moment,
 }
 

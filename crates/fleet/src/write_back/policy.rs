@@ -7,7 +7,7 @@ use bailiwick_resources::{
 };
 use thiserror::Error;
 
-/// All that has a say.
+/// The policies that apply.
 #[derive(Debug, Clone, Copy)]
 pub struct Policies<'a> {
     /// The stack's.
@@ -52,7 +52,6 @@ impl DenialRule {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}: {reason}", .rule.as_str())]
 pub struct Denial {
-    /// The rule.
     pub rule: DenialRule,
     /// Why.
     pub reason: String,
@@ -60,7 +59,7 @@ pub struct Denial {
     pub instead: String,
 }
 
-/// What policy says.
+/// The decision of the policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// Never.
@@ -71,8 +70,7 @@ pub enum Permission {
     Auto,
 }
 
-/// What the policies say of a target. The strictest of them counts; where one says nothing, a person
-/// is asked.
+/// The decision for a target: the strictest policy wins; without a mode an approval is required.
 pub fn permit(policies: &Policies<'_>, target: WriteBackTarget) -> Permission {
     let mut ask = false;
     let named = [("the stack", Some(policies.stack)), ("the rule", policies.rule)];

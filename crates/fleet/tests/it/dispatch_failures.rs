@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bailiwick_fleet::controllers::{ControlPlane, ReconcileSummary, RetryTable};
+use bailiwick_fleet::ports::LifecycleVerb;
 use bailiwick_fleet::ports::{
     ActionError, Applied, AuditEntry, Change, DecisionRequest, Fleet as _, FleetError, FleetStore,
     ForgeError, IncomingDelivery, Launched, LaunchedState, LifecycleRequest, MemoryFleet, Page,
     Received, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Verdict, WorkspaceRequest,
     World as _, Write,
 };
-use bailiwick_fleet::triggers::lifecycle::LifecycleVerb;
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentWorkspace, AnyObject, ApprovalPhase, Kind,
     LifecycleState, Moment, Repository, RunPhase,

@@ -4,12 +4,12 @@ use bailiwick_resources::{Object, Reason, RunnerPool, TrustTier};
 
 use super::{Admission, Refused, Step, refuse};
 use crate::admission::snapshot::Frozen;
-use crate::admission::wildcards;
+use crate::wildcards;
 
 /// How full a pool is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolUse {
-    /// Attempts at work.
+    /// Running attempts.
     pub active: u32,
     /// Attempts that wait.
     pub queued: u32,

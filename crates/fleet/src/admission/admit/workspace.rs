@@ -13,7 +13,6 @@ use crate::admission::snapshot::Frozen;
 pub enum WorkspaceDecision {
     /// In a new one.
     Fresh {
-        /// Why.
         why: String,
         /// Whether nothing may ever be shared with it.
         isolated: bool,

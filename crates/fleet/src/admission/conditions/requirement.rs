@@ -68,7 +68,7 @@ pub fn requirement_conditions(
     ])
 }
 
-/// Why an identity is not capable of what a word says, if it is not; an error if nobody knows.
+/// Why an identity lacks a capability, if it does; an error if that is unknown.
 fn lacking(
     word: &str,
     owner: &ObjectRef,
@@ -83,7 +83,7 @@ fn lacking(
                 let spec = stack.spec;
                 (spec.runtime_identity.service_account_ref, spec.runner_pool)
             }
-            // Whose needs these are is told by another condition.
+            // Another condition reports a missing owner.
             Found::Missing => return Ok(None),
             Found::Unknown(why) => return Err(why),
         },

@@ -15,9 +15,9 @@ use crate::admission::inventory::Found;
 use crate::admission::requirements::collect;
 use crate::admission::review::is_privileged;
 use crate::admission::snapshot::MissingObject;
-use crate::admission::wildcards;
 use crate::bundle::{Breach, label_faults, unsafe_patterns};
 use crate::subagents::is_checkable;
+use crate::wildcards;
 
 fn adapter<'a>(input: &StackInput<'a>) -> Option<&'a AdapterFacts> {
     match &input.facts.adapter {

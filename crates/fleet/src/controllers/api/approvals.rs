@@ -19,14 +19,14 @@ use crate::ports::{
 };
 use crate::write_back::{self, Actor, ActorKind, Answer, Decision};
 
-/// Whose a question of an agent is.
+/// Who answers a question of an agent.
 #[derive(Debug, Clone)]
 pub enum QuestionOwner {
-    /// That of the one who started the agent: it does not work for the control plane.
+    /// The person who started the agent: the control plane did not.
     Elsewhere,
-    /// The control plane's, which has it as this approval.
+    /// The control plane, through this approval.
     Here(Box<Object<AgentApproval>>),
-    /// The control plane's, which has no open approval of it: not yet, or not any more.
+    /// The control plane, which has no open approval for it: not yet, or not any more.
     Unknown,
 }
 
@@ -42,8 +42,6 @@ impl<S> ApprovalApi<S> {
 }
 
 impl<S: ObjectStore> ApprovalApi<S> {
-    /// Whose a question is, of the first of these agents; the others are those above it. What the control
-    /// plane has started is answered through it alone: once, by a person, and with a line of the audit log.
     pub(super) async fn question_owner(
         &self,
         line: &[&str],
@@ -58,7 +56,7 @@ impl<S: ObjectStore> ApprovalApi<S> {
         }
         let open = Selection::of(Kind::AgentApproval).field("phase", "pending");
         let agent = line.first().copied().unwrap_or_default();
-        // The newest: an agent that was taken up again may have asked the same before.
+        // The newest: a resumed agent may have asked the same before.
         let found = self.store.all_typed::<AgentApproval>(open).await?.into_iter().rfind(|one| {
             let asked = one.metadata.annotations.get(QUESTION).map(String::as_str);
             let action = &one.spec.action;
@@ -83,7 +81,7 @@ impl<S: ObjectStore> ApprovalApi<S> {
         request: &DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
         let mut approval = self.store.named::<AgentApproval>(approval).await?;
-        // A question is about one thing: a yes to a part of it would be a yes to all of it.
+        // An approval is about one action: approving a part would approve all of it.
         let own = [&approval.spec.action.target, &approval.spec.artifact_digest];
         if request.approved_action_subset.iter().any(|part| !own.contains(&part)) {
             let message = "an approval is about one action: approve it, or reject it";
@@ -102,7 +100,7 @@ impl<S: ObjectStore> ApprovalApi<S> {
             },
             comment: Some(request.comment.clone()).filter(|text| !text.is_empty()),
             expected_digest: &request.expected_artifact_digest,
-            // It is looked at again when it is written.
+            // The target is checked when the result is written.
             target_now: None,
             now: caller.at,
         };

@@ -1,4 +1,4 @@
-//! Our runs beside the checks of a commit.
+//! Runs beside the forge's checks of a commit.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ports::{
     RunCheck, SecretStore, Selection, Target, UnreadableRun,
 };
 
-/// How many of a repository's runs are looked through, the newest first.
+/// How many runs of a repository are searched, newest first.
 const MAX_RUNS: usize = 10_000;
 
 /// Checks of commits.
@@ -41,7 +41,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CheckApi<S, W> {
         let repository = self.store.named::<Repository>(repository).await?;
         let full_name = repository.spec.full_name.clone();
         let (runs, unreadable) = self.runs_at(&full_name, sha).await?;
-        // Ours are shown also while the forge does not answer.
+        // Runs are shown even if the forge does not answer.
         let (checks, unavailable) = match self.forge_checks(&repository, sha).await {
             Ok(checks) => (checks, None),
             Err(why) => (Vec::new(), Some(why)),
@@ -66,7 +66,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CheckApi<S, W> {
         Ok(shown.collect())
     }
 
-    /// Our runs at a commit, and those that cannot be read: they hide no others.
+    /// The runs at a commit, and those that cannot be read.
     async fn runs_at(
         &self,
         full_name: &str,
@@ -97,8 +97,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CheckApi<S, W> {
     }
 }
 
-/// Whether an object is a run at this commit, or may be: one that does not say its commit may. A sub-agent is
-/// shown by the one who started it.
+/// Whether an object is, or may be, a run at this commit. A sub-agent is shown with its parent.
 fn may_be_at(object: &AnyObject, sha: &str) -> bool {
     let said = object.spec.get("sha").and_then(|said| said.as_str());
     said.is_none_or(|said| said == sha) && !object.metadata.labels.contains_key(SUBAGENT)

@@ -29,7 +29,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// The attempt that something is of which happened then: the last that was wished for before.
+    /// The attempt that was active at a moment.
     fn attempt_at(&self, at: Moment) -> u32 {
         let before = self.attempts.iter().rev().find(|(_, entered)| *entered <= at);
         before.or(self.attempts.first()).map_or(1, |(number, _)| *number)
@@ -86,7 +86,7 @@ impl<S, E> EventApi<S, E> {
 }
 
 impl<S: ObjectStore, E: AgentEvents> EventApi<S, E> {
-    /// What a run, or one attempt of it, tells after this cursor.
+    /// The events of a run, or of one attempt, after a cursor.
     pub(super) async fn events_after(
         &self,
         run: &Target,
@@ -126,7 +126,7 @@ impl<S: ObjectStore, E: AgentEvents> EventApi<S, E> {
         Ok(RunEvents { events, ended })
     }
 
-    /// Adds the events of an agent, as far as there is room; only those of one attempt if one is wanted.
+    /// Adds the events of an agent up to the limit.
     async fn read_stream(
         &self,
         stream: &Stream,

@@ -45,7 +45,7 @@ use crate::ports::{
 use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
 
-/// How often something is done again that was changed meanwhile.
+/// How often an action is repeated after a write conflict.
 const MAX_CONFLICT_RETRIES: usize = 16;
 
 impl From<ReconcileError> for ActionError {
@@ -57,8 +57,7 @@ impl From<ReconcileError> for ActionError {
     }
 }
 
-/// Does again what could not be done because what it changes was changed or made meanwhile. The one who asks has not
-/// seen the state that is gone, and what they may do is decided by the one that is there now.
+/// Repeats an action after a write conflict. The caller has not seen the old state, so the new one decides.
 async fn settled<T, F>(attempt: impl Fn() -> F) -> Result<T, ActionError>
 where
     F: Future<Output = Result<T, ActionError>>,
@@ -88,7 +87,7 @@ fn refusal(refused: &Refused) -> ActionError {
     ActionError::Denied { message, reasons: reasons.collect() }
 }
 
-/// Refuses what is asked for where nobody looks.
+/// Refuses a namespace that no controller watches.
 fn require_here(namespace: &str) -> Result<(), ActionError> {
     match namespace {
         DEFAULT_NAMESPACE => Ok(()),

@@ -20,9 +20,8 @@ use crate::controllers::idempotency::{CONTENT, content_digest, require_same};
 use crate::controllers::launch::agent_of;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::reason_for_retry;
-use crate::controllers::run_admission::{
-    AdmissionContext, LAUNCH, RunAdmission, RunRequest, attempt_name,
-};
+use crate::controllers::prepared_launch::LAUNCH;
+use crate::controllers::run_admission::{AdmissionContext, RunAdmission, RunRequest, attempt_name};
 use crate::controllers::run_controller::EARLIER;
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::sessions::{FORKED_FROM, SessionRecorder, session_of};
@@ -133,8 +132,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         let Some(sha) = found.map_err(fetch_failed)? else {
             return Err(ActionError::NotFound(format!("{reference} names no commit")));
         };
-        // A ref that is not one of the repository's own branches or tags may be anybody's, and so may a
-        // commit that is not where such a ref is now.
+        // Only the tips of branches and tags are known to be the repository's own.
         let own = (reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/"))
             && request.sha.is_none();
         let trust_tier = if own { repository.spec.trust_tier } else { TrustTier::Untrusted };
@@ -175,7 +173,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         self.admit_person(caller, &repository, (&name, marks), spec, run_request).await
     }
 
-    /// Another attempt of a run, in the place of the last one.
+    /// Queues another attempt of a run.
     async fn again(
         &self,
         caller: &Caller,
@@ -237,7 +235,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
             attempt.metadata.annotations.insert(EARLIER.to_owned(), earlier.to_string());
         }
         if !goes_on {
-            // It has a worktree of its own, which is not made yet.
+            // A new attempt gets a worktree of its own.
             run.status.workspace = None;
         }
         attempt.status.queue_entered_at = Some(caller.at);
@@ -252,7 +250,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         run.status.cancel_requested = None;
         run.status.pushed = pushed(self.store.as_ref(), &run).await?;
         run.status.write_backs.clear();
-        // What the forge was told about the last attempt is not what it is told about this one.
+        // The reports of the last attempt do not count for this one.
         run.status.check_report = begun(&run);
         let detail = json!({ "attempt": name, "reason": request.reason });
         let joined = Correlation::of_run(&run);
@@ -270,7 +268,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         })
     }
 
-    /// The one who goes on needs a conversation that can be taken up again.
+    /// Refuses to continue a conversation that cannot be resumed.
     async fn require_conversation(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -295,7 +293,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         Ok(())
     }
 
-    /// The one who goes on does so where the work is: its files must be there.
+    /// Refuses to continue a conversation whose files are gone.
     async fn require_workspace(&self, agent: &str) -> Result<(), ActionError> {
         let name = workspace_name(agent);
         let Some(workspace) = self.store.typed::<AgentWorkspace>(&name).await? else {
@@ -336,7 +334,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         Ok(RunAnswer { accepted: true, run: run.name().to_owned(), attempt, phase })
     }
 
-    /// Admits a run that a person wants, and keeps it with its marks.
+    /// Admits a run that a person requests, and stores it with annotations.
     async fn admit_person(
         &self,
         caller: &Caller,
@@ -348,7 +346,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
         if let Some(known) = self.store.typed::<AgentDispatchRun>(name).await? {
             let content = marks.get(CONTENT).map(String::as_str).unwrap_or_default();
             require_same(&known.metadata, content, &spec.source_event.uid)?;
-            // The same wish twice is the same run.
+            // A repeated request is the same run.
             let (phase, attempt) = (known.status.phase, known.status.attempts.last().cloned());
             return Ok(RunAnswer { accepted: true, run: name.to_owned(), attempt, phase });
         }
@@ -395,13 +393,12 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
     }
 }
 
-/// The name of a run that a person wishes for: the same for the same wish.
+/// The name of a run that a person requests: a repeated request has the same name.
 fn run_name(seed: &str) -> String {
     format!("adr-{}", Sha256Hex::of(seed).prefix(26))
 }
 
 impl RunRequest<'_> {
-    /// A person's own.
     fn of_person(actor: &str, task: String) -> Self {
         Self {
             rule: None,

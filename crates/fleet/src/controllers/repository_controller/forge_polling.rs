@@ -14,14 +14,14 @@ use crate::ports::{Clock, Commits, FleetStore, Forge as _, Forges, IncomingDeliv
 use crate::triggers::dedupe::POLLED;
 use crate::triggers::delivery_name;
 
-/// The event that a job is told as, with the run that it belongs to: as a webhook tells of it.
+/// The event of a job, as in a webhook.
 const JOB: &str = "workflow_job";
-/// The event of what is told without its jobs.
+/// The event of a workflow run without jobs.
 const RUN: &str = "workflow_run";
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
-    /// Asks the forges of repositories that want it, each as often as it says. What came by a webhook already
-    /// is the same failure, and a duplicate.
+    /// Polls the forges of repositories that ask for it, at their intervals. A failure that a webhook has brought is
+    /// a duplicate.
     pub(in crate::controllers) async fn poll_forges(&self, summary: &mut ReconcileSummary) {
         let all = match self.store.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
             Ok(all) => all,
@@ -49,7 +49,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             Ok(forge) => forge.checks_since(cursor.as_deref()).await.map_err(ReconcileError::from),
             Err(error) => Err(error),
         };
-        // However it went, it is not asked again before its time.
+        // Also after an error the interval passes before the next poll.
         repository.status.polled_at = Some(now);
         let (checks, next) = match asked {
             Ok(answer) => answer,
@@ -60,8 +60,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
                 return self.store.store_status(&repository, self.world.now()).await;
             }
         };
-        // What was polled is kept as what a webhook brings, before any rule looks at it: it can be replayed,
-        // and what was kept already is the same.
+        // A polled check is stored like a webhook before rules see it, so that it can be replayed and is stored once.
         for check in checks {
             let event = if check.payload.get(JOB).is_some() { JOB } else { RUN };
             let bytes = check.payload.to_string().into_bytes();

@@ -16,13 +16,13 @@ use crate::triggers::SourceEvent;
 
 /// How often a forge is asked.
 const REFRESH_INTERVAL: u64 = 3_600_000;
-/// How soon again when it did not answer.
+/// How often a forge that did not answer is asked.
 const RETRY_INTERVAL: u64 = 300_000;
 /// How many names are kept.
 const MAX_NAMES: usize = 500;
 /// How long a name may be.
 const MAX_NAME_LENGTH: usize = 200;
-/// How many accounts are kept: a credential may be exchanged, and what the old account says is ours still.
+/// How many accounts are kept: after a change of the credential, the old account is still ours.
 const MAX_ACCOUNTS: usize = 8;
 
 /// Observes and polls the forges of repositories.
@@ -39,7 +39,7 @@ impl<S, W> RepositoryController<S, W> {
 }
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
-    /// Asks forges who we are and which labels there are, now and then.
+    /// Asks forges for our account and their labels, at an interval.
     pub(super) async fn observe_forges(&self, summary: &mut ReconcileSummary) {
         let all = match self.store.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
             Ok(all) => all,
@@ -61,7 +61,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let asked = match self.forges.open(&repository).await {
             Ok(forge) => (forge.account().await, forge.labels().await),
             Err(error) => {
-                // A credential that is not there yet: it is told, and looked for again.
+                // A credential that is not set yet: reported, and tried again.
                 let (before, why) = (repository.status.fault.take(), error.to_string());
                 repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
                 repository.status.observed_at = Some(soon(now));
@@ -123,7 +123,7 @@ pub(super) async fn record_workflows(
     }
 }
 
-/// Whether events speak of a workflow that is not known.
+/// Whether events name an unknown workflow.
 pub(super) fn is_news(repository: &Object<Repository>, events: &[SourceEvent]) -> bool {
     let known = &repository.status.known_workflows;
     let mut workflows = events.iter().filter_map(|event| event.workflow.as_ref());
@@ -139,7 +139,7 @@ fn is_due(repository: &Object<Repository>, now: Moment) -> bool {
     speaks && last.is_none_or(|last| now >= last.plus_millis(REFRESH_INTERVAL))
 }
 
-/// A time at which it would have been asked, had it to be asked again soon.
+/// A time of observation that makes the next one due after the retry interval.
 fn soon(now: Moment) -> Moment {
     Moment::from_millis(now.millis().saturating_sub(REFRESH_INTERVAL - RETRY_INTERVAL))
 }

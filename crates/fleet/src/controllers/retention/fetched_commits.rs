@@ -10,17 +10,17 @@ use bailiwick_resources::{
 };
 
 use crate::controllers::objects::ObjectQueries as _;
+use crate::controllers::prepared_launch::LAUNCH;
 use crate::controllers::retention::{Retention, RetentionController};
-use crate::controllers::run_admission::LAUNCH;
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{AgentEvents, Clock, Commits, FetchedCommit, FleetStore, Selection};
 
-/// How long it must have been held, and how often that is looked at.
+/// How long a commit is kept at least, and how often commits are checked.
 const MIN_AGE: u64 = 3_600_000;
 
-/// What has been held for an hour since it was first seen, and since anybody last took hold of it: the one who does
-/// may be about to put it into a run.
+/// Commits that were first seen and last fetched more than an hour ago. A recent fetch may be for a run that is not
+/// stored yet.
 fn unused_for_long(
     repository: &str,
     held: Vec<FetchedCommit>,
@@ -38,7 +38,7 @@ fn unused_for_long(
 }
 
 impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E, W> {
-    /// Lets go of what was fetched for runs that are gone.
+    /// Releases commits that were fetched for deleted runs.
     pub(super) async fn prune_fetched(
         &self,
         retention: &mut Retention,
@@ -64,13 +64,13 @@ impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E
             }
         }
         old.retain(|(held, _)| !held.is_empty());
-        // All runs are read for it: not while a server starts, and not for nothing.
+        // All runs are read below, so only if there is something to release.
         if old.is_empty() {
             return;
         }
         let needed = match self.needed_commits().await {
             Ok(needed) => needed,
-            // What cannot be read may need any of them: nothing goes.
+            // An unreadable run may need any of them: nothing is released.
             Err(error) => return summary.record("commits that were fetched", Err(error)),
         };
         for (held, repository) in old {
@@ -102,9 +102,8 @@ impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E
         Ok(true)
     }
 
-    /// Where runs start from, what they are compared with, and what binds them: all that are kept may be
-    /// tried again. Several repositories may share a checkout, and a commit has one name in all of them: so
-    /// it does not matter whose run it is.
+    /// The base, comparison and kit commits of all stored runs, because each can be retried. Repositories can share a
+    /// checkout, so the commits of all of them count.
     async fn needed_commits(&self) -> Result<BTreeSet<String>, ReconcileError> {
         let mut needed = BTreeSet::new();
         for run in self.store.all(Selection::of(Kind::AgentDispatchRun)).await? {
@@ -113,18 +112,18 @@ impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E
             needed.extend(run.status.pushed.clone());
             needed.insert(run.spec.sha.clone());
         }
-        // Attempts of one run are often launched with the same.
+        // Attempts of one run often share their launch.
         let mut seen = BTreeSet::new();
         for attempt in self.store.all(Selection::of(Kind::AgentDispatchAttempt)).await? {
             let attempt = attempt.typed::<AgentDispatchAttempt>()?;
-            // A child has none of its own: it is bound as its parent is.
+            // A sub-agent has no launch of its own.
             let Some(launch) = attempt.metadata.annotations.get(LAUNCH) else { continue };
             if !seen.insert(launch.clone()) {
                 continue;
             }
             match self.store.prepared(&attempt).await {
                 Ok(prepared) => needed.extend(prepared.kit_from),
-                // It is gone or broken, and nobody can launch it: what its run names is held all the same.
+                // It cannot be launched any more; the commits of its run are kept anyway.
                 Err(ReconcileError::LaunchRecord { .. }) => {}
                 Err(error) => return Err(error),
             }

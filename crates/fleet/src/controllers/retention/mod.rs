@@ -28,11 +28,9 @@ use crate::ports::{
 };
 use crate::triggers::dedupe::MAX_WINDOW_MILLIS;
 
-/// How many objects of a list are looked at at once.
 const BATCH_SIZE: usize = 50;
-/// How many lines of the audit log go at once.
 const MAX_AUDIT_LINES: usize = 500;
-/// What is kept of a run beside itself, each named by `run`.
+/// Kinds that belong to a run and are deleted with it; each has the field `run`.
 const OWNED_KINDS: [Kind; 6] = [
     Kind::AgentDispatchAttempt,
     Kind::AgentContextBundle,
@@ -42,36 +40,34 @@ const OWNED_KINDS: [Kind; 6] = [
     Kind::AgentSession,
 ];
 
-/// How long things are kept, and how far we are.
+/// How long things are kept, and where the next batch starts.
 #[derive(Debug, Clone)]
 pub struct Retention {
     keep: Span,
     keep_audit: Span,
-    /// Where the next look at a list begins: what stays must not stand in the way of what goes.
+    /// Where the next batch of each list starts, so that objects that stay do not block those behind them.
     places: BTreeMap<&'static str, String>,
-    /// What was fetched, and since when it is held as far as we know.
+    /// Fetched commits that no run needs, and since when that is known.
     pub(super) unneeded: BTreeMap<(String, String), Moment>,
-    /// When that was looked at last.
+    /// When fetched commits were last checked.
     pub(super) looked: Option<Moment>,
 }
 
-/// What has gone.
+/// What a batch deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// How many objects and lines.
     pub count: usize,
-    /// The runs of the ledger whose events nobody needs any more.
+    /// Runs of the ledger whose events can be deleted.
     pub agents: Vec<String>,
 }
 
 impl Retention {
-    /// What has ended is kept so long, and the audit log so long.
     pub fn new(keep: Span, keep_audit: Span) -> Self {
         let (places, unneeded) = (BTreeMap::new(), BTreeMap::new());
         Self { keep, keep_audit, places, unneeded, looked: None }
     }
 
-    /// Lets one portion go. What is looked at next time is what comes after it.
+    /// Deletes one batch; the next call continues after it.
     pub async fn portion<S: FleetStore>(
         &mut self,
         store: &S,
@@ -82,7 +78,7 @@ impl Retention {
             let list = phase.as_str();
             let ended = Selection::of(Kind::AgentDispatchRun).field("status", list);
             for run in self.next(store, list, ended, now).await? {
-                // What cannot be read stays, and is in nobody's way.
+                // Unreadable objects stay and block nothing.
                 let Ok(run) = run.typed::<AgentDispatchRun>() else { continue };
                 if let Some(writes) = self.run(store, &run, now).await? {
                     let count = gone(store, writes, now).await?;
@@ -115,8 +111,8 @@ impl Retention {
         now.millis().saturating_sub(at.millis()) >= self.keep.millis()
     }
 
-    /// The next objects of a list that were made long enough ago. Lists are in the order of their making:
-    /// behind the first young one there are no old ones.
+    /// The next old objects of a list. Lists are ordered by creation: behind the first young object there are no old
+    /// ones.
     async fn next<S: FleetStore>(
         &mut self,
         store: &S,
@@ -137,7 +133,7 @@ impl Retention {
         Ok(some)
     }
 
-    /// Everything that goes with a run, or nothing if it stays.
+    /// The writes that delete a run and what belongs to it; nothing if it stays.
     async fn run<S: FleetStore>(
         &self,
         store: &S,
@@ -207,7 +203,7 @@ impl Retention {
     }
 }
 
-/// Lets objects go together; none if one of them is not what it was.
+/// Deletes objects in one commit; none if one of them has changed.
 async fn gone<S: FleetStore>(
     store: &S,
     writes: Vec<Write>,
@@ -241,7 +237,6 @@ fn note(run: &Object<AgentDispatchRun>, now: Moment) -> Write {
     })
 }
 
-/// The names under which the ledger has a run.
 fn agents(run: &Object<AgentDispatchRun>) -> BTreeSet<String> {
     run.status.attempts.iter().cloned().chain(run.status.agent_mux_run_id.clone()).collect()
 }
@@ -270,13 +265,12 @@ async fn belonging<S: FleetStore>(
     all(store, Selection { namespace, ..Selection::of(kind).field("run", run.name()) }).await
 }
 
-/// Whether other runs or a workspace need it.
 async fn is_needed<S: FleetStore>(
     store: &S,
     run: &Object<AgentDispatchRun>,
 ) -> Result<bool, ReconcileError> {
     let place = &run.metadata.namespace;
-    // Whatever cannot be read may be at work.
+    // An unreadable run may be active.
     let at_work = |object: &AnyObject| {
         object.typed::<AgentDispatchRun>().map_or(true, |run| !run.status.phase.is_final())
     };
@@ -311,14 +305,13 @@ async fn is_needed<S: FleetStore>(
     Ok(false)
 }
 
-/// The links that go with a session, or nothing if a person has linked it: what was linked for it by itself says
-/// nothing without it.
+/// The automatic links of a session, which are deleted with it; nothing if a person has linked it, so that it stays.
 async fn links_to_go<S: FleetStore>(
     store: &S,
     session: &AnyObject,
 ) -> Result<Option<Vec<AnyObject>>, ReconcileError> {
     let Ok(session) = session.typed::<AgentSession>() else { return Ok(None) };
-    // What cannot be read may be a person's.
+    // An unreadable link may be a person's.
     let by_itself = |link: &AnyObject| {
         link.typed::<WorkItemSessionLink>().is_ok_and(|link| match link.spec.link_source {
             LinkSource::AutomationDerived | LinkSource::CreatedFromWorkItem => true,
@@ -349,14 +342,14 @@ impl<S, E, W> RetentionController<S, E, W> {
 }
 
 impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E, W> {
-    /// Lets a portion of what is over go.
+    /// Deletes a batch.
     pub(super) async fn prune(&self, retention: &mut Retention) -> ReconcileSummary {
         let mut summary = ReconcileSummary::default();
         match retention.portion(self.store.as_ref(), self.world.now()).await {
             Ok(pruned) => {
                 summary.done += pruned.count;
                 for agent in pruned.agents {
-                    // The run is gone: if this fails, its events only take room.
+                    // The run is deleted: if this fails, its events only use space.
                     let forgotten = self.engine.forget(&agent).await;
                     summary.record(&agent, forgotten.map(|()| false).map_err(ReconcileError::from));
                 }

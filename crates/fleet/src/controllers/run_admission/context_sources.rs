@@ -13,11 +13,10 @@ use crate::controllers::run_admission::RunAdmission;
 use crate::ports::{FetchError, ForgeError, ObjectStore, SecretStore, World};
 use crate::triggers::SourceEvent;
 
-/// How much of a payload is looked at. More than any bundle may have, so that secrets are looked for in all
-/// that could be given out.
+/// How much of a payload is used: more than a bundle may have, so that all of a bundle is searched for secrets.
 const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 
-/// What is attached, and what the work turned out to have nothing of.
+/// Attached sources, and sources that do not apply to the event.
 #[derive(Debug, Default)]
 pub(super) struct Attached {
     pub(super) parts: Vec<SourcePart>,
@@ -25,7 +24,7 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// A line for the one who reads where the work comes from.
+    /// A line for the breadcrumbs.
     pub(super) fn crumb(&self) -> Option<String> {
         let names = self.left_out.iter().filter_map(|source| {
             let word = serde_json::to_value(source).ok()?;
@@ -39,8 +38,8 @@ impl Attached {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
-    /// Everything that a rule wants attached. What is wanted and cannot be had refuses the run: an agent must
-    /// not take silence for an empty log.
+    /// The sources that a rule attaches. A source that cannot be fetched refuses the run: an agent must not mistake
+    /// it for an empty one.
     pub(super) async fn attached(
         &self,
         repository: &Object<Repository>,
@@ -54,7 +53,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
             let known = event.and_then(|event| part_of_event(event, source));
             let found = match known {
                 Some(part) => Ok(Some(part)),
-                // What instructs agents comes from where the kit comes from; all else is about the work.
+                // Instructions for agents come from the commit that binds them; other sources are about the work.
                 None if source == ContextSource::RepositoryInstructions => {
                     let bound = AgentDispatchRun { sha: binding.to_owned(), ..spec.clone() };
                     self.world.source(repository, &bound, source).await
@@ -75,7 +74,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
     }
 }
 
-/// What the event itself has of a source.
+/// A source that the event itself contains.
 fn part_of_event(event: &SourceEvent, source: ContextSource) -> Option<SourcePart> {
     let (name, text) = match source {
         ContextSource::FailingJobLog => {
@@ -101,7 +100,7 @@ fn part_of_event(event: &SourceEvent, source: ContextSource) -> Option<SourcePar
     Some(SourcePart { source, name, provenance, text })
 }
 
-/// That a commit is not here, or why nobody can tell.
+/// The refusal for a commit that is missing or cannot be fetched.
 pub(super) fn commit_unavailable(
     spec: &AgentDispatchRun,
     found: Result<Option<String>, FetchError>,
@@ -117,7 +116,7 @@ pub(super) fn commit_unavailable(
     refusal(Step::ResolveSource, &spec.reference, fault).map(Some)
 }
 
-/// The refusal that a fault is; what may be had later is an error, and tried again.
+/// The refusal for a failed fetch. An unavailable forge is an error instead, and is tried again.
 pub(super) fn refusal(
     step: Step,
     about: &str,
@@ -131,7 +130,7 @@ pub(super) fn refusal(
     Ok(refused(step, about, code, message))
 }
 
-/// That nobody knows what all is secret.
+/// The refusal for unknown secrets.
 pub(super) fn not_redacted(why: String) -> Box<Refused> {
     refused(Step::AssembleContext, "context", Reason::RedactionFailed, why)
 }

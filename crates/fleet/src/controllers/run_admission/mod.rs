@@ -1,4 +1,4 @@
-//! From a request for a run to a stored run, with everything that it was admitted by.
+//! Admits requested runs and stores them with everything that they were admitted by.
 
 mod context_sources;
 
@@ -8,74 +8,27 @@ use std::sync::Arc;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, LabelRef,
-    Object, Repository, SecretMount, SecretPurpose, TrustTier, WriteBackPolicy,
+    Object, Repository, TrustTier, WriteBackPolicy,
 };
 use context_sources::{commit_unavailable, not_redacted};
-use serde::{Deserialize, Serialize};
 
 use super::ReconcileError;
 use super::audit_log::{Correlation, subject};
 use super::forge_access::ForgeAccess;
+use super::prepared_launch::{LAUNCH, prepared};
 use super::redaction::Redaction;
 use super::run_queries::RunQueries as _;
 use crate::admission::admit::{PoolUse, Request, label_source};
-use crate::admission::compile::LaunchLimits;
 use crate::admission::conditions::SkillProbe;
-use crate::admission::review::{EntryDecision, RequiredSecret};
-use crate::admission::{
-    Admission, Admitted, Inventory, Refused, Review, Situation, admit, snapshot,
-};
+use crate::admission::{Admission, Admitted, Inventory, Refused, Situation, admit, snapshot};
 use crate::bundle::{RedactionRules, StackTexts};
 use crate::ports::{FetchError, ForgeError, ObjectStore, SecretStore, World, Write};
 use crate::triggers::{RunDraft, SourceEvent};
 
-/// The annotation of an attempt that names what it is launched with.
-pub(super) const LAUNCH: &str = "bailiwick.dev/launch-digest";
-
-/// What an attempt is launched with, kept beside it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Prepared {
-    /// Its task.toml.
-    pub(super) task: String,
-    /// What it reads.
-    pub(super) context: String,
-    /// What is laid over its policy.
-    pub(super) limits: LaunchLimits,
-    /// Values that it needs, or that the one who holds it needs: where they are, and under which names they
-    /// arrive.
-    pub(super) values: Vec<PreparedValue>,
-    /// The same out of config maps.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) configs: Vec<PreparedValue>,
-    /// The commit whose kit binds it, where that is not its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) kit_from: Option<String>,
-    /// Whether it may spend the key of the model that the control plane was started with.
-    #[serde(default)]
-    pub(super) lent_model_key: bool,
-}
-
-/// A value that an attempt needs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct PreparedValue {
-    /// The variable.
-    pub(super) name: String,
-    /// The namespace of the secret or config map; that of the repository when left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) namespace: Option<String>,
-    /// The secret or config map.
-    pub(super) secret: String,
-    /// Its key.
-    pub(super) key: String,
-}
-
-/// What several admissions have in common, looked at together. What not all of them need is read when the first of
-/// them does.
+/// State that several admissions share. What not all of them need is read on first use.
 pub(super) struct AdmissionContext {
     inventory: Inventory,
-    /// Every value that nobody may see.
+    /// The values of all secrets.
     known: Option<Vec<String>>,
     /// How full the pools are.
     pools: Option<BTreeMap<String, PoolUse>>,
@@ -107,7 +60,7 @@ impl<S, W> RunAdmission<S, W> {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
-    /// Admits the run that a rule wants, or says why not.
+    /// Admits the run of a trigger rule.
     pub(super) async fn admit_draft(
         &self,
         admission_context: &mut AdmissionContext,
@@ -139,7 +92,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         .await
     }
 
-    /// Admits a run that no event led to, or says why not.
+    /// Admits a run that a person requests.
     pub(super) async fn admit_request(
         &self,
         admission_context: &mut AdmissionContext,
@@ -151,7 +104,6 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         self.admit_about(admission_context, repository, name, spec, run_request, None).await
     }
 
-    /// Admits a run about an event, or says why not.
     async fn admit_about(
         &self,
         admission_context: &mut AdmissionContext,
@@ -162,7 +114,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         event: Option<&SourceEvent>,
     ) -> Result<Result<Admitted, Box<Refused>>, ReconcileError> {
         let namespace = &repository.metadata.namespace;
-        // The commit must be here before anything of it can be read.
+        // The commit is read below, so it is fetched first.
         let here = self.forges.fetch_commit(repository, &spec.reference, Some(&spec.sha)).await;
         if let Some(refused) = commit_unavailable(spec, here)? {
             return Ok(Err(refused));
@@ -243,8 +195,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         Ok(admit(&admission))
     }
 
-    /// Where the default branch is now, as its forge says: the commit whose kit binds work that is not
-    /// trusted.
+    /// The tip of the default branch on the forge, whose kit binds untrusted work.
     async fn default_tip(
         &self,
         repository: &Object<Repository>,
@@ -252,14 +203,14 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         let branch = format!("refs/heads/{}", repository.spec.default_branch);
         match self.forges.fetch_commit(repository, &branch, None).await {
             Ok(found) => Ok(found),
-            // Nobody answers: it is asked again, and holds up nobody else.
+            // Tried again later; other deliveries do not wait for it.
             Err(FetchError::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),
             Err(FetchError::Missing(_)) => Ok(None),
             Err(failed @ FetchError::Failed(_)) => Err(ReconcileError::Fetch(failed)),
         }
     }
 
-    /// What the run reads besides what its stack says.
+    /// The texts of a run that do not come from its stack.
     async fn texts(
         &self,
         repository: &Object<Repository>,
@@ -293,7 +244,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         }))
     }
 
-    /// The same for admissions that are looked at together.
+    /// The values of all secrets, read once for all admissions of a context.
     async fn redaction_on(
         &self,
         admission_context: &mut AdmissionContext,
@@ -306,7 +257,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
         Ok(rules)
     }
 
-    /// Everything that is kept of an admitted run.
+    /// The writes that store an admitted run.
     pub(super) fn admitted_writes(
         &self,
         admitted: &Admitted,
@@ -348,7 +299,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
     }
 }
 
-/// What an attempt may use, where people look for it.
+/// Shows the limits of an attempt in its status.
 fn show_limits(attempt: &mut Object<AgentDispatchAttempt>, admitted: &Admitted) {
     let limits = admitted.compiled.limits.0.iter();
     attempt.status.limits = limits.filter_map(|limit| serde_json::to_value(limit).ok()).collect();
@@ -359,29 +310,29 @@ fn show_limits(attempt: &mut Object<AgentDispatchAttempt>, admitted: &Admitted) 
     attempt.status.limit_notes.clone_from(&admitted.compiled.notes);
 }
 
-/// What is wished besides the run itself.
+/// A request for a run, besides its spec.
 pub(super) struct RunRequest<'a> {
-    /// The rule, if one wishes it.
+    /// The trigger rule, if it comes from one.
     pub(super) rule: Option<&'a Object<AgentTriggerRule>>,
     /// Labels besides the stack's and the rule's.
     pub(super) labels: Vec<LabelRef>,
-    /// The rule's text, and whose it is.
+    /// The name of the rule, and its rendered template.
     pub(super) trigger: Option<(String, String)>,
-    /// A person's text, and whose it is.
+    /// The person, and the task that they wrote.
     pub(super) task: Option<(String, String)>,
     /// The workflow it is about.
     pub(super) workflow: Option<String>,
     /// The job it is about.
     pub(super) job: Option<String>,
-    /// Whom a person wants to be asked.
+    /// Additional approvals.
     pub(super) approval_policy: ApprovalPolicy,
-    /// What may be written back at most, besides what stack and rule say.
+    /// A further limit on write-backs.
     pub(super) write_back_policy: Option<WriteBackPolicy>,
-    /// The pool that a person wants.
+    /// The requested pool.
     pub(super) runner_pool: Option<String>,
 }
 
-/// The name of an attempt, which is that of its agent.
+/// The name of an attempt and of its agent.
 pub(super) fn attempt_name(run: &str, number: u32) -> String {
     let stem = run.strip_prefix("adr-").unwrap_or(run);
     format!("ada-{stem}-{number}")
@@ -403,54 +354,4 @@ fn breadcrumbs(spec: &AgentDispatchRun) -> String {
     add("job", refs.job.clone());
     add("check", refs.check.clone());
     lines.join("\n")
-}
-
-/// The values that a review lets arrive, and under which names.
-pub(super) fn values_of(review: &Review) -> Vec<PreparedValue> {
-    let values = review.required_secrets.iter().filter_map(|secret| {
-        let name = match secret.mount() {
-            Some((_, name)) => name,
-            None => held(secret)?,
-        };
-        let need = &secret.need;
-        let (secret, key) = (need.name.clone(), need.key.clone());
-        Some(PreparedValue { name, namespace: Some(need.namespace.clone()), secret, key })
-    });
-    values.collect()
-}
-
-/// The values of config maps that a review lets arrive, and under which names.
-pub(super) fn configs_of(review: &Review) -> Vec<PreparedValue> {
-    let values = review.config_mounts().into_iter().map(|(config, _, name)| {
-        let need = &config.need;
-        let (secret, key) = (need.name.clone(), need.key.clone());
-        PreparedValue { name, namespace: Some(need.namespace.clone()), secret, key }
-    });
-    values.collect()
-}
-
-fn prepared(admitted: &Admitted) -> Prepared {
-    Prepared {
-        task: admitted.compiled.task.clone(),
-        context: admitted.bundle.render(),
-        limits: admitted.compiled.launch_limits(),
-        kit_from: admitted.kit_from.clone(),
-        lent_model_key: admitted.lent_model_key,
-        values: values_of(&admitted.review),
-        configs: configs_of(&admitted.review),
-    }
-}
-
-/// The variable of a value that is passed by reference: the supervisor has it and speaks to the model with
-/// it, and the task does not name it, so that the agent never sees it.
-fn held(secret: &RequiredSecret) -> Option<String> {
-    let by_reference = secret.arrives == Some(SecretMount::NeverMountPassByReference);
-    let for_model = secret.need.purpose == SecretPurpose::ModelProviderToken;
-    let granted =
-        matches!(secret.entry.decision, EntryDecision::Allowed | EntryDecision::RequiresApproval);
-    if !(by_reference && for_model && granted) {
-        return None;
-    }
-    let upper = |key: &str| key.to_ascii_uppercase().replace(['-', '.'], "_");
-    Some(secret.need.becomes.clone().unwrap_or_else(|| upper(&secret.need.key)))
 }

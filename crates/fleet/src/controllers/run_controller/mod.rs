@@ -26,9 +26,9 @@ use super::write_back_controller::WriteBackController;
 use super::{ReconcileError, ReconcileSummary};
 use crate::ports::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
 
-/// How long an attempt may be about to begin.
+/// How long the start of an attempt may take.
 const START_TIMEOUT: u64 = 5 * 60 * 1000;
-/// The annotation of an attempt that continues a conversation: how many there were before it.
+/// The annotation of an attempt that continues a conversation: how many attempts the conversation had before.
 pub(super) const EARLIER: &str = "bailiwick.dev/earlier-attempts";
 
 /// Follows runs from their launch to their results.
@@ -74,7 +74,7 @@ impl<S, E, W> RunController<S, E, W> {
 }
 
 impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
-    /// Looks at every run that was started and has not ended.
+    /// Follows every run that was started and has not ended.
     pub(super) async fn follow_runs(&self, summary: &mut ReconcileSummary) {
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
@@ -105,7 +105,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
             return self.statuses.end(run, RunEnd::failed(why)).await;
         };
         if attempt.status.completed_at.is_some() {
-            // Its agent has ended; what is left is to be written, or waits for people.
+            // Its agent has ended: only its write-backs are left.
             return self.write_backs.follow_writes(run, &attempt).await;
         }
         let agent = agent_of(&attempt);
@@ -113,14 +113,14 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
             self.engine.cancel(&agent).await?;
         }
         let state = self.engine.state(&agent).await?;
-        // One that continues a conversation is known by what happened in it since: the one who started it
-        // may have been killed before that was noted.
+        // Whether the continuation of a conversation has started is known from its attempts: a kill may have
+        // prevented the note of it.
         let noted = attempt.status.started_at.is_some();
         let earlier = attempt.metadata.annotations.get(EARLIER);
         let earlier: u64 = earlier.and_then(|count| count.parse().ok()).unwrap_or(0);
         let fresh = agent == attempt.name();
         let begun = |launched: &Launched| fresh || launched.attempts > earlier;
-        // What earlier attempts of the conversation came to is not what this one comes to.
+        // The results of earlier attempts of the conversation do not count for this one.
         let pending = noted && state.as_ref().is_some_and(|state| !begun(state));
         if pending && run.status.cancel_requested.is_none() {
             let since = attempt.status.started_at.unwrap_or_default();
@@ -147,11 +147,11 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
                     let words = self.redaction.texts(&run).await?;
                     let detail = words.clean(&launched.detail);
                     let end = EndCode::LaunchFailed.because(format!("it does not begin: {detail}"));
-                    // It may begin all the same, and nobody would follow it.
+                    // A late start would not be followed.
                     self.engine.cancel(&agent).await?;
                     return self.statuses.not_launched(run, attempt, end).await;
                 }
-                // The one who held it may have been killed: a second start does nothing to one that lives.
+                // Its supervisor may have been killed. Launching a live attempt again does nothing.
                 match self.launcher.launch(&run, &attempt).await {
                     Ok(()) => {}
                     Err(error @ ReconcileError::Store(_)) => return Err(error),
@@ -179,7 +179,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         }
     }
 
-    /// Starts the attempt, and notes that it was started.
+    /// Launches an attempt, and records that.
     async fn begin(
         &self,
         run: Object<AgentDispatchRun>,
@@ -195,7 +195,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         Ok(true)
     }
 
-    /// Keeps what was seen, if it differs from what is kept.
+    /// Stores the state that the engine reports, if it changed.
     async fn observed(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -225,7 +225,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         Ok(true)
     }
 
-    /// The agent has ended: what it made is kept with how it ended, at once.
+    /// Stores the end of an attempt together with its results.
     async fn finish(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -233,7 +233,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         launched: &Launched,
     ) -> Result<bool, ReconcileError> {
         let now = self.world.now();
-        // Whatever is kept of it, here or further on, is kept without secrets.
+        // Everything below is stored without secrets.
         let words = self.redaction.texts(&run).await?;
         let launched = &words.redact_report(launched);
         let before = self.store.spent_before(&run, &attempt).await?;
@@ -252,7 +252,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         };
         let unmet = match launched.state == LaunchedState::Verified {
             true => self.unmet(&run, &attempt).await?,
-            // It is no success anyway, and ends whatever became of its sub-agents.
+            // It failed in any case.
             false => None,
         };
         let exit = ExitReason::of(launched).to_string();
@@ -265,7 +265,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
                     Some(end) => end.clone(),
                 }
             }
-            // It holds, and cannot be kept: nothing of it could be shown or written.
+            // Verified work that is missing can neither be shown nor written.
             (None, LaunchedState::Verified) => {
                 EndCode::PatchMissing.because("its work could not be kept")
             }
@@ -280,7 +280,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         }
         writes.extend(unwritten(&[], &run, now));
         if !run.status.write_backs.is_empty() {
-            // It goes on until all of it is written, or is known not to be.
+            // The run ends when all write-backs are settled.
             writes.push(Write::Status(AnyObject::of(&attempt)?));
             writes.push(Write::Status(AnyObject::of(&run)?));
             self.store.commit(writes, now).await?;
@@ -298,7 +298,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
     }
 }
 
-/// Beside another object, with another name.
+/// The metadata of a new object in the namespace of another.
 pub(super) fn metadata_beside(metadata: &Metadata, name: String) -> Metadata {
     Metadata { namespace: metadata.namespace.clone(), ..Metadata::named(name) }
 }

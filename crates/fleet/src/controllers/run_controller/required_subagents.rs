@@ -14,8 +14,7 @@ use crate::controllers::run_controller::RunController;
 use crate::ports::{Engine, FleetStore, World};
 
 impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
-    /// Why an attempt cannot count as done: its conversation has started a sub-agent that is not optional,
-    /// and none of that one's runs came to a good end.
+    /// The failure of an attempt whose conversation started a required sub-agent none of whose runs succeeded.
     pub(super) async fn unmet(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -28,7 +27,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
         }
         let agent = agent_of(attempt);
         let mut events = Vec::new();
-        // What ended in an earlier attempt of the conversation is reported there alone.
+        // Sub-agents that ended in an earlier attempt are recorded there alone.
         for name in run.status.attempts.iter().filter(|name| *name != attempt.name()) {
             match self.store.typed::<AgentDispatchAttempt>(name).await? {
                 Some(earlier) if agent_of(&earlier) == agent => {
@@ -36,7 +35,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
                 }
                 Some(_) => {}
                 None if agent == attempt.name() => {}
-                // It may have reported a sub-agent that failed.
+                // It may have recorded a failed sub-agent.
                 None => {
                     let why = format!("its attempt `{name}` is gone");
                     return Ok(Some(EndCode::RequiredSubagentFailed.because(why)));
@@ -48,7 +47,7 @@ impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
     }
 }
 
-/// How a sub-agent that was started came to no good end.
+/// The failure of a required sub-agent that was started and never succeeded.
 fn failed(name: &str, events: &[SubagentEvent]) -> Option<RunEnd> {
     let events = events.iter().filter(|event| event.subagent == name);
     let last: BTreeMap<&str, &SubagentEvent> =

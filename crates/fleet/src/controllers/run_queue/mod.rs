@@ -1,5 +1,6 @@
-//! The queue of runs: pools have capacity, groups have limits, and nothing waits for ever.
+//! The queue of runs: pools have a capacity, groups have limits, waiting has a timeout.
 
+mod renewal;
 mod revalidation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +18,15 @@ use super::run_queries::RunQueries as _;
 use super::run_status::RunStatusWriter;
 use super::summary::Task;
 use super::{ReconcileError, ReconcileSummary};
+use crate::admission::Inventory;
 use crate::admission::admit::PoolUse;
-use crate::admission::{Inventory, wildcards};
 use crate::ports::{ObjectStore, SecretStore, Selection, World, Write};
 use crate::triggers::concurrency::limit;
+use crate::wildcards;
 use crate::write_back::expire;
 use revalidation::Revalidation;
 pub(super) use revalidation::Revalidator;
 
-/// The queue of runs.
 pub(super) struct RunQueue<S, W> {
     store: Arc<S>,
     world: Arc<W>,
@@ -45,7 +46,7 @@ impl<S, W> RunQueue<S, W> {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
-    /// Lets runs out of the queue as far as there is room, and takes in those that people have approved.
+    /// Starts queued runs as far as there is room, and queues runs that people have approved.
     pub(super) async fn settle_queue(&self, summary: &mut ReconcileSummary) {
         self.expire_approvals(summary).await;
         let mut full = BTreeSet::new();
@@ -72,7 +73,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         }
     }
 
-    /// Questions that nobody has answered in time are answered: no.
+    /// Expires approvals that were not answered in time or that no run needs any more.
     async fn expire_approvals(&self, summary: &mut ReconcileSummary) {
         let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
         let asked = match self.store.all_typed::<AgentApproval>(selection).await {
@@ -94,8 +95,8 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         }
     }
 
-    /// The status of a question that nobody waits for any more: its run has ended. What a commit says of
-    /// a run is asked about just then.
+    /// The status of an approval whose run has ended. The report of that end is the exception: it is asked about
+    /// then.
     pub(super) async fn moot(
         &self,
         approval: &Object<AgentApproval>,
@@ -113,7 +114,6 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         }))
     }
 
-    /// Keeps that nobody has answered, and a line of it.
     async fn store_expired(
         &self,
         approval: &Object<AgentApproval>,
@@ -130,7 +130,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         Ok(true)
     }
 
-    /// A run that waits for people before it is started.
+    /// Settles a run that waits for approvals before its start.
     async fn settle_waiting(&self, run: Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
         if run.status.started_at.is_some() {
             return Ok(false);
@@ -138,7 +138,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         if let Some(why) = run.status.cancel_requested.clone() {
             return self.statuses.end(run, RunEnd::cancelled(why)).await;
         }
-        // What was asked about its earlier work has nothing to do with whether it starts.
+        // Approvals of earlier results do not matter for the start.
         let asked = self.store.start_approvals(&run).await?;
         let of = |phase| asked.iter().find(|one| one.status.phase == phase);
         if let Some(no) = of(ApprovalPhase::Rejected).or(of(ApprovalPhase::Expired)) {
@@ -191,7 +191,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         }
         let counted = self.counted(&pool).await?;
         if pool.spec.paused || counted.active >= pool.spec.capacity {
-            // Those behind it need not ask in this turn.
+            // The runs behind it need not be checked in this pass.
             full.insert(pool.name().to_owned());
             return Ok(false);
         }
@@ -207,7 +207,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         let mut pool = pool;
         pool.status.active = counted.active + 1;
         pool.status.queued = counted.queued.saturating_sub(1);
-        // Both or neither: the one who else takes a place in this pool changes it first.
+        // One commit: a concurrent start in this pool conflicts on the pool's version.
         let mut writes =
             vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
         writes.extend(more);
@@ -215,7 +215,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         Ok(true)
     }
 
-    /// Whether as many of its group are at work as its rule lets. A retry asks nobody else for its place.
+    /// Whether the group of a run has reached its limit. A retry does not displace other runs.
     async fn is_group_full(&self, run: &Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
         let (Some(group), Some(rule)) = (&run.spec.concurrency_group, &run.spec.trigger_rule)
         else {
@@ -233,7 +233,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
         Ok(others.count() >= most)
     }
 
-    /// Counts again how full the pools are, after a turn in which runs have moved.
+    /// Updates how full the pools are if runs changed their phase in this pass.
     pub(super) async fn count_pools(&self, summary: &mut ReconcileSummary) {
         if !summary.runs_moved {
             return;
@@ -254,7 +254,7 @@ impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
     }
 }
 
-/// Whether the agent of a run has ended: what is left of it, if anything, is to be written or waits for people.
+/// Whether the agent of a run has ended; at most its write-backs are left.
 pub(super) fn has_worked(run: &Object<AgentDispatchRun>) -> bool {
     run.status.phase.is_final() || !run.status.write_backs.is_empty()
 }

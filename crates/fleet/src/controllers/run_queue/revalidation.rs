@@ -4,20 +4,19 @@
 //! This happens where a run leaves the queue, so it covers a first attempt that waited long, and every retry,
 //! resumption and continuation.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, KeyRef, Kind,
-    Object, Repository, RunPhase, StackSnapshot, ValueFrom,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, Kind, Object,
+    Repository, RunPhase, StackSnapshot,
 };
 
+use super::renewal::renewed;
 use crate::admission::admit::{
     ApprovalSubject, admitted_digest, dispatcher, label_source, questions, uncovered,
 };
-use crate::admission::compile::{CompileInput, LaunchLimits, compile};
-use crate::admission::conditions::{AdapterProbe, KitRole, McpProbe, StackFacts};
+use crate::admission::conditions::{AdapterProbe, McpProbe, StackFacts};
 use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity};
 use crate::admission::snapshot::{Frozen, refreshed};
 use crate::admission::validations::{Candidate, objections};
@@ -28,31 +27,29 @@ use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::launch::{more_labels, now};
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::EndCode;
-use crate::controllers::run_admission::{LAUNCH, Prepared, PreparedValue, configs_of, values_of};
+use crate::controllers::prepared_launch::{LAUNCH, Prepared};
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::run_status::RunStatusWriter;
 use crate::controllers::write_back_controller::asked_again_by;
 use crate::ports::{FetchError, Forge as _, ObjectStore, SecretStore, World, Write};
-use crate::subagents::ParallelLimits;
 
-/// What has become of a run that was looked at again.
+/// The result of checking a run again.
 pub(super) enum Revalidation {
-    /// It may start, and this is kept of it in the same commit.
+    /// It may start, with these writes in the same commit.
     Stands {
-        /// The run.
         run: Box<Object<AgentDispatchRun>>,
-        /// What else is kept.
+        /// Further writes.
         writes: Vec<Write>,
     },
-    /// It has ended, or waits for people; that is kept.
+    /// It has ended or waits for approvals; that is stored.
     Settled,
 }
 
-/// How an attempt stands today.
+/// An attempt as it would be admitted today.
 struct CurrentReview {
     review: Review,
     launch: Prepared,
-    /// What it is started with: the stack of then, with the servers and sub-agents of now.
+    /// The admitted stack with today's servers and sub-agents.
     snapshot: StackSnapshot,
 }
 
@@ -76,14 +73,14 @@ impl<S, W> Revalidator<S, W> {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
-    /// Looks at a run as if it were asked for today.
+    /// Checks a run as if it were requested today.
     pub(super) async fn revalidate(
         &self,
         run: Object<AgentDispatchRun>,
     ) -> Result<Revalidation, ReconcileError> {
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(attempt) = self.store.typed::<AgentDispatchAttempt>(&last).await? else {
-            // The one who follows it ends it.
+            // The run controller ends it.
             return Ok(Revalidation::Stands { run: Box::new(run), writes: Vec::new() });
         };
         let inventory = self.store.inventory().await;
@@ -107,9 +104,9 @@ impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
         self.kept(run, attempt, &today)
     }
 
-    /// A run whose own push went to the branch that it is about, standing on what that branch is at now. Its
-    /// author may have reset it, or put more on it: the one who begins again begins there, and the one who goes on with
-    /// a conversation stays where its work is. A branch that is gone leaves it where it was.
+    /// A run that has pushed to its branch starts from the branch's current tip, because its author may have reset it
+    /// or added commits. An attempt that continues a conversation stays where its work is. A deleted branch changes
+    /// nothing.
     async fn on_branch_tip(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -133,7 +130,7 @@ impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
         Ok(run)
     }
 
-    /// What today has to say, or why it may not start.
+    /// Today's review, or why the run may not start.
     async fn review_again(
         &self,
         inventory: &Inventory,
@@ -153,12 +150,11 @@ impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
         };
-        // What binds comes from where the kit comes from.
         let binding = prepared.kit_from.clone().unwrap_or_else(|| run.spec.sha.clone());
         let at = Some((&repository.spec, binding.as_str()));
         let facts = self.world.stack_facts(&frozen, at).await;
         if let Some(why) = not_known(&frozen, &facts) {
-            // It may be so in a while: it waits, as long as its pool lets it.
+            // The facts may be available later: the run stays queued until the pool's timeout.
             return Err(ReconcileError::NotObserved(why));
         }
         let ignored = self.world.ignored(&repository.spec, &binding).await;
@@ -189,13 +185,13 @@ impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
         let renewed = renewed(prepared, &candidate, run, ignored.as_deref());
         let goes_on = continues_conversation(attempt);
         Ok(renewed.and_then(|(launch, change)| match change.filter(|_| goes_on) {
-            // The agent of a conversation keeps the policy and the tools that it was begun with.
+            // The agent of a conversation keeps the policy and tools that it started with.
             Some(change) => Err(format!("{change} than when its conversation began; retry it")),
             None => Ok(CurrentReview { review, launch, snapshot: frozen.snapshot.clone() }),
         }))
     }
 
-    /// Asks for what nobody has said yes to, and lets the run wait.
+    /// Requests the missing approvals; the run waits for them.
     async fn request_approvals(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -238,7 +234,7 @@ impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
         Ok(Revalidation::Settled)
     }
 
-    /// What is kept of a run that may start: what it is permitted today, and what it is launched with.
+    /// The writes for a run that may start: today's permissions and launch.
     fn kept(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -276,7 +272,7 @@ impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
     }
 }
 
-/// Whether an attempt continues a conversation, where its work is.
+/// Whether an attempt continues a conversation.
 fn continues_conversation(attempt: &Object<AgentDispatchAttempt>) -> bool {
     match attempt.spec.attempt_reason {
         AttemptReason::Resume | AttemptReason::Continuation => true,
@@ -287,7 +283,7 @@ fn continues_conversation(attempt: &Object<AgentDispatchAttempt>) -> bool {
     }
 }
 
-/// What nobody could tell just now, so that it is no change of what was permitted.
+/// Why facts are missing; missing facts do not count as changed permissions.
 fn not_known(frozen: &Frozen, facts: &StackFacts) -> Option<String> {
     if let AdapterProbe::Unavailable(why) = &facts.adapter {
         return Some(why.clone());
@@ -302,7 +298,7 @@ fn not_known(frozen: &Frozen, facts: &StackFacts) -> Option<String> {
     })
 }
 
-/// The repository of a run, if it is trusted as much as it was.
+/// The repository of a run, unless it is trusted less than at admission.
 fn todays_repository(
     inventory: &Inventory,
     run: &Object<AgentDispatchRun>,
@@ -319,7 +315,7 @@ fn todays_repository(
     }
 }
 
-/// The stack as it was admitted, with what permits and limits it as that is today.
+/// The admitted stack with today's permissions and limits.
 fn as_it_is(
     inventory: &Inventory,
     attempt: &Object<AgentDispatchAttempt>,
@@ -361,7 +357,7 @@ fn situation(run: &Object<AgentDispatchRun>) -> Situation {
     }
 }
 
-/// What the ten validations, or the review itself, have against it.
+/// The objections of the ten validations or of the review.
 fn objected(candidate: &Candidate<'_>) -> Option<String> {
     let objections = objections(candidate);
     let mut reasons: Vec<String> =
@@ -373,141 +369,4 @@ fn objected(candidate: &Candidate<'_>) -> Option<String> {
     reasons.sort();
     reasons.dedup();
     (!reasons.is_empty()).then(|| reasons.join("; "))
-}
-
-/// What it is launched with, as far as that is so today; and what differs from what it was, if anything does.
-fn renewed(
-    mut kept: Prepared,
-    candidate: &Candidate<'_>,
-    run: &Object<AgentDispatchRun>,
-    ignored: Option<&[String]>,
-) -> Result<(Prepared, Option<&'static str>), String> {
-    let compiled = compile(&CompileInput {
-        frozen: candidate.frozen,
-        repository: candidate.repository,
-        approval_policy: &run.spec.approval_policy,
-        review: Some(candidate.review),
-        accepted: accepted(candidate.facts),
-        ignored,
-        discovered: &candidate.facts.discovered(),
-        child: None,
-        body: &run.spec.task,
-    });
-    let compiled = compiled.map_err(|faults| {
-        faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ")
-    })?;
-    for list in [
-        "hosts",
-        "secrets",
-        "secret-files",
-        "configs",
-        "config-files",
-        "mcp-servers",
-        "allowed-subagents",
-    ] {
-        let then = listed(&kept.task, list)?;
-        let today = listed(&compiled.task, list)?;
-        if let Some(closed) = then.difference(&today).next() {
-            return Err(format!("`{closed}` of its {list} is not open to it any more"));
-        }
-    }
-    let mut limits = kept.limits.clone();
-    let before = limits.clone();
-    // Everything that limits a call has to let it through, so that one more only narrows.
-    for limit in compiled.limits.0 {
-        if !limits.limits.0.contains(&limit) {
-            limits.limits.0.push(limit);
-        }
-    }
-    // Whom it may call upon is what today says of those that it was admitted with.
-    let named = listed(&kept.task, "mcp-servers")?;
-    limits.mcp_servers = compiled.mcp_servers;
-    limits.mcp_servers.retain(|server| named.contains(&server.name));
-    let named = listed(&kept.task, "allowed-subagents")?;
-    limits.subagents = compiled.subagents;
-    limits.subagents.retain(|subagent| named.contains(&subagent.name));
-    // Of then and today, what allows less and what writes down more.
-    limits.parallel = fewer(limits.parallel, compiled.parallel);
-    limits.audit_level = limits.audit_level.max(compiled.audit_level);
-    let change = difference(&before, &limits);
-    store_values(&mut kept, candidate, &limits);
-    kept.limits = limits;
-    Ok((kept, change))
-}
-
-/// What differs between the limits of then and those of today, if anything does.
-fn difference(then: &LaunchLimits, today: &LaunchLimits) -> Option<&'static str> {
-    if today.limits != then.limits || today.parallel != then.parallel {
-        Some("less is allowed")
-    } else if today.mcp_servers != then.mcp_servers || today.subagents != then.subagents {
-        Some("its servers or sub-agents are others")
-    } else if today.audit_level != then.audit_level {
-        Some("more is written down")
-    } else {
-        None
-    }
-}
-
-/// The lower of two limits, wherever it is counted; one that is left out does not limit.
-fn fewer(then: ParallelLimits, today: ParallelLimits) -> ParallelLimits {
-    let lower = |one: Option<u32>, other: Option<u32>| one.into_iter().chain(other).min();
-    ParallelLimits {
-        run: lower(then.run, today.run),
-        stack: lower(then.stack, today.stack),
-        pool: lower(then.pool, today.pool),
-        repository: lower(then.repository, today.repository),
-    }
-}
-
-/// The values that arrive: those of then that may arrive today, and what its servers of today need.
-fn store_values(kept: &mut Prepared, candidate: &Candidate<'_>, limits: &LaunchLimits) {
-    let arriving = values_of(candidate.review);
-    for value in &mut kept.values {
-        let home = || candidate.repository.metadata.namespace.clone();
-        value.namespace.get_or_insert_with(home);
-    }
-    kept.values.retain(|value| arriving.contains(value));
-    for value in arriving {
-        let needed = needs(limits, &value, |from| from.secret_ref.as_ref());
-        if needed && !kept.values.contains(&value) {
-            kept.values.push(value);
-        }
-    }
-    let arriving = configs_of(candidate.review);
-    kept.configs.retain(|value| arriving.contains(value));
-    for value in arriving {
-        let needed = needs(limits, &value, |from| from.config_map_ref.as_ref());
-        if needed && !kept.configs.contains(&value) {
-            kept.configs.push(value);
-        }
-    }
-}
-
-/// Whether a server needs a value; where its definition names such a value is told by `names`.
-fn needs(
-    limits: &LaunchLimits,
-    value: &PreparedValue,
-    names: fn(&ValueFrom) -> Option<&KeyRef>,
-) -> bool {
-    let servers = limits.mcp_servers.iter();
-    let all = servers.flat_map(|server| server.env_from.iter().chain(&server.headers_from));
-    let mut keys = all.filter_map(names);
-    keys.any(|key| key.name == value.secret && key.key == value.key)
-}
-
-fn accepted(facts: &StackFacts) -> &[String] {
-    match &facts.role {
-        KitRole::Found(role) => role.accepted.as_slice(),
-        KitRole::NotYet | KitRole::Missing(_) => &[],
-    }
-}
-
-/// A list of what the agent of a task is given.
-fn listed(task: &str, list: &str) -> Result<BTreeSet<String>, String> {
-    let task: toml::Table =
-        task.parse().map_err(|error| format!("its task cannot be read: {error}"))?;
-    let values = task.get("agent").and_then(|agent| agent.get(list));
-    let values = values.and_then(|values| values.as_array());
-    let texts = values.into_iter().flatten().filter_map(|value| value.as_str());
-    Ok(texts.map(str::to_owned).collect())
 }

@@ -18,12 +18,12 @@ use crate::controllers::status_reconciler::StatusReconciler;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{FleetStore, World, Write};
 
-/// What was found of skills, by namespace and name; of several finds the worst.
+/// The worst probe of each skill, by namespace and name.
 #[derive(Debug, Default)]
 pub(super) struct FoundSkills(BTreeMap<(String, String), SkillProbe>);
 
 impl FoundSkills {
-    /// One more find. A skill that is there in one repository and not in another is not there.
+    /// Adds a probe. A skill that is missing in one repository counts as missing.
     pub(super) fn add(&mut self, skill: &Object<AgentSkill>, probe: &SkillProbe) {
         let place = (skill.metadata.namespace.clone(), skill.name().to_owned());
         let known = self.0.entry(place).or_insert_with(|| probe.clone());
@@ -43,7 +43,6 @@ fn severity(probe: &SkillProbe) -> u8 {
 }
 
 impl<S: FleetStore, W: World> StatusReconciler<S, W> {
-    /// Keeps what was found of skills.
     pub(super) async fn update_skill_statuses(
         &self,
         inventory: &Inventory,
@@ -60,7 +59,6 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         }
     }
 
-    /// Keeps the digests of labels' texts, and what in them is not allowed.
     pub(super) async fn update_label_statuses(
         &self,
         inventory: &Inventory,
@@ -123,7 +121,7 @@ fn holds(findings: &[Finding], kind: ConditionType) -> bool {
     findings.iter().any(|one| one.kind == kind && one.status == Standing::True)
 }
 
-/// The platform's identity that stands for one of ours, once it does.
+/// The native identity of an agent service account, once it is synced.
 pub(super) fn synced_account(
     account: &Object<AgentServiceAccount>,
     findings: &[Finding],
@@ -133,7 +131,7 @@ pub(super) fn synced_account(
     Map::from_iter([("syncedServiceAccount".to_owned(), json!(name))])
 }
 
-/// The platform's binding that stands for one of ours, and the role that it binds, once they do.
+/// The native binding of an agent role binding and its role, once they are synced.
 pub(super) fn synced_roles(
     binding: &Object<AgentRoleBinding>,
     findings: &[Finding],

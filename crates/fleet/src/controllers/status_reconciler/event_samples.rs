@@ -1,4 +1,4 @@
-//! Received events, as samples to try rules with.
+//! Recent events, as samples for the conditions of rules.
 
 use bailiwick_resources::{Kind, WebhookDelivery};
 
@@ -8,13 +8,11 @@ use crate::controllers::status_reconciler::StatusReconciler;
 use crate::ports::{FleetStore, Selection, World};
 use crate::triggers::SourceEvent;
 
-/// How many deliveries are looked through, the newest first.
 const MAX_SAMPLES: usize = 64;
-/// How large one of them may be.
 const MAX_PAYLOAD_BYTES: u64 = 256 * 1024;
 
 impl<S: FleetStore, W: World> StatusReconciler<S, W> {
-    /// What came in last, the newest first. What cannot be read any more is left out.
+    /// The latest events, newest first, without unreadable ones.
     pub(super) async fn samples(&self) -> Result<Vec<SourceEvent>, ReconcileError> {
         let newest = Selection {
             limit: MAX_SAMPLES,

@@ -10,7 +10,7 @@ use crate::controllers::status_reconciler::StatusReconciler;
 use crate::ports::{FleetStore, World, Write};
 
 impl<S: FleetStore, W: World> StatusReconciler<S, W> {
-    /// Keeps what a stack's servers answered, where that is news; whether it was.
+    /// Stores the health of a stack's MCP servers, if it changed.
     pub(super) async fn update_server_statuses(
         &self,
         frozen: &Frozen,
@@ -19,7 +19,7 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         let mut writes = Vec::new();
         for server in &frozen.mcp_servers {
             let Some(probe) = facts.mcp.get(server.name()) else { continue };
-            // Another stack may have reported it in the same turn.
+            // Another stack may have updated it in the same pass.
             let Some(mut kept) = self.store.typed::<AgentMcpServer>(server.name()).await? else {
                 continue;
             };

@@ -26,10 +26,11 @@ use crate::admission::conditions::{
 };
 use crate::admission::native::{self, NativeStep};
 use crate::admission::review::{ReviewInput, Scope};
-use crate::admission::{Inventory, Review, collect, review, snapshot, wildcards};
+use crate::admission::{Inventory, Review, collect, review, snapshot};
 use crate::controllers::audit_log::Correlation;
 use crate::ports::{FleetStore, World, Write};
 use crate::triggers::{self, RepositoryFacts, RuleFacts};
+use crate::wildcards;
 
 /// Computes the status of everything that is declared.
 pub(super) struct StatusReconciler<S, W> {
@@ -45,7 +46,7 @@ impl<S, W> StatusReconciler<S, W> {
 }
 
 impl<S: FleetStore, W: World> StatusReconciler<S, W> {
-    /// Looks at everything that is declared, and says how it stands.
+    /// Updates the status of everything that is declared.
     pub(super) async fn reconcile(&self) -> ReconcileSummary {
         let mut summary = ReconcileSummary::default();
         let inventory = self.store.inventory().await;
@@ -98,13 +99,13 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         summary
     }
 
-    /// The one who has a token is a person that we know.
+    /// The known people: those who have a token.
     async fn people(&self) -> Result<BTreeSet<String>, ReconcileError> {
         let tokens = self.store.tokens().await?;
         Ok(tokens.into_iter().map(|token| token.actor).collect())
     }
 
-    /// Keeps the platform's objects as ours say, and tells what strangers have changed.
+    /// Syncs the native objects, and reports drift.
     async fn native(&self, inventory: &Inventory) -> Result<bool, ReconcileError> {
         let steps = native::plan(inventory)?;
         if steps.is_empty() {
@@ -199,8 +200,8 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         Ok(self.update_server_statuses(&frozen, &facts).await? || stated)
     }
 
-    /// Keeps what stacks and all that they name need, and whether each need has its grant. Several stacks may
-    /// name the same thing: what one of them lacks is told.
+    /// Records what stacks and their parts require, and whether each requirement has its grant. Several stacks can
+    /// share a part: the worst result is recorded.
     async fn reconcile_requirements(&self, inventory: &Inventory, summary: &mut ReconcileSummary) {
         let stacks = match inventory.readable::<AgentStack>() {
             Ok(stacks) => stacks,
@@ -244,7 +245,7 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         }
     }
 
-    /// Keeps one record of needs, if it is news.
+    /// Stores one requirement, if it changed.
     async fn require(
         &self,
         inventory: &Inventory,
@@ -286,7 +287,7 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         Ok(true)
     }
 
-    /// Nothing has these needs any more.
+    /// Deletes a requirement that has no owner any more.
     async fn unneeded(
         &self,
         old: &Object<AgentCapabilityRequirement>,
@@ -333,7 +334,7 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         }
     }
 
-    /// Keeps how an object stands, if that is news.
+    /// Stores the conditions of an object, if they changed.
     async fn state<R: Resource>(
         &self,
         object: &Object<R>,
@@ -357,7 +358,7 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
             .insert("conditions".to_owned(), serde_json::to_value(conditions).unwrap_or_default());
         status.insert("observedGeneration".to_owned(), generation.into());
         for (field, value) in more {
-            // What nobody knows any more is not shown.
+            // Unknown values are removed.
             if value.is_null() {
                 status.remove(&field);
             } else {
@@ -376,7 +377,7 @@ fn some(all: &[String]) -> Option<Vec<String>> {
     (!all.is_empty()).then(|| all.to_vec())
 }
 
-/// The repositories that an identity may work on.
+/// The repositories that an identity is allowed to use.
 fn allowed(
     inventory: &Inventory,
     account: &Option<Object<AgentServiceAccount>>,

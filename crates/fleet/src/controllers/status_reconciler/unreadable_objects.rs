@@ -10,11 +10,11 @@ use crate::controllers::status_reconciler::StatusReconciler;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{FleetStore, Selection, World, Write};
 
-/// The annotation of an object that cannot be read: why, so that it is told once.
+/// The annotation of an unreadable object with the reason, so that it is reported once.
 const UNREADABLE: &str = "bailiwick.dev/unreadable";
 
 impl<S: FleetStore, W: World> StatusReconciler<S, W> {
-    /// Tells what cannot be read of all that is declared, and of the runs and questions that are open.
+    /// Reports unreadable declared objects, open runs and pending approvals.
     pub(super) async fn report_unreadable(
         &self,
         inventory: &Inventory,
@@ -57,7 +57,7 @@ impl<S: FleetStore, W: World> StatusReconciler<S, W> {
         }
     }
 
-    /// Puts it on the object and into the audit log, at once; takes it off when the object is well again.
+    /// Annotates the object and writes an audit line; removes the annotation when the object can be read again.
     async fn note_unreadable(
         &self,
         object: &AnyObject,

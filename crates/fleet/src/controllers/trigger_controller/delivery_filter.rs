@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_resources::{AgentTriggerRule, AnyObject, Object, Repository, WebhookDelivery};
 
+use super::TriggerController;
+use super::deliveries::{evaluated_delivery, wire_delivery};
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::repository_controller::is_news;
 use crate::controllers::summary::Task;
-use crate::controllers::trigger_controller::{
-    TriggerController, evaluated_delivery, wire_delivery,
-};
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{ObjectStore, SecretStore, World, Write};
 use crate::triggers::{lookups, plan, wire};
@@ -18,10 +17,9 @@ use crate::triggers::{lookups, plan, wire};
 /// How many bytes of payloads are read at once; a single payload may be larger.
 const MAX_BATCH_BYTES: u64 = 4 << 20;
 
-/// Bytes by their digests.
 type Payloads = BTreeMap<String, Vec<u8>>;
 
-/// What deliveries are filtered by.
+/// Shared reads for a batch of deliveries.
 struct DeliveryFilter<'a> {
     rules: Vec<Object<AgentTriggerRule>>,
     repositories: BTreeMap<String, Object<Repository>>,
@@ -29,13 +27,13 @@ struct DeliveryFilter<'a> {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
-    /// Looks at deliveries in their order.
+    /// Evaluates deliveries in order.
     pub(super) async fn evaluate_all(&self, due: &[AnyObject], summary: &mut ReconcileSummary) {
         let mut rest = due;
         while let Some((some, digests)) = next_batch(rest) {
             rest = rest.get(some.len()..).unwrap_or_default();
             if some.len() == 1 {
-                // Nothing is shared by one alone.
+                // A single delivery shares no reads.
                 self.evaluate_each(some, summary).await;
                 continue;
             }
@@ -64,7 +62,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
             if !self.mark_ignored(quiet, summary).await {
                 self.evaluate_each(passed, summary).await;
             }
-            // The first that is not quiet, by itself; what it changes may matter to those behind it.
+            // The first that may match, by itself: its result can matter for those behind it.
             let (one, others) = others.split_at_checked(1).unwrap_or((others, &[]));
             self.evaluate_each(one, summary).await;
             rest = others;
@@ -80,8 +78,8 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         }
     }
 
-    /// Notes all of them at once; whether that went well. If not, somebody wrote to one of them meanwhile, and
-    /// each has to be looked at by itself.
+    /// Marks deliveries in one commit. If it fails, another writer changed one of them, and each is evaluated by
+    /// itself.
     async fn mark_ignored(&self, quiet: Vec<Write>, summary: &mut ReconcileSummary) -> bool {
         let count = quiet.len();
         let noted = count == 0 || self.store.commit(quiet, self.world.now()).await.is_ok();
@@ -107,7 +105,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
     }
 }
 
-/// Those whose bytes are read at once, with their digests.
+/// The next deliveries whose payloads are read at once, with their digests.
 fn next_batch(rest: &[AnyObject]) -> Option<(&[AnyObject], BTreeSet<String>)> {
     let (mut digests, mut bytes, mut count) = (BTreeSet::new(), 0_u64, 0);
     for object in rest {
@@ -124,8 +122,7 @@ fn next_batch(rest: &[AnyObject]) -> Option<(&[AnyObject], BTreeSet<String>)> {
 }
 
 impl DeliveryFilter<'_> {
-    /// What is noted of a delivery that says nothing or that no rule means. Nothing where something has to be
-    /// asked for, learnt or made.
+    /// The write for a delivery that no rule matches; nothing if it needs lookups, names a new workflow or may match.
     fn ignored(&self, object: &AnyObject) -> Option<Write> {
         let delivery = object.typed::<WebhookDelivery>().ok()?;
         let spec = &delivery.spec;

@@ -1,7 +1,11 @@
 //! Evaluates deliveries and events against rules, and stores the executions and runs that result.
 
+mod deliveries;
 mod delivery_filter;
+mod lookups;
 mod ownership;
+
+pub(super) use deliveries::wire_delivery;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +18,6 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use super::audit_log::{Correlation, subject};
-use super::backoff::Backoff;
 use super::forge_access::ForgeAccess;
 use super::idempotency::CONTENT;
 use super::objects::ObjectQueries as _;
@@ -25,17 +28,13 @@ use super::run_queue::has_worked;
 use super::summary::Task;
 use super::{ReconcileError, ReconcileSummary};
 use crate::admission::Inventory;
-use crate::ports::{
-    FleetError, Forge as _, ForgeError, ObjectStore, SecretStore, Selection, World, Write,
-};
+use crate::ports::{FleetError, ForgeError, ObjectStore, SecretStore, Selection, World, Write};
 use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
-use crate::triggers::{
-    ActiveRun, Delivery, EventContext, Intent, Lookup, RecentExecution, SourceEvent, evaluate,
-    lookups,
-};
+use crate::triggers::{ActiveRun, EventContext, Intent, RecentExecution, SourceEvent, evaluate};
+use deliveries::{evaluated_delivery, is_due, postponed_delivery};
 
-/// How many deliveries one turn evaluates.
+/// How many deliveries one pass evaluates.
 const BATCH_SIZE: usize = 128;
 /// How many pages of waiting deliveries are searched for those that are due.
 const MAX_PAGES: usize = 16;
@@ -56,7 +55,7 @@ pub(super) struct EvaluationResult {
 enum Outcome {
     /// It is stored, with its run unless that was refused.
     Persisted(Vec<Write>, Box<AgentTriggerExecution>),
-    /// It waits for somebody who did not answer.
+    /// It waits for a forge that did not answer.
     Deferred(String),
 }
 
@@ -107,8 +106,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         }
     }
 
-    /// Looks at a delivery, and notes when to look again if somebody did not answer: those behind it need not
-    /// wait for that.
+    /// Evaluates a delivery, or postpones it if the forge does not answer, so that later ones need not wait.
     pub(super) async fn evaluate_or_postpone(
         &self,
         object: &AnyObject,
@@ -127,10 +125,9 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Err(error)
     }
 
-    /// Whether a delivery has been tried for long enough: it would stand in the way of others for ever. It
-    /// keeps its fault, and can be replayed.
+    /// Whether a delivery is given up. It keeps its fault, and can be replayed.
     fn retries_exhausted(&self, object: &AnyObject, error: &ReconcileError) -> bool {
-        // A value that cannot be opened does not open by waiting; whatever else a store says may pass.
+        // An unreadable secret stays unreadable; other errors of the store are temporary.
         let store = matches!(error, ReconcileError::Store(_)) && !error.is_secret_unreadable();
         let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
         let late = received.map(|at| self.world.now() >= at.plus_millis(2 * FORGE_TIMEOUT));
@@ -150,7 +147,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Ok(true)
     }
 
-    /// Notes that a delivery was looked at and nothing came of it.
+    /// Marks a delivery as evaluated.
     async fn evaluated(
         &self,
         object: &AnyObject,
@@ -162,100 +159,13 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Ok(true)
     }
 
-    /// Asks the forge and git for what was not sent. What is refused stays unknown; the one who does not answer is
-    /// named at the end, when all the others were asked.
-    pub(super) async fn look_up_missing(
-        &self,
-        repository: &Object<Repository>,
-        events: &mut [SourceEvent],
-    ) -> Result<(), ReconcileError> {
-        let rules = self.store.rules().await?;
-        let mut silent = None;
-        for event in events {
-            for lookup in lookups(event, &rules) {
-                match self.look_up(repository, event, lookup).await {
-                    Err(error @ ReconcileError::Forge(ForgeError::Unavailable(_))) => {
-                        silent.get_or_insert(error);
-                    }
-                    Err(error) if is_infrastructure(&error) => return Err(error),
-                    Ok(()) | Err(_) => {}
-                }
-            }
-        }
-        silent.map_or(Ok(()), Err)
-    }
-
-    /// The same; the one who has not answered for long enough is not waited for any more.
-    pub(super) async fn look_up_missing_until_late(
-        &self,
-        repository: &Object<Repository>,
-        events: &mut [SourceEvent],
-    ) -> Result<(), ReconcileError> {
-        match self.look_up_missing(repository, events).await {
-            Err(ReconcileError::Forge(_)) if self.is_late(events) => Ok(()),
-            learnt => learnt,
-        }
-    }
-
-    /// Whether events are judged by themselves now.
+    /// Whether events are evaluated without waiting for the forge any longer.
     fn is_late(&self, events: &[SourceEvent]) -> bool {
         let now = self.world.now();
         events.first().is_none_or(|event| now >= event.at.plus_millis(FORGE_TIMEOUT))
     }
 
-    async fn look_up(
-        &self,
-        repository: &Object<Repository>,
-        event: &mut SourceEvent,
-        lookup: Lookup,
-    ) -> Result<(), ReconcileError> {
-        match lookup {
-            Lookup::PullRequest(number) => {
-                let forge = self.forges.open(repository).await?;
-                let state = forge.pull_request(number).await?;
-                event.learn_pull_request(&state);
-                if event.base_sha.is_none() {
-                    event.base_sha = forge.branch(&state.base_branch).await?;
-                }
-            }
-            Lookup::Branch(branch) => {
-                let branch = branch.unwrap_or_else(|| repository.spec.default_branch.clone());
-                if let Some(head) = self.forges.open(repository).await?.branch(&branch).await? {
-                    event.learn_branch(&branch, &head);
-                }
-            }
-            Lookup::Commit(reference) => {
-                event.sha = self.forges.fetched_commit(repository, &reference, None).await?;
-            }
-            Lookup::ChangedPaths { base, head } => {
-                // Neither of them need be here yet.
-                for sha in [&base, &head] {
-                    self.forges.fetched_commit(repository, sha, Some(sha)).await?;
-                }
-                let paths = self.world.changed_paths(&repository.spec, &base, &head).await;
-                event.changed_paths = Some(paths.map_err(ReconcileError::World)?);
-            }
-            Lookup::Permission(actor) => {
-                match self.forges.open(repository).await?.permission(&actor).await {
-                    Ok(rights) => event.learn_rights(rights),
-                    // It is asked again; the one who may not be told takes nobody for a writer.
-                    Err(away @ ForgeError::Unavailable(_)) => return Err(away.into()),
-                    Err(
-                        ForgeError::Refused(_)
-                        | ForgeError::Moved { .. }
-                        | ForgeError::Unsupported(_),
-                    ) => {}
-                }
-            }
-            Lookup::JobLog(job) => {
-                let log = self.forges.open(repository).await?.job_log(&job, MAX_LOG_BYTES).await?;
-                event.failure_log = Some(log);
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets rules judge events, and keeps all that comes of it at once.
+    /// Evaluates events against rules, and stores all results in one commit.
     pub(super) async fn evaluate_events(
         &self,
         repository: &Object<Repository>,
@@ -267,7 +177,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         self.evaluate_events_with(repository, events, intent, only, delivery, &[]).await
     }
 
-    /// The same, with more that is to be kept if anything comes of it: the line of the one who asked.
+    /// The same, with further writes if there is a result: the audit line of the caller.
     pub(super) async fn evaluate_events_with(
         &self,
         repository: &Object<Repository>,
@@ -287,7 +197,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
             match self.store.commit(writes, self.world.now()).await {
                 Ok(_) => {
                     return match (&evaluation.left, delivery) {
-                        // Nothing else would look at it again.
+                        // Nothing else would evaluate it again.
                         (Some(why), None) => Err(ForgeError::Unavailable(why.clone()).into()),
                         (Some(_) | None, _) => Ok(evaluation),
                     };
@@ -315,7 +225,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         let now = self.world.now();
         let seen_now = self.event_context(repository, events, &rules).await?;
         let plans = evaluate(events, &rules, &seen_now, intent, now);
-        // Most of what comes in starts nothing.
+        // Most events start no run.
         let mut admission_context =
             AdmissionContext::new(match plans.iter().any(|plan| plan.run.is_some()) {
                 true => self.store.inventory().await,
@@ -357,7 +267,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Ok((writes, EvaluationResult { executions, left }))
     }
 
-    /// Everything that is kept of a plan: its execution, and its run if that is admitted.
+    /// The writes of a plan: its execution, and its run if that is admitted.
     async fn apply_plan(
         &self,
         admission_context: &mut AdmissionContext,
@@ -382,7 +292,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
                     if !admitted.approvals.is_empty() {
                         execution.decision = ExecutionDecision::WaitingForApproval;
                     }
-                    // Only one that is really made takes the place of others.
+                    // Only an admitted run replaces others.
                     self.cancels(plan, &mut writes).await?;
                     let behind = draft.queue_behind.clone();
                     writes.extend(self.admission.admitted_writes(&admitted, behind)?);
@@ -426,7 +336,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Ok(Outcome::Persisted(writes, Box::new(execution)))
     }
 
-    /// What has to be known before events can be judged.
+    /// The stored state that the evaluation of events depends on.
     pub(super) async fn event_context(
         &self,
         repository: &Object<Repository>,
@@ -466,7 +376,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Ok(seen)
     }
 
-    /// Marks the runs that a new one takes the place of.
+    /// Requests the cancellation of the runs that a new one replaces.
     async fn cancels(&self, plan: &Planned, writes: &mut Vec<Write>) -> Result<(), ReconcileError> {
         for name in &plan.cancel {
             let Some(mut run) = self.store.typed::<AgentDispatchRun>(name).await? else { continue };
@@ -481,32 +391,8 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
     }
 }
 
-/// Whether an error is about the store, an object or the engine rather than about what was looked up.
-fn is_infrastructure(error: &ReconcileError) -> bool {
-    matches!(
-        error,
-        ReconcileError::Store(_) | ReconcileError::Object(_) | ReconcileError::Engine(_)
-    )
-}
-
-/// How many executions about one commit are looked through for the same failure.
+/// How many executions about one commit are searched for the same failure.
 const MAX_EXECUTIONS: usize = 100;
-
-/// A delivery as those read it who know the forge's words.
-pub(super) fn wire_delivery<'a>(
-    delivery: &'a Object<WebhookDelivery>,
-    repository: &'a Object<Repository>,
-) -> Delivery<'a> {
-    let spec = &delivery.spec;
-    Delivery {
-        forge: spec.forge,
-        id: &spec.delivery_id,
-        event: &spec.event,
-        repository: &repository.spec.full_name,
-        name: delivery.name(),
-        received_at: spec.received_at,
-    }
-}
 
 fn recorded(execution: Object<AgentTriggerExecution>) -> RecentExecution {
     RecentExecution {
@@ -520,16 +406,7 @@ fn recorded(execution: Object<AgentTriggerExecution>) -> RecentExecution {
     }
 }
 
-/// How much is read of a job's log.
-const MAX_LOG_BYTES: usize = 256 * 1024;
-
-/// Whether the time has come to look at a delivery.
-fn is_due(object: &AnyObject, now: Moment) -> bool {
-    let next = object.typed::<WebhookDelivery>().ok().and_then(|one| one.status.next_try_at);
-    next.is_none_or(|next| now >= next)
-}
-
-/// The run that a plan needs and that was not made.
+/// The run that a plan depends on and that was not created.
 fn stands_on<'a>(plan: &'a Planned, unmade: &BTreeSet<String>) -> Option<&'a String> {
     let joined = plan.execution.dispatch_run.as_ref().filter(|_| plan.run.is_none());
     let behind = plan.run.iter().flat_map(|run| &run.queue_behind);
@@ -542,37 +419,7 @@ fn reject(execution: &mut AgentTriggerExecution, why: String) {
     execution.reason = why;
 }
 
-/// The delivery, as it was looked at.
-pub(super) fn evaluated_delivery(
-    object: &AnyObject,
-    executions: Vec<String>,
-    fault: Option<String>,
-) -> Result<Write, ReconcileError> {
-    let mut delivery = object.typed::<WebhookDelivery>()?;
-    delivery.status.evaluated = true;
-    delivery.status.executions.extend(executions);
-    delivery.status.fault = fault;
-    delivery.status.next_try_at = None;
-    Ok(Write::Status(AnyObject::of(&delivery)?))
-}
-
-/// The delivery, to be looked at again: later each time.
-fn postponed_delivery(
-    object: &AnyObject,
-    executions: Vec<String>,
-    why: &str,
-    now: Moment,
-) -> Result<Write, ReconcileError> {
-    let mut delivery = object.typed::<WebhookDelivery>()?;
-    let status = &mut delivery.status;
-    status.next_try_at = Some(now.plus_millis(Backoff::DELIVERIES.delay(status.tries)));
-    status.tries = status.tries.saturating_add(1);
-    status.executions.extend(executions);
-    status.fault = Some(format!("it waits: {why}"));
-    Ok(Write::Status(AnyObject::of(&delivery)?))
-}
-
-/// Who was asked before the run may begin.
+/// The approvals that a run needs before its start, for people.
 fn approval_summary(approvals: &[Object<AgentApproval>]) -> String {
     let each = approvals.iter().map(|one| {
         let reasons = one.spec.policy_reasons.iter().map(serialized_name);
@@ -585,13 +432,13 @@ fn approval_summary(approvals: &[Object<AgentApproval>]) -> String {
     }
 }
 
-/// A word of ours as resources write it.
+/// A value as resources spell it.
 fn serialized_name(word: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(word).ok();
     text.as_ref().and_then(|text| text.as_str()).unwrap_or_default().to_owned()
 }
 
-/// The rule, with one execution more.
+/// The write that counts an execution in the rule's status.
 fn count_execution(
     rule: &Object<AgentTriggerRule>,
     execution: &AgentTriggerExecution,

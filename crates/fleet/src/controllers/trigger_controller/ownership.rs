@@ -11,11 +11,11 @@ use crate::ports::{ObjectStore, SecretStore, Selection, World};
 use crate::triggers::own_work::{attempt_of, is_ours, is_told_by_work};
 use crate::triggers::{OwnWork, SourceEvent};
 
-/// How far a row of runs is followed.
+/// How far a chain of runs is followed.
 const MAX_DEPTH: u32 = 64;
 
 impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
-    /// The run whose work these events are about. They are of one delivery, so that the first speaks for all.
+    /// The run whose work these events are about. They are of one delivery, so the first decides.
     pub(super) async fn own_work(
         &self,
         repository: &Repository,
@@ -34,7 +34,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         let mut last = run.clone();
         while depth < MAX_DEPTH {
             let before = self.store.typed::<AgentDispatchRun>(&last).await?;
-            // A commit can be in many repositories; a row of runs is in one.
+            // A commit can be in many repositories; a chain of runs is in one.
             let before = before.filter(|run| run.spec.repository == repository.full_name);
             let Some(cause) = before.and_then(|run| run.spec.source_refs.caused_by) else { break };
             last = cause;
@@ -54,7 +54,7 @@ impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
         Ok(Some(found.typed::<AgentArtifact>()?.spec.dispatch_run))
     }
 
-    /// A branch that a run has made is its work as long as no one else is known to have pushed to it.
+    /// A branch that a run created is its work as long as no other account has pushed to it.
     async fn run_of_branch(
         &self,
         event: &SourceEvent,

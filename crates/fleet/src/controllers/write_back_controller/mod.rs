@@ -49,7 +49,7 @@ impl<S, W> WriteBackController<S, W> {
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
     WriteBackController<S, W>
 {
-    /// Continues what is to be written; whether all of it is settled.
+    /// Sends the write-backs that are ready; whether anything changed.
     pub(super) async fn follow_writes(
         &self,
         run: Object<AgentDispatchRun>,
@@ -59,7 +59,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         let before = run.status.clone();
         let mut said = before.write_backs.clone();
         if let Some(why) = run.status.cancel_requested.clone() {
-            // What was written is written; the rest is not any more.
+            // The remaining write-backs are not sent.
             for record in &mut run.status.write_backs {
                 if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
                     *record = denied(record.clone(), "the run was cancelled");
@@ -70,7 +70,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         }
         let repository = match self.store.repository(&run.spec.repository).await {
             Ok(repository) => repository,
-            // What it was to be written to is gone; nobody brings it back by asking.
+            // The repository is gone: trying again does not help.
             Err(error @ ReconcileError::RepositoryMissing(_)) => {
                 return self.give_up_writing(run, &error.to_string()).await;
             }
@@ -84,7 +84,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
             if !open {
                 continue;
             }
-            // What comes later may stand on what comes before.
+            // Later write-backs can depend on earlier ones.
             if blocked.is_some() {
                 break;
             }
@@ -101,7 +101,6 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
             let tried = self.settle_write(&repository, &run, attempt, record.clone()).await;
             let (settled, line) = match tried {
                 Ok(settled) => settled,
-                // What is not known to be kept cannot be reported.
                 Err(error @ ReconcileError::Store(_)) => return Err(error),
                 Err(error) => {
                     if let ReconcileError::Forge(error) = &error {
@@ -122,7 +121,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
                 *kept = settled;
             }
             if changed {
-                // What was written is kept at once, whatever becomes of the next.
+                // Each result is stored at once, whatever happens to the next.
                 let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
                 writes.extend(line);
                 writes.extend(unwritten(&said, &run, self.world.now()));
@@ -152,7 +151,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         }
     }
 
-    /// Nothing of what is open will be written.
+    /// Fails all open write-backs and the run.
     async fn give_up_writing(
         &self,
         mut run: Object<AgentDispatchRun>,
@@ -282,7 +281,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
     }
 }
 
-/// The commit of ours that a run has pushed to the branch that it is about.
+/// The commit that a run has pushed to its own branch.
 pub(super) async fn pushed(
     store: &impl ObjectStore,
     run: &Object<AgentDispatchRun>,
@@ -314,17 +313,17 @@ async fn kept_write(
     Ok(read.map_err(|error| StoredWriteError::Unreadable(error.to_string()))?)
 }
 
-/// Whether a push that is tried again has arrived already.
+/// Whether a repeated push has already arrived.
 fn is_there(write: &WriteBack, now: &str) -> bool {
     matches!(write, WriteBack::Push { commit, .. } if commit == now)
 }
 
-/// How often something is tried that a forge does not answer.
+/// How often a write is tried while the forge does not answer.
 const MAX_TRIES: u32 = 16;
-/// For how long at the most, in milliseconds; a server that was away meanwhile has one more try.
+/// For how long it is tried, in milliseconds; a server that was stopped meanwhile tries once more.
 const RETRY_DEADLINE: u64 = 24 * 60 * 60 * 1000;
 
-/// What becomes of a record whose write did not come to an end: later again, or never.
+/// The record of a write that failed: tried again later, or given up.
 fn missed(record: WriteBackRecord, error: &ReconcileError, now: Moment) -> WriteBackRecord {
     let permanent = matches!(
         error,
@@ -365,7 +364,7 @@ pub(super) fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
     Requester { kind: SubjectKind::AgentStack, name: attempt.name().to_owned() }
 }
 
-/// What has a say. The run keeps what stack and rule allow together.
+/// The policies of a run. Its spec has what stack and rule allow together.
 pub(super) fn policies<'a>(
     run: &'a Object<AgentDispatchRun>,
     approvals: &'a [&'a ApprovalPolicy],
@@ -378,8 +377,8 @@ pub(super) fn policies<'a>(
     }
 }
 
-/// What becomes of a proposal. The one who had the run or the attempt started does not answer, unless its policy
-/// says that they may.
+/// Plans a proposal. The person who requested the run or the attempt cannot approve it, unless the policy allows
+/// that.
 pub(super) fn planned(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
@@ -398,7 +397,7 @@ pub(super) fn planned(
     }
 }
 
-/// The person who asked for an attempt by hand, where that is another one than who started the run.
+/// The person who requested an attempt, if it is not the one who started the run.
 pub(super) fn asked_again_by<'a>(
     run: &Object<AgentDispatchRun>,
     attempt: &'a Object<AgentDispatchAttempt>,

@@ -27,7 +27,7 @@ use crate::write_back::{
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
     WriteBackController<S, W>
 {
-    /// What a verified piece of work wants written, as far as policy lets it be proposed.
+    /// Proposes the results of verified work, as far as policy allows.
     pub(in crate::controllers) async fn propose(
         &self,
         mut writer: ResultWriter<'_>,
@@ -79,8 +79,8 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         Ok(())
     }
 
-    /// The record of something that is proposed; nothing where policy does not speak of it at all, or where
-    /// what it stands on is not proposed.
+    /// The record of a proposal; nothing where policy does not list its target, or where the write that it depends on
+    /// is not proposed.
     fn record(
         &self,
         writer: &mut ResultWriter<'_>,
@@ -122,7 +122,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         if let Some(under) = under {
             record.stands_on = Some(under.digest.clone());
             if under.state == WriteBackState::Denied {
-                // Nobody is asked about what cannot be.
+                // No approval is requested for a write that cannot happen.
                 record.approval = None;
                 let record = denied(record, &not_written(under));
                 writer.writes.extend(writes.into_iter().take(1));
@@ -133,7 +133,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         Ok(Some(record))
     }
 
-    /// The pull request that a run is about, as the forge says; nothing if it does not say.
+    /// The pull request of a run; nothing if the forge does not answer.
     async fn pull_request_of(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -152,12 +152,12 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         match state().await {
             Ok(state) => Ok(Some(state)),
             Err(error @ ReconcileError::Store(_)) => Err(error),
-            // Whatever it does not say is not so: the work then goes to a branch of its own.
+            // Without an answer the work goes to a branch of its own.
             Err(_) => Ok(None),
         }
     }
 
-    /// The event that led to a run, as it was sent.
+    /// The payload of the event that led to a run.
     async fn payload_of(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -171,7 +171,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
     }
 }
 
-/// What a push brings, as texts that are looked through.
+/// The content of a push, as texts to search for secrets.
 struct PushContents<'a> {
     work: &'a FinishedWork,
     words: &'a TextRedactor,
@@ -186,7 +186,7 @@ struct PushContents<'a> {
 impl<'a> PushContents<'a> {
     fn of(work: &'a FinishedWork, words: &'a TextRedactor) -> Self {
         let patch = String::from_utf8_lossy(&work.patch);
-        // What was there before may stay, and may be taken away.
+        // Only added lines are searched.
         let added = patch.lines().filter(|line| !line.starts_with([' ', '-']));
         Self {
             work,
@@ -202,7 +202,7 @@ impl<'a> PushContents<'a> {
         vec![self.added.as_str(), history, self.files.as_str()]
     }
 
-    /// Why something is not written that nobody can look through.
+    /// The denial of a write that cannot be searched for secrets.
     fn unread(&self, write: &WriteBack) -> Option<Denial> {
         let (reason, instead) = match (self.words.redactor(), &self.history) {
             (Err(error), _) => (error.to_string(), "mend that, and try the run again"),
@@ -229,13 +229,13 @@ fn is_push(write: &WriteBack) -> bool {
     }
 }
 
-/// A review says what the comment would say again.
+/// Drops the comment where a review says the same.
 fn leave_out_repetition(all: &mut Vec<ProposedWrite>, run: &Object<AgentDispatchRun>) {
     let allowed = &run.spec.write_back_policy.allowed_targets;
     let reviewed = allowed.contains(&WriteBackTarget::PullRequestReview)
         && all.iter().any(|one| matches!(one.write, WriteBack::Review(_)));
     if reviewed {
-        // Only what comes after all that something stands on is left out.
+        // No other write depends on the comment.
         all.retain(|one| !matches!(one.write, WriteBack::Comment { pull_request: true, .. }));
     }
 }
@@ -244,7 +244,7 @@ fn not_written(under: &WriteBackRecord) -> String {
     format!("{} is not written: {}", under.target, under.detail)
 }
 
-/// Why something is not written any more: what it stands on is not.
+/// Why a write is blocked by the one that it depends on.
 pub(super) fn blocked_by_dependency(
     run: &Object<AgentDispatchRun>,
     record: &WriteBackRecord,
@@ -255,7 +255,7 @@ pub(super) fn blocked_by_dependency(
     gone.then(|| not_written(under))
 }
 
-/// What a run comes to when everything is written, or is known not to be.
+/// How a run ends when all of its write-backs are settled.
 pub(super) fn final_phase(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
@@ -264,8 +264,8 @@ pub(super) fn final_phase(
     if let Some(failed) = all.iter().find(|one| one.state == WriteBackState::Failed) {
         return EndCode::WriteBackFailed.because(failed.detail.as_str());
     }
-    // Work that somebody refused is not done, however well it was checked. What policy never lets through
-    // was not expected to arrive.
+    // A refused change fails the run, even if it was verified. A change that policy never allows was not expected to
+    // be written.
     let refused = |one: &&WriteBackRecord| {
         let change =
             matches!(one.action, WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch);

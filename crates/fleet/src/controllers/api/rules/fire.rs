@@ -19,7 +19,7 @@ fn conflict(code: &str, message: String) -> ActionError {
 }
 
 impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
-    /// Fires a rule that has the source `manual`. Everything that holds for an event holds for this one.
+    /// Fires a rule with the source `manual`. The request is evaluated like any other event.
     pub(crate) async fn fire_rule(
         &self,
         caller: &Caller,
@@ -67,7 +67,7 @@ impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
         })
     }
 
-    /// Refuses an id by which the same person has had the rule fired with something else.
+    /// Refuses a request id that the person used with other content.
     async fn require_unused(
         &self,
         rule: &Object<AgentTriggerRule>,
@@ -89,7 +89,7 @@ impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
         }
     }
 
-    /// The event that a person's wish is. Only branches and tags are the repository's own.
+    /// The event of a request. Only branches and tags are known to be the repository's own.
     async fn wished(
         &self,
         caller: &Caller,
@@ -125,7 +125,7 @@ impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
         event.reference = Some(reference);
         event.request_digest =
             Some(content_digest(&(full_name, &event.reference, &request.payload)));
-        // Whose commit a pull request has is learnt from the forge; until then it is nobody's.
+        // The origin of a pull request's commit is looked up later; until then it is unknown.
         event.trust();
         Ok(event)
     }

@@ -175,7 +175,7 @@ impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
         })
     }
 
-    /// The events of a sample: of a delivery that is kept, or of a payload that was made up.
+    /// The events of a sample: a stored delivery, or a given payload.
     async fn sampled(
         &self,
         sample: &RuleSample,

@@ -4,7 +4,7 @@
 use bailiwick_resources::Globs;
 
 /// Whether a glob means a text. `*` alone means everything.
-pub fn matches(glob: &str, text: &str) -> bool {
+pub(crate) fn matches(glob: &str, text: &str) -> bool {
     if glob == "*" {
         return true;
     }
@@ -47,12 +47,12 @@ fn set(row: &mut [bool], at: usize, value: bool) {
 }
 
 /// Whether any of the globs means the text.
-pub fn any(globs: &[String], text: &str) -> bool {
+pub(crate) fn any(globs: &[String], text: &str) -> bool {
     globs.iter().any(|glob| matches(glob, text))
 }
 
 /// Whether globs mean a ref, by its whole name or by the short one that people write.
-pub fn ref_is_meant(globs: &Globs, reference: &str) -> bool {
+pub(crate) fn ref_is_meant(globs: &Globs, reference: &str) -> bool {
     let short = ["refs/heads/", "refs/tags/"]
         .iter()
         .find_map(|prefix| reference.strip_prefix(prefix))

@@ -1,4 +1,4 @@
-//! Workspace actions of people. Git is elsewhere; here is who may act, when, and what is recorded.
+//! Workspace actions of people: who may act, when, and what is recorded. Git is behind a port.
 //!
 //! ```text
 //! inspected ─▶ permitted? ─▶ start recorded ─▶ done ─▶ result recorded
@@ -6,11 +6,13 @@
 //!
 //! Refusals are recorded too.
 
+mod creation;
+
 use std::sync::Arc;
 
 use bailiwick_resources::{
-    AgentWorkspace, AnyObject, Fault, Kind, LinkSource, Metadata, Object, Ownership, Repository,
-    TrustTier, WorkItemKind, WorkItemRef, WorkItemWorkspaceLink, WorkspaceState, is_object_name,
+    AgentWorkspace, AnyObject, Fault, Kind, LinkSource, Metadata, Object, Repository,
+    WorkItemWorkspaceLink, WorkspaceState,
 };
 use serde_json::{Value, json};
 
@@ -21,12 +23,11 @@ use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::workspace_controller::{KEPT, PUT_AWAY, WorkspaceController, place_of};
 use crate::ports::{
-    ActionError, AgentPresence, Caller, Clock, Commits, FetchError, Forges, ObjectStore,
-    SecretStore, Selection, Target, TokenScope, WorkspaceAnswer, WorkspaceError,
-    WorkspaceOperation, WorkspacePlace, WorkspaceReport, WorkspaceRequest, WorkspaceVerb,
-    Worktrees, Write,
+    ActionError, AgentPresence, Caller, Clock, Commits, Forges, ObjectStore, SecretStore,
+    Selection, Target, TokenScope, WorkspaceAnswer, WorkspaceError, WorkspaceOperation,
+    WorkspaceReport, WorkspaceRequest, WorkspaceVerb, Worktrees, Write,
 };
-use crate::workspaces::{permit, state, workspace_link, workspace_name};
+use crate::workspaces::{permit, state, workspace_link};
 
 /// How long notes may be.
 const MAX_NOTES_BYTES: usize = 16 * 1024;
@@ -61,7 +62,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         if caller.scope < TokenScope::Operator {
-            let message = "whoever may only look changes no workspace".to_owned();
+            let message = "scope `viewer` cannot modify workspaces".to_owned();
             return Err(ActionError::Denied { message, reasons: Vec::new() });
         }
         match (request.action, workspace) {
@@ -78,7 +79,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         }
     }
 
-    /// The workspace that is meant, if it is as the one who asks has seen it.
+    /// The named workspace, if it has the expected version.
     async fn as_expected(
         &self,
         target: &Target,
@@ -105,7 +106,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
                 settled(|| self.write_about(caller, target, request)).await
             }
             WorkspaceVerb::Unlink => settled(|| self.unlink(caller, target, request)).await,
-            // Files are looked at and changed in between: that is done once.
+            // These change files, so they are not repeated after a conflict.
             WorkspaceVerb::Provision
             | WorkspaceVerb::LinkExisting
             | WorkspaceVerb::Archive
@@ -128,7 +129,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         }
     }
 
-    /// Pins it, or writes notes: its files are not touched.
+    /// Pins a workspace or saves notes.
     async fn write_about(
         &self,
         caller: &Caller,
@@ -142,10 +143,9 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
             "noted"
         } else {
             workspace.spec.pinned = request.action == WorkspaceVerb::Pin;
-            let kept = "pinned: it is kept until somebody unpins it";
+            let kept = "pinned: it is kept until it is unpinned";
             if workspace.spec.pinned { kept } else { "not pinned" }
         };
-        // What holds already is not written again.
         if workspace.spec != before {
             let writes = vec![
                 Write::Replace(AnyObject::of(&workspace).map_err(ReconcileError::from)?),
@@ -156,7 +156,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(answer(&workspace, said.to_owned()))
     }
 
-    /// Everything that reads or changes its files.
+    /// Performs an action on the files of a workspace.
     async fn change_files(
         &self,
         caller: &Caller,
@@ -169,13 +169,13 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         if let (WorkspaceVerb::RebaseStart, Some(onto)) = (verb, &request.reference) {
             known.spec.target_branch = onto.strip_prefix("refs/heads/").unwrap_or(onto).to_owned();
         }
-        // How it stands now, not how it stood when somebody last looked.
+        // The current state decides, not the recorded one.
         let seen = self.work(&repository, &known, WorkspaceOperation::Look).await?;
         known.status = self.workspaces.standing(&known, &seen).await?;
         permit(verb, &known.spec, &known.status)
             .map_err(|refusal| conflict(REFUSED, refusal.to_string()))?;
         let Some(operation) = operation(verb, request.discard_ignored) else {
-            let mut shown = answer(&known, "these wait for somebody".to_owned());
+            let mut shown = answer(&known, "these files have conflicts".to_owned());
             shown.files = conflicting_paths(&known, &seen);
             return Ok(shown);
         };
@@ -211,7 +211,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         self.record_done(caller, begun, request, seen).await
     }
 
-    /// A workspace whose files did not go after all.
+    /// Unmarks a workspace whose files were not removed after all.
     async fn restore_record(
         &self,
         begun: &Object<AgentWorkspace>,
@@ -228,7 +228,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(())
     }
 
-    /// Writes down how it stands after it.
+    /// Records the result of an action.
     async fn record_done(
         &self,
         caller: &Caller,
@@ -250,7 +250,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
                 now.metadata.annotations.remove(PUT_AWAY);
                 now.metadata.annotations.remove(KEPT);
                 writes.push(Write::Replace(AnyObject::of(&now).map_err(ReconcileError::from)?));
-                // It counts from now on how long it is kept.
+                // Its retention starts again.
                 workspace.status.last_used_at = Some(caller.at);
                 workspace.status.state = state(false, &seen.git, false);
             }
@@ -258,7 +258,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
             {
                 rebase.attempt_count = rebase.attempt_count.saturating_add(1);
             }
-            // A turn may have looked at it meanwhile; what was seen here was seen later.
+            // A controller may have updated it meanwhile; this status is newer.
             workspace.metadata.resource_version = 0;
             writes.push(Write::Status(AnyObject::of(&workspace).map_err(ReconcileError::from)?));
         }
@@ -268,7 +268,6 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(WorkspaceAnswer { files, kept: seen.kept, ..answer(&workspace, seen.said) })
     }
 
-    /// The same workspace as it is kept now.
     async fn read_again(
         &self,
         workspace: &Object<AgentWorkspace>,
@@ -277,7 +276,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         self.store.named::<AgentWorkspace>(&Target { namespace, name }).await
     }
 
-    /// A record and its links go; what they were about stays.
+    /// The writes that delete a record and its links.
     async fn forgotten(
         &self,
         workspace: &Object<AgentWorkspace>,
@@ -295,7 +294,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(writes)
     }
 
-    /// Parts a work item from it, or forgets a worktree that somebody else has made.
+    /// Unlinks a work item, or a worktree that was not made here.
     async fn unlink(
         &self,
         caller: &Caller,
@@ -312,7 +311,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
                 name: link.name().to_owned(),
             };
             let said = match self.store.named::<WorkItemWorkspaceLink>(&target).await {
-                // It is as it was wished to be.
+                // There is nothing to do.
                 Err(ActionError::NotFound(_)) => "they were not joined",
                 Err(error) => return Err(error),
                 Ok(link) => {
@@ -327,7 +326,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
             return Ok(answer(&workspace, said.to_owned()));
         }
         let refused = if self.workspaces.is_at_work(&workspace).await? {
-            Some("unlink is refused: somebody works in it; wait for the run, or cancel it")
+            Some("unlink is refused: a run uses it; wait for the run, or cancel it")
         } else if self.is_ours(&workspace.spec.workspace_path) {
             Some("unlink is refused: it was made here; archive it, or clean it up")
         } else {
@@ -343,229 +342,10 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(answer(&workspace, "forgotten; its files are where they were".to_owned()))
     }
 
-    /// Whether a directory is where workspaces are made.
+    /// Whether a directory was made by the control plane.
     fn is_ours(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
         self.world.workspace_path(name).is_some_and(|ours| ours == path)
-    }
-
-    async fn provision(
-        &self,
-        caller: &Caller,
-        namespace: &str,
-        request: WorkspaceRequest,
-    ) -> Result<WorkspaceAnswer, ActionError> {
-        let repository = self.requested_repository(namespace, &request).await?;
-        let request = &of_repository(request, &repository);
-        let made_up = || workspace_name(&format!("{}\n{}", caller.actor, caller.request));
-        let name = named(request)?.unwrap_or_else(made_up);
-        let default = format!("refs/heads/{}", repository.spec.default_branch);
-        let reference = match &request.reference {
-            None => default,
-            Some(full) if full.starts_with("refs/") => full.clone(),
-            Some(branch) => format!("refs/heads/{branch}"),
-        };
-        let target = Target { namespace: namespace.to_owned(), name: name.clone() };
-        let (workspace, fresh) = match self.store.named::<AgentWorkspace>(&target).await {
-            Ok(known) if known.spec.repository == repository.spec.full_name => (known, false),
-            Ok(_) => {
-                let message = format!("there is a workspace `{name}` of another repository");
-                return Err(conflict("NameTaken", message));
-            }
-            Err(ActionError::NotFound(_)) => {
-                (self.to_be_made(&repository, &target, &reference, request)?, true)
-            }
-            Err(error) => return Err(error),
-        };
-        if !fresh && workspace.status.state != WorkspaceState::Missing {
-            // Twice is once.
-            return Ok(answer(&workspace, "it is there already".to_owned()));
-        }
-        let found = self.forges.fetch_commit(&repository, &reference, None).await;
-        let fetch_failed = |fault: FetchError| ActionError::Unavailable(fault.to_string());
-        let Some(base) = found.map_err(fetch_failed)? else {
-            return Err(ActionError::NotFound(format!("{reference} names no commit")));
-        };
-        let detail = json!({ "base": base });
-        let begins =
-            audit_line(caller, &workspace, request, "AgentWorkspaceActionRequested", detail);
-        let mut writes = vec![begins];
-        if fresh {
-            writes.push(Write::Create(AnyObject::of(&workspace).map_err(ReconcileError::from)?));
-        }
-        writes.extend(self.link_wanting(caller, &workspace, request).await?);
-        self.store.commit(writes, caller.at).await?;
-        let mut workspace = self.store.named::<AgentWorkspace>(&target).await?;
-        match self.work(&repository, &workspace, WorkspaceOperation::Provision { base }).await {
-            Ok(seen) => {
-                workspace.status = self.workspaces.standing(&workspace, &seen).await?;
-                workspace.status.last_used_at = Some(caller.at);
-                self.record_done(caller, workspace, request, seen).await
-            }
-            Err(error) => {
-                let mut writes = Vec::new();
-                if fresh {
-                    writes = self.forgotten(&workspace).await?;
-                }
-                let detail = json!({ "refused": error.to_string() });
-                let event = "AgentWorkspaceActionRefused";
-                writes.push(audit_line(caller, &workspace, request, event, detail));
-                self.store.commit(writes, caller.at).await?;
-                Err(error)
-            }
-        }
-    }
-
-    /// A workspace as it is recorded before it is made.
-    fn to_be_made(
-        &self,
-        repository: &Object<Repository>,
-        target: &Target,
-        reference: &str,
-        request: &WorkspaceRequest,
-    ) -> Result<Object<AgentWorkspace>, ActionError> {
-        let Some(path) = self.world.workspace_path(&target.name) else {
-            return Err(ActionError::Unavailable("no workspaces are made here".to_owned()));
-        };
-        // What is not one of the repository's own branches or tags may be anybody's.
-        let own = reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/");
-        let default = repository.spec.default_branch.as_str();
-        let spec = AgentWorkspace {
-            repository: repository.spec.full_name.clone(),
-            workspace_path: path,
-            ownership: owner(request.work_item.as_ref()),
-            branch: format!("workspace/{}", target.name),
-            target_branch: reference.strip_prefix("refs/heads/").unwrap_or(default).to_owned(),
-            trust_tier: if own { repository.spec.trust_tier } else { TrustTier::Untrusted },
-            policy: None,
-            work_item: request.work_item.clone(),
-            pinned: false,
-            notes: request.notes.clone().unwrap_or_default(),
-            run: None,
-        };
-        let Target { namespace, name } = target.clone();
-        let mut workspace = Object::new(Metadata { namespace, ..Metadata::named(name) }, spec);
-        workspace.status.state = WorkspaceState::Missing;
-        workspace.status.git.missing = true;
-        Ok(workspace)
-    }
-
-    async fn link(
-        &self,
-        caller: &Caller,
-        namespace: &str,
-        request: WorkspaceRequest,
-    ) -> Result<WorkspaceAnswer, ActionError> {
-        let repository = self.requested_repository(namespace, &request).await?;
-        let request = &of_repository(request, &repository);
-        let Some(path) = request.path.clone().filter(|path| path.starts_with('/')) else {
-            return Err(fault("path", "say which worktree, by a path that begins with /"));
-        };
-        let given = request.reference.as_deref().unwrap_or(&repository.spec.default_branch);
-        let target = given.strip_prefix("refs/heads/").unwrap_or(given).to_owned();
-        let place = WorkspacePlace { path, branch: String::new(), target: target.clone() };
-        let seen = self.world.work_on(&repository.spec, &place, WorkspaceOperation::Link).await;
-        let seen = seen.map_err(action_error)?;
-        let full = repository.spec.full_name.as_str();
-        let selection = Selection::of(Kind::AgentWorkspace).field("repository", full);
-        let all = self.store.all_typed::<AgentWorkspace>(selection).await?;
-        let known = all.into_iter().find(|known| known.spec.workspace_path == seen.path);
-        if let Some(known) = known {
-            return self.link_again(caller, known, request).await;
-        }
-        let name = named(request)?.unwrap_or_else(|| workspace_name(&seen.path));
-        // The worktree of an agent that the ledger knows is that agent's.
-        let directory = seen.path.rsplit('/').next().unwrap_or_default();
-        let agent = match self.is_ours(&seen.path) {
-            true => self.world.worktree(directory).await.map_err(ActionError::Unavailable)?,
-            false => None,
-        };
-        let spec = AgentWorkspace {
-            repository: repository.spec.full_name.clone(),
-            workspace_path: seen.path.clone(),
-            ownership: Ownership::Host,
-            branch: seen.git.branch.clone(),
-            target_branch: target,
-            trust_tier: repository.spec.trust_tier,
-            policy: None,
-            work_item: request.work_item.clone(),
-            pinned: false,
-            notes: request.notes.clone().unwrap_or_default(),
-            run: agent.map(|_| directory.to_owned()),
-        };
-        let metadata = Metadata { namespace: namespace.to_owned(), ..Metadata::named(name) };
-        let mut workspace = Object::new(metadata, spec);
-        workspace.status = self.workspaces.standing(&workspace, &seen).await?;
-        workspace.status.last_used_at = Some(caller.at);
-        let mut writes =
-            vec![Write::Create(AnyObject::of(&workspace).map_err(ReconcileError::from)?)];
-        writes.extend(self.link_wanting(caller, &workspace, request).await?);
-        let detail = json!({ "path": seen.path });
-        writes.push(audit_line(caller, &workspace, request, "AgentWorkspaceActionDone", detail));
-        self.store.commit(writes, caller.at).await?;
-        Ok(answer(&workspace, format!("linked, on the branch {}", seen.git.branch)))
-    }
-
-    /// A worktree that is a workspace already: only the work item may be wanting.
-    async fn link_again(
-        &self,
-        caller: &Caller,
-        known: Object<AgentWorkspace>,
-        request: &WorkspaceRequest,
-    ) -> Result<WorkspaceAnswer, ActionError> {
-        if request.name.as_deref().is_some_and(|name| name != known.name()) {
-            let message = format!("it is the workspace `{}` already", known.name());
-            return Err(conflict("AlreadyLinked", message));
-        }
-        let mut writes: Vec<Write> =
-            self.link_wanting(caller, &known, request).await?.into_iter().collect();
-        if writes.is_empty() {
-            return Ok(answer(&known, "it is linked already".to_owned()));
-        }
-        writes.push(audit_line(caller, &known, request, "AgentWorkspaceActionDone", json!({})));
-        self.store.commit(writes, caller.at).await?;
-        Ok(answer(&known, "joined with its work item".to_owned()))
-    }
-
-    /// The link to the work item that was named, if it is wanting.
-    async fn link_wanting(
-        &self,
-        caller: &Caller,
-        workspace: &Object<AgentWorkspace>,
-        request: &WorkspaceRequest,
-    ) -> Result<Option<Write>, ActionError> {
-        let Some(item) = request.work_item.clone() else { return Ok(None) };
-        let how = match request.action == WorkspaceVerb::Provision {
-            true => LinkSource::CreatedFromWorkItem,
-            false => LinkSource::LinkedExistingWorkspace,
-        };
-        let by = (how, caller.actor.as_str());
-        let mut link = workspace_link(&workspace.metadata, &workspace.spec.branch, item, by);
-        link.status.last_activity_at = Some(caller.at);
-        let namespace = &workspace.metadata.namespace;
-        let there = self.store.get(Kind::WorkItemWorkspaceLink, namespace, link.name()).await?;
-        match there {
-            Some(_) => Ok(None),
-            None => Ok(Some(Write::Create(AnyObject::of(&link).map_err(ReconcileError::from)?))),
-        }
-    }
-
-    /// The repository that a request names, by the name of its object or its own.
-    async fn requested_repository(
-        &self,
-        namespace: &str,
-        request: &WorkspaceRequest,
-    ) -> Result<Object<Repository>, ActionError> {
-        let Some(name) = &request.repository else {
-            return Err(fault("repository", "say which repository"));
-        };
-        let target = Target { namespace: namespace.to_owned(), name: name.clone() };
-        match self.store.named::<Repository>(&target).await {
-            Err(ActionError::NotFound(why)) => {
-                self.store.repository(name).await.map_err(|_| ActionError::NotFound(why))
-            }
-            found => found,
-        }
     }
 
     async fn work(
@@ -592,7 +372,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
     }
 }
 
-/// The code of what would not be right.
+/// The code of a refused action.
 const REFUSED: &str = "WorkspaceRefused";
 
 fn action_error(trouble: WorkspaceError) -> ActionError {
@@ -606,29 +386,6 @@ fn fault(field: &str, message: &str) -> ActionError {
     ActionError::Invalid(vec![Fault::new(field, message)])
 }
 
-/// A work item is called by its repository's own name, however the request calls that.
-fn of_repository(
-    mut request: WorkspaceRequest,
-    repository: &Object<Repository>,
-) -> WorkspaceRequest {
-    if let Some(item) = &mut request.work_item
-        && (item.repository.is_empty() || item.repository == repository.name())
-    {
-        item.repository.clone_from(&repository.spec.full_name);
-    }
-    request
-}
-
-/// The name that a new one is given. It becomes a directory and part of a branch.
-fn named(request: &WorkspaceRequest) -> Result<Option<String>, ActionError> {
-    match &request.name {
-        Some(name) if !is_object_name(name) || name.contains('.') => {
-            Err(fault("name", "use a-z, 0-9 and `-`"))
-        }
-        name => Ok(name.clone()),
-    }
-}
-
 fn notes(request: &WorkspaceRequest) -> Result<String, ActionError> {
     match &request.notes {
         None => Err(fault("notes", "say what is to be noted; an empty text clears them")),
@@ -639,17 +396,7 @@ fn notes(request: &WorkspaceRequest) -> Result<String, ActionError> {
     }
 }
 
-fn owner(item: Option<&WorkItemRef>) -> Ownership {
-    match item.map(|item| item.kind) {
-        None => Ownership::Host,
-        Some(WorkItemKind::Issue) => Ownership::Issue,
-        Some(WorkItemKind::PullRequest) => Ownership::PrRepair,
-        Some(WorkItemKind::CheckFailure) => Ownership::PipelineFailure,
-        Some(WorkItemKind::ReleaseTask | WorkItemKind::Card) => Ownership::Project,
-    }
-}
-
-/// What git has to do for a verb; nothing where looking is enough.
+/// The git operation of a verb; nothing where reading is enough.
 fn operation(verb: WorkspaceVerb, discard_ignored: bool) -> Option<WorkspaceOperation> {
     match verb {
         WorkspaceVerb::Archive => Some(WorkspaceOperation::Archive { discard_ignored }),
