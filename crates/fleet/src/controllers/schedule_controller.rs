@@ -10,7 +10,7 @@ use super::objects::ObjectQueries as _;
 use super::summary::Task;
 use super::trigger_controller::TriggerController;
 use super::{ReconcileError, ReconcileSummary};
-use crate::ports::{ObjectStore, SecretStore, World, Write};
+use crate::ports::{Clock, Commits, Forges, ObjectStore, SecretStore, StackSources, Write};
 use crate::triggers::{Intent, schedule};
 
 /// Fires trigger rules on their schedules.
@@ -30,7 +30,9 @@ impl<S, W> ScheduleController<S, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> ScheduleController<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
+    ScheduleController<S, W>
+{
     /// Fires the schedules that are due. Missed times are caught up as the rule says; recorded ones are not repeated.
     pub(super) async fn fire_schedules(&self, summary: &mut ReconcileSummary) {
         let rules = match self.store.rules().await {

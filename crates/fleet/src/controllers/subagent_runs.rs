@@ -24,7 +24,10 @@ use super::summary::Task;
 use super::tool_approvals::{Questioner, ToolApprovals};
 use super::{ReconcileError, ReconcileSummary};
 use crate::bundle::Redactor;
-use crate::ports::{ChildState, Engine, FleetStore, LaunchedChild, Selection, World, Write};
+use crate::ports::{
+    ChildState, Clock, Engine, LaunchedChild, ObjectStore, SecretStore, Selection, StackSources,
+    Worktrees, Write,
+};
 use crate::subagents::contract_faults;
 
 /// The label with the name of the sub-agent that a run is.
@@ -64,7 +67,9 @@ impl<S, E, W> SubagentController<S, E, W> {
     }
 }
 
-impl<S: FleetStore, E: Engine, W: World> SubagentController<S, E, W> {
+impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + StackSources + Worktrees>
+    SubagentController<S, E, W>
+{
     /// The writes that record the sub-agents of an attempt.
     pub(super) async fn children(
         &self,

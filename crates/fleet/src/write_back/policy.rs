@@ -123,3 +123,37 @@ fn denial(who: &str, target: WriteBackTarget) -> Denial {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_resources::WriteBackState;
+
+    use super::*;
+
+    fn denied(detail: String) -> WriteBackRecord {
+        WriteBackRecord {
+            action: WriteBackTarget::BranchPush,
+            target: "acme/app".to_owned(),
+            digest: String::new(),
+            stands_on: None,
+            approval: None,
+            state: WriteBackState::Denied,
+            detail,
+            url: None,
+            tries: 0,
+            tried_since: None,
+            next_try_at: None,
+        }
+    }
+
+    #[test]
+    fn rule_of_a_stored_record_is_the_rule_that_denied_it() {
+        for rule in DenialRule::ALL {
+            let denial = Denial { rule, reason: "a: b".to_owned(), instead: String::new() };
+            assert_eq!(DenialRule::of_record(&denied(denial.to_string())), Some(rule));
+        }
+        for other in ["", "a person said no", "write-back::policy"] {
+            assert_eq!(DenialRule::of_record(&denied(other.to_owned())), None, "{other}");
+        }
+    }
+}

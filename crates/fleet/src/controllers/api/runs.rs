@@ -28,8 +28,8 @@ use crate::controllers::sessions::{FORKED_FROM, SessionRecorder, session_of};
 use crate::controllers::subagent_runs::is_child;
 use crate::controllers::write_back_controller::pushed;
 use crate::ports::{
-    ActionError, Caller, DispatchRequest, Engine, FetchError, ObjectStore, RunAnswer, RunVerb,
-    RunVerbRequest, SecretStore, Target, World, Write,
+    ActionError, Caller, Clock, Commits, DispatchRequest, Engine, FetchError, Forges, ObjectStore,
+    RunAnswer, RunVerb, RunVerbRequest, SecretStore, StackSources, Target, Write,
 };
 use crate::workspaces::workspace_name;
 
@@ -54,7 +54,9 @@ impl<S, E, W> RunApi<S, E, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, E: Engine, W: World> RunApi<S, E, W> {
+impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + StackSources>
+    RunApi<S, E, W>
+{
     pub(super) async fn act_on_named_run(
         &self,
         caller: &Caller,

@@ -10,7 +10,9 @@ use crate::admission::review::{ReviewReason, Severity};
 use crate::bundle::SourcePart;
 use crate::controllers::ReconcileError;
 use crate::controllers::run_admission::RunAdmission;
-use crate::ports::{FetchError, ForgeError, ObjectStore, SecretStore, World};
+use crate::ports::{
+    Clock, Commits, FetchError, ForgeError, Forges, ObjectStore, SecretStore, StackSources,
+};
 use crate::triggers::SourceEvent;
 
 /// How much of a payload is used: more than a bundle may have, so that all of a bundle is searched for secrets.
@@ -37,7 +39,7 @@ impl Attached {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> RunAdmission<S, W> {
     /// The sources that a rule attaches. A source that cannot be fetched refuses the run: an agent must not mistake
     /// it for an empty one.
     pub(super) async fn attached(

@@ -22,7 +22,9 @@ use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
 use crate::admission::{Admission, Admitted, Inventory, Refused, Situation, admit, snapshot};
 use crate::bundle::{RedactionRules, StackTexts};
-use crate::ports::{FetchError, ForgeError, ObjectStore, SecretStore, World, Write};
+use crate::ports::{
+    Clock, Commits, FetchError, ForgeError, Forges, ObjectStore, SecretStore, StackSources, Write,
+};
 use crate::triggers::{RunDraft, SourceEvent};
 
 /// State that several admissions share. What not all of them need is read on first use.
@@ -59,7 +61,7 @@ impl<S, W> RunAdmission<S, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> RunAdmission<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> RunAdmission<S, W> {
     /// Admits the run of a trigger rule.
     pub(super) async fn admit_draft(
         &self,

@@ -24,7 +24,10 @@ use super::summary::Task;
 use super::tool_approvals::{Questioner, ToolApprovals};
 use super::write_back_controller::WriteBackController;
 use super::{ReconcileError, ReconcileSummary};
-use crate::ports::{Engine, FleetStore, Launched, LaunchedState, Selection, World, Write};
+use crate::ports::{
+    Clock, Commits, Engine, Forges, Launched, LaunchedState, ObjectStore, SecretStore, Selection,
+    StackSources, Worktrees, Write,
+};
 
 /// How long the start of an attempt may take.
 const START_TIMEOUT: u64 = 5 * 60 * 1000;
@@ -33,47 +36,24 @@ pub(super) const EARLIER: &str = "bailiwick.dev/earlier-attempts";
 
 /// Follows runs from their launch to their results.
 pub(super) struct RunController<S, E, W> {
-    store: Arc<S>,
-    engine: Arc<E>,
-    world: Arc<W>,
-    launcher: Launcher<S, E, W>,
-    approvals: Arc<ToolApprovals<S, E, W>>,
-    sessions: Arc<SessionRecorder<S, W>>,
-    subagents: Arc<SubagentController<S, E, W>>,
-    write_backs: WriteBackController<S, W>,
-    statuses: Arc<RunStatusWriter<S, W>>,
-    redaction: Arc<Redaction<S, W>>,
+    pub(super) store: Arc<S>,
+    pub(super) engine: Arc<E>,
+    pub(super) world: Arc<W>,
+    pub(super) launcher: Launcher<S, E, W>,
+    pub(super) approvals: Arc<ToolApprovals<S, E, W>>,
+    pub(super) sessions: Arc<SessionRecorder<S, W>>,
+    pub(super) subagents: Arc<SubagentController<S, E, W>>,
+    pub(super) write_backs: WriteBackController<S, W>,
+    pub(super) statuses: Arc<RunStatusWriter<S, W>>,
+    pub(super) redaction: Arc<Redaction<S, W>>,
 }
 
-impl<S, E, W> RunController<S, E, W> {
-    pub(super) fn new(
-        store: Arc<S>,
-        engine: Arc<E>,
-        world: Arc<W>,
-        launcher: Launcher<S, E, W>,
-        approvals: Arc<ToolApprovals<S, E, W>>,
-        sessions: Arc<SessionRecorder<S, W>>,
-        subagents: Arc<SubagentController<S, E, W>>,
-        write_backs: WriteBackController<S, W>,
-        statuses: Arc<RunStatusWriter<S, W>>,
-        redaction: Arc<Redaction<S, W>>,
-    ) -> Self {
-        Self {
-            store,
-            engine,
-            world,
-            launcher,
-            approvals,
-            sessions,
-            subagents,
-            write_backs,
-            statuses,
-            redaction,
-        }
-    }
-}
-
-impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
+impl<
+    S: ObjectStore + SecretStore,
+    E: Engine,
+    W: Clock + Forges + Commits + StackSources + Worktrees,
+> RunController<S, E, W>
+{
     /// Follows every run that was started and has not ended.
     pub(super) async fn follow_runs(&self, summary: &mut ReconcileSummary) {
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {

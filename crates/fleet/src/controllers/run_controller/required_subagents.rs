@@ -11,9 +11,16 @@ use crate::controllers::launch::{agent_of, subagents_of};
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::{EndCode, RunEnd, subagent_event_phase};
 use crate::controllers::run_controller::RunController;
-use crate::ports::{Engine, FleetStore, World};
+use crate::ports::{
+    Clock, Commits, Engine, Forges, ObjectStore, SecretStore, StackSources, Worktrees,
+};
 
-impl<S: FleetStore, E: Engine, W: World> RunController<S, E, W> {
+impl<
+    S: ObjectStore + SecretStore,
+    E: Engine,
+    W: Clock + Forges + Commits + StackSources + Worktrees,
+> RunController<S, E, W>
+{
     /// The failure of an attempt whose conversation started a required sub-agent none of whose runs succeeded.
     pub(super) async fn unmet(
         &self,

@@ -20,7 +20,9 @@ use super::summary::Task;
 use super::{ReconcileError, ReconcileSummary};
 use crate::admission::Inventory;
 use crate::admission::admit::PoolUse;
-use crate::ports::{ObjectStore, SecretStore, Selection, World, Write};
+use crate::ports::{
+    Clock, Commits, Forges, ObjectStore, SecretStore, Selection, StackSources, Worktrees, Write,
+};
 use crate::triggers::concurrency::limit;
 use crate::wildcards;
 use crate::write_back::expire;
@@ -45,7 +47,9 @@ impl<S, W> RunQueue<S, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> RunQueue<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + Worktrees>
+    RunQueue<S, W>
+{
     /// Starts queued runs as far as there is room, and queues runs that people have approved.
     pub(super) async fn settle_queue(&self, summary: &mut ReconcileSummary) {
         self.expire_approvals(summary).await;

@@ -31,7 +31,10 @@ use crate::controllers::prepared_launch::{LAUNCH, Prepared};
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::run_status::RunStatusWriter;
 use crate::controllers::write_back_controller::asked_again_by;
-use crate::ports::{FetchError, Forge as _, ObjectStore, SecretStore, World, Write};
+use crate::ports::{
+    Clock, Commits, FetchError, Forge as _, Forges, ObjectStore, SecretStore, StackSources,
+    Worktrees, Write,
+};
 
 /// The result of checking a run again.
 pub(super) enum Revalidation {
@@ -72,7 +75,9 @@ impl<S, W> Revalidator<S, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> Revalidator<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + Worktrees>
+    Revalidator<S, W>
+{
     /// Checks a run as if it were requested today.
     pub(super) async fn revalidate(
         &self,

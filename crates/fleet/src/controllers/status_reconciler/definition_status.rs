@@ -16,7 +16,7 @@ use crate::admission::{Inventory, roles};
 use crate::bundle::unsafe_patterns;
 use crate::controllers::status_reconciler::StatusReconciler;
 use crate::controllers::{ReconcileError, ReconcileSummary};
-use crate::ports::{FleetStore, World, Write};
+use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 
 /// The worst probe of each skill, by namespace and name.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ fn severity(probe: &SkillProbe) -> u8 {
     }
 }
 
-impl<S: FleetStore, W: World> StatusReconciler<S, W> {
+impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
     pub(super) async fn update_skill_statuses(
         &self,
         inventory: &Inventory,

@@ -5,13 +5,13 @@ use bailiwick_resources::{Kind, WebhookDelivery};
 use crate::controllers::ReconcileError;
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::status_reconciler::StatusReconciler;
-use crate::ports::{FleetStore, Selection, World};
+use crate::ports::{Clock, Commits, FleetStore, Selection, StackSources, Worktrees};
 use crate::triggers::SourceEvent;
 
 const MAX_SAMPLES: usize = 64;
 const MAX_PAYLOAD_BYTES: u64 = 256 * 1024;
 
-impl<S: FleetStore, W: World> StatusReconciler<S, W> {
+impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
     /// The latest events, newest first, without unreadable ones.
     pub(super) async fn samples(&self) -> Result<Vec<SourceEvent>, ReconcileError> {
         let newest = Selection {

@@ -7,9 +7,9 @@ use crate::admission::snapshot::Frozen;
 use crate::controllers::ReconcileError;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::status_reconciler::StatusReconciler;
-use crate::ports::{FleetStore, World, Write};
+use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 
-impl<S: FleetStore, W: World> StatusReconciler<S, W> {
+impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
     /// Stores the health of a stack's MCP servers, if it changed.
     pub(super) async fn update_server_statuses(
         &self,

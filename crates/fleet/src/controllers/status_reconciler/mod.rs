@@ -28,7 +28,7 @@ use crate::admission::native::{self, NativeStep};
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::{Inventory, Review, collect, review, snapshot};
 use crate::controllers::audit_log::Correlation;
-use crate::ports::{FleetStore, World, Write};
+use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 use crate::triggers::{self, RepositoryFacts, RuleFacts};
 use crate::wildcards;
 
@@ -45,7 +45,7 @@ impl<S, W> StatusReconciler<S, W> {
     }
 }
 
-impl<S: FleetStore, W: World> StatusReconciler<S, W> {
+impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
     /// Updates the status of everything that is declared.
     pub(super) async fn reconcile(&self) -> ReconcileSummary {
         let mut summary = ReconcileSummary::default();

@@ -8,12 +8,12 @@ use crate::controllers::audit_log::Correlation;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::status_reconciler::StatusReconciler;
 use crate::controllers::{ReconcileError, ReconcileSummary};
-use crate::ports::{FleetStore, Selection, World, Write};
+use crate::ports::{Clock, Commits, FleetStore, Selection, StackSources, Worktrees, Write};
 
 /// The annotation of an unreadable object with the reason, so that it is reported once.
 const UNREADABLE: &str = "bailiwick.dev/unreadable";
 
-impl<S: FleetStore, W: World> StatusReconciler<S, W> {
+impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
     /// Reports unreadable declared objects, open runs and pending approvals.
     pub(super) async fn report_unreadable(
         &self,

@@ -11,7 +11,7 @@ use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::repository_controller::is_news;
 use crate::controllers::summary::Task;
 use crate::controllers::{ReconcileError, ReconcileSummary};
-use crate::ports::{ObjectStore, SecretStore, World, Write};
+use crate::ports::{Clock, Commits, Forges, ObjectStore, SecretStore, StackSources, Write};
 use crate::triggers::{lookups, plan, wire};
 
 /// How many bytes of payloads are read at once; a single payload may be larger.
@@ -26,7 +26,9 @@ struct DeliveryFilter<'a> {
     payloads: &'a Payloads,
 }
 
-impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
+    TriggerController<S, W>
+{
     /// Evaluates deliveries in order.
     pub(super) async fn evaluate_all(&self, due: &[AnyObject], summary: &mut ReconcileSummary) {
         let mut rest = due;

@@ -5,13 +5,17 @@ use bailiwick_resources::{Object, Repository};
 use super::TriggerController;
 use crate::controllers::ReconcileError;
 use crate::controllers::objects::ObjectQueries as _;
-use crate::ports::{Forge as _, ForgeError, ObjectStore, SecretStore, World};
+use crate::ports::{
+    Clock, Commits, Forge as _, ForgeError, Forges, ObjectStore, SecretStore, StackSources,
+};
 use crate::triggers::{Lookup, SourceEvent, lookups};
 
 /// How much of a job's log is read.
 const MAX_LOG_BYTES: usize = 256 * 1024;
 
-impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
+    TriggerController<S, W>
+{
     /// Asks the forge and git for what the event lacks. A refused lookup stays unknown. A forge that does not answer
     /// is reported after all lookups were tried.
     pub(in crate::controllers) async fn look_up_missing(

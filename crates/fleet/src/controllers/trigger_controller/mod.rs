@@ -28,7 +28,10 @@ use super::run_queue::has_worked;
 use super::summary::Task;
 use super::{ReconcileError, ReconcileSummary};
 use crate::admission::Inventory;
-use crate::ports::{FleetError, ForgeError, ObjectStore, SecretStore, Selection, World, Write};
+use crate::ports::{
+    Clock, Commits, FleetError, ForgeError, Forges, ObjectStore, SecretStore, Selection,
+    StackSources, Write,
+};
 use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
 use crate::triggers::{ActiveRun, EventContext, Intent, RecentExecution, SourceEvent, evaluate};
@@ -78,7 +81,9 @@ impl<S, W> TriggerController<S, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
+    TriggerController<S, W>
+{
     /// Evaluates the deliveries that are due, the oldest first.
     pub(super) async fn evaluate_deliveries(&self, summary: &mut ReconcileSummary) {
         let mut waiting = Selection {

@@ -7,14 +7,16 @@ use bailiwick_resources::{
 use crate::controllers::ReconcileError;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::trigger_controller::TriggerController;
-use crate::ports::{ObjectStore, SecretStore, Selection, World};
+use crate::ports::{Clock, Commits, Forges, ObjectStore, SecretStore, Selection, StackSources};
 use crate::triggers::own_work::{attempt_of, is_ours, is_told_by_work};
 use crate::triggers::{OwnWork, SourceEvent};
 
 /// How far a chain of runs is followed.
 const MAX_DEPTH: u32 = 64;
 
-impl<S: ObjectStore + SecretStore, W: World> TriggerController<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
+    TriggerController<S, W>
+{
     /// The run whose work these events are about. They are of one delivery, so the first decides.
     pub(super) async fn own_work(
         &self,

@@ -285,7 +285,7 @@ impl TestPlane {
         actor == "ada" && event == "AgentWorkspaceActionRefused" && detail["verb"] == verb
     }
 
-    pub(crate) async fn turn(&self) {
+    pub(crate) async fn advance(&self) {
         let turn = self.control.advance().await;
         assert_eq!(turn.errors, []);
     }

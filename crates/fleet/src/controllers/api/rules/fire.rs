@@ -9,8 +9,8 @@ use crate::controllers::audit_log::{Correlation, subject};
 use crate::controllers::idempotency::{content_digest, require_same};
 use crate::controllers::objects::ObjectQueries as _;
 use crate::ports::{
-    ActionError, Caller, ExecutionAnswer, FireRequest, ObjectStore, SecretStore, Selection, Target,
-    World,
+    ActionError, Caller, Clock, Commits, ExecutionAnswer, FireRequest, Forges, ObjectStore,
+    SecretStore, Selection, StackSources, Target,
 };
 use crate::triggers::{Intent, SourceEvent};
 
@@ -18,7 +18,7 @@ fn conflict(code: &str, message: String) -> ActionError {
     ActionError::Conflict { code: code.to_owned(), message }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> RuleApi<S, W> {
     /// Fires a rule with the source `manual`. The request is evaluated like any other event.
     pub(crate) async fn fire_rule(
         &self,

@@ -16,8 +16,9 @@ use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::trigger_controller::TriggerController;
 use crate::ports::{
-    ActionError, Caller, ExecutionAnswer, LifecycleAnswer, LifecycleRequest, MatcherResult,
-    ObjectStore, PermissionQuestion, RuleSample, RuleTrial, SecretStore, Target, World, Write,
+    ActionError, Caller, Clock, Commits, ExecutionAnswer, Forges, LifecycleAnswer,
+    LifecycleRequest, MatcherResult, ObjectStore, PermissionQuestion, RuleSample, RuleTrial,
+    SecretStore, StackSources, Target, Write,
 };
 use crate::triggers::{self, Delivery, Intent, SourceEvent, dry_run, wire};
 
@@ -40,7 +41,7 @@ impl<S, W> RuleApi<S, W> {
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: World> RuleApi<S, W> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> RuleApi<S, W> {
     pub(super) async fn trial(
         &self,
         caller: &Caller,
