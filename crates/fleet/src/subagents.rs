@@ -1,4 +1,4 @@
-//! Sub-agents: how many may work at once, and whether what one returned is what it had to return.
+//! Sub-agents: limits on how many run in parallel, and the contract of what they return.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use bailiwick_resources::{AgentSubagent, OutputContract, OutputFormat};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How many children are at work, wherever that is counted.
+/// How many sub-agents are running, by where they are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActiveSubagents {
-    /// Of this run.
     pub run: u32,
     /// Of this run, by definition.
     pub by_definition: BTreeMap<String, u32>,
@@ -21,7 +20,7 @@ pub struct ActiveSubagents {
     pub repository: u32,
 }
 
-/// How many may be; nothing means that nobody says.
+/// The limits; nothing means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ParallelLimits {

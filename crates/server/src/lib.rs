@@ -1,6 +1,6 @@
 //! The HTTP server of the control plane: API, webhooks, event streams, metrics.
 //!
-//! This crate has no SQL, git or agents: it uses the ports of `control`.
+//! This crate has no SQL, git or agents: it uses the ports of `fleet`.
 //!
 //! ```text
 //!  request ─▶ serve ─▶ app: host, rate, token, scope, body ─▶ handlers ─┬─▶ objects ──▶ FleetStore

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bailiwick_fleet::dispatch::QuestionOwner;
+use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};

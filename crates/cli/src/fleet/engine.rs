@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::sync::Arc;
 
-use bailiwick_fleet::admission::compile::{LaunchLimits, SkillFiles};
+use bailiwick_fleet::admission::compile::SkillFiles;
 use bailiwick_fleet::ports::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
     ModelKey,
@@ -279,8 +279,7 @@ fn written(words: &str) -> Result<File, Failure> {
 
 /// What binds the agent besides its task: the limits of stack, profile and repository.
 fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
-    let limits: LaunchLimits = serde_json::from_value(launch.limits.clone())
-        .map_err(|error| Failure::general(format!("its limits cannot be read: {error}")))?;
+    let limits = launch.limits.clone();
     let managed = Managed {
         servers: limits.mcp_servers,
         subagents: limits.subagents,

@@ -2,7 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{AnyObject, Kind, Object, Resource};
+use bailiwick_resources::{AnyObject, Kind, Object, ObjectError, Resource};
+use thiserror::Error;
+
+/// Why the objects of a kind are not known.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InventoryError {
+    /// The kind could not be listed.
+    #[error("{} could not be listed: {why}", .kind.plural())]
+    Unlistable { kind: Kind, why: String },
+    /// One of them cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] ObjectError),
+}
 
 /// Objects by kind, namespace and name, as they were read at one moment.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +30,7 @@ pub enum Found<R: Resource> {
     Here(Box<Object<R>>),
     /// It is not.
     Missing,
-    /// Its kind could not be listed, or it cannot be read: nobody knows.
+    /// Its kind could not be listed, or it cannot be read.
     Unknown(String),
 }
 
@@ -40,7 +52,6 @@ impl<R: Resource> Found<R> {
         }
     }
 
-    /// Whether nobody knows.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
@@ -81,8 +92,8 @@ impl Inventory {
 
     /// One object.
     pub fn get<R: Resource>(&self, namespace: &str, name: &str) -> Found<R> {
-        if let Some(why) = self.unlistable.get(&R::KIND) {
-            return Found::Unknown(format!("{} could not be listed: {why}", R::KIND.plural()));
+        if let Err(error) = self.require_listed(R::KIND) {
+            return Found::Unknown(error.to_string());
         }
         match self.objects.get(&(R::KIND, namespace.to_owned(), name.to_owned())) {
             None => Found::Missing,
@@ -93,20 +104,24 @@ impl Inventory {
         }
     }
 
-    /// Every object of a kind, by namespace and name; those that cannot be read are told apart.
-    pub fn all<R: Resource>(&self) -> Result<Vec<Object<R>>, String> {
-        if let Some(why) = self.unlistable.get(&R::KIND) {
-            return Err(format!("{} could not be listed: {why}", R::KIND.plural()));
-        }
+    /// Every object of a kind, by namespace and name; an error if one cannot be read.
+    pub fn all<R: Resource>(&self) -> Result<Vec<Object<R>>, InventoryError> {
+        self.require_listed(R::KIND)?;
         let of_kind = self.objects.values().filter(|object| object.kind == R::KIND);
-        of_kind.map(|object| object.typed::<R>().map_err(|error| error.to_string())).collect()
+        of_kind.map(|object| Ok(object.typed::<R>()?)).collect()
     }
 
-    /// Every object of a kind that can be read. For the one who is not misled by what is left out.
-    pub fn readable<R: Resource>(&self) -> Result<Vec<Object<R>>, String> {
-        if let Some(why) = self.unlistable.get(&R::KIND) {
-            return Err(format!("{} could not be listed: {why}", R::KIND.plural()));
+    /// Refuses a kind that could not be listed.
+    pub fn require_listed(&self, kind: Kind) -> Result<(), InventoryError> {
+        match self.unlistable.get(&kind) {
+            Some(why) => Err(InventoryError::Unlistable { kind, why: why.clone() }),
+            None => Ok(()),
         }
+    }
+
+    /// Every readable object of a kind, for callers that may ignore the others.
+    pub fn readable<R: Resource>(&self) -> Result<Vec<Object<R>>, InventoryError> {
+        self.require_listed(R::KIND)?;
         let of_kind = self.objects.values().filter(|object| object.kind == R::KIND);
         Ok(of_kind.filter_map(|object| object.typed::<R>().ok()).collect())
     }

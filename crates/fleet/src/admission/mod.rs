@@ -14,6 +14,7 @@
 pub mod admit;
 pub mod compile;
 pub mod conditions;
+pub mod context;
 pub mod inventory;
 pub mod native;
 pub mod requirements;
@@ -21,7 +22,6 @@ pub mod review;
 pub mod roles;
 pub mod snapshot;
 pub mod validations;
-pub mod wildcards;
 pub mod yaml;
 
 pub use admit::{Admission, Admitted, Refused, admit};

@@ -1,37 +1,37 @@
-//! The platform's identities and bindings, kept as ours say. What we made we change and take away again;
-//! what a stranger made we leave, and what a stranger changed is drift.
+//! Native identities and bindings, synced from ours. Objects made here are changed and deleted; others are left
+//! alone; foreign changes are drift.
 
 use std::collections::BTreeSet;
 
 use bailiwick_resources::{
-    AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Object, ObjectError, Resource, Role,
-    RoleBinding, ServiceAccount,
+    AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Object, Resource, Role, RoleBinding,
+    ServiceAccount,
 };
 
-use super::inventory::{Found, Inventory};
+use super::inventory::{Found, Inventory, InventoryError};
 use super::roles::{self, EscalationAnswer};
 
 /// The annotation that names what a platform's object was made for.
 pub const MADE_FOR: &str = "bailiwick.dev/made-for";
 /// The annotation with the digest of what we made.
 pub const MADE_AS: &str = "bailiwick.dev/made-as";
-/// The annotation with the digest of the drift that was told.
+/// The annotation with the digest of the reported drift.
 pub const DRIFTED: &str = "bailiwick.dev/drifted";
 
 /// Something that is to be done to the platform's objects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NativeStep {
-    /// It is wanting.
+    /// It is missing.
     Make(AnyObject),
     /// It is ours and not what it should be.
     Change(AnyObject),
-    /// It is ours and nobody needs it, or nobody may have it.
+    /// It was made here and is not needed or not allowed any more.
     Remove(AnyObject),
-    /// It was ours, and a stranger has changed it: that is told, once.
+    /// It was made here and was changed by others: reported once.
     Tell(AnyObject),
 }
 
-/// What of a platform's object is ours to say.
+/// The part of a native object that is synced.
 trait Native: Resource + PartialEq + Clone {
     /// Without what is the platform's own.
     fn ours(&self) -> Self;
@@ -59,8 +59,8 @@ impl Native for RoleBinding {
     }
 }
 
-/// What is to be done; nothing where a kind cannot be listed, because nobody knows then.
-pub fn plan(inventory: &Inventory) -> Result<Vec<NativeStep>, String> {
+/// The steps to sync native objects; an error where a kind is unknown.
+pub fn plan(inventory: &Inventory) -> Result<Vec<NativeStep>, InventoryError> {
     // A role that cannot be read is not one that is gone.
     inventory.all::<Role>()?;
     let accounts = inventory.all::<AgentServiceAccount>()?;
@@ -99,7 +99,7 @@ fn place<R: Resource>(object: &Object<R>) -> Place {
 fn steps<R: Native>(
     wanted: Vec<(String, Object<R>)>,
     existing: Vec<Object<R>>,
-) -> Result<Vec<NativeStep>, String> {
+) -> Result<Vec<NativeStep>, InventoryError> {
     let mut steps = Vec::new();
     let mut made: BTreeSet<Place> = BTreeSet::new();
     for (owner, object) in &wanted {
@@ -126,9 +126,9 @@ fn followed<R: Native>(
     wanted: &Object<R>,
     native: &Object<R>,
     all: &[(String, Object<R>)],
-) -> Result<Option<NativeStep>, String> {
+) -> Result<Option<NativeStep>, InventoryError> {
     let Some(made_for) = native.metadata.annotations.get(MADE_FOR) else { return Ok(None) };
-    // One place, two that want it: it stays with whom it was made for.
+    // Two objects want the same name: it stays with the one that it was made for.
     let others = all.iter().any(|(other, object)| {
         other == made_for && other != owner && place(object) == place(wanted)
     });
@@ -168,8 +168,8 @@ fn marked<R: Resource>(mut object: Object<R>, owner: &str) -> Object<R> {
     object
 }
 
-fn any<R: Resource>(object: &Object<R>) -> Result<AnyObject, String> {
-    AnyObject::of(object).map_err(|error: ObjectError| error.to_string())
+fn any<R: Resource>(object: &Object<R>) -> Result<AnyObject, InventoryError> {
+    Ok(AnyObject::of(object)?)
 }
 
 impl NativeStep {
@@ -183,7 +183,7 @@ impl NativeStep {
         }
     }
 
-    /// What the audit log says of it.
+    /// Its event in the audit log.
     pub fn event(&self) -> &'static str {
         let binding = self.object().kind == Kind::RoleBinding;
         match self {

@@ -16,9 +16,7 @@ pub struct KeyNeed<P> {
     pub owner: ObjectRef,
     /// The namespace of the secret or config map.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// The key.
     pub key: String,
     /// For what.
     pub purpose: P,

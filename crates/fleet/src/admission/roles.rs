@@ -144,12 +144,12 @@ pub fn within(rules: &[ResourceRule], limit: &[ResourceRule]) -> bool {
     })
 }
 
-/// What a policy says to an escalation.
+/// The result of an escalation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscalationAnswer {
     /// It may be.
     Admitted,
-    /// A person has to say so.
+    /// It needs an approval.
     Ask,
     /// It may not be.
     Denied,
@@ -170,7 +170,6 @@ pub fn answer(
             Escalation::Cluster(_) | Escalation::Privileged(_),
             EscalationPolicy::RequireAdminApproval,
         ) => EscalationAnswer::Ask,
-        // Nobody owns everything.
         (Escalation::Cluster(_), EscalationPolicy::AllowIfOwner) => EscalationAnswer::Denied,
         (Escalation::Privileged(_), EscalationPolicy::AllowIfOwner) => {
             if author_owns {

@@ -32,19 +32,15 @@ pub struct MissingObject {
 pub struct Frozen {
     /// What the attempt keeps.
     pub snapshot: StackSnapshot,
-    /// The stack.
     pub stack: Object<AgentStack>,
-    /// Its tool profile.
     pub tool_profile: Option<Object<AgentToolProfile>>,
     /// Its MCP servers, with those that its skills need.
     pub mcp_servers: Vec<Object<AgentMcpServer>>,
-    /// Its skills.
     pub skills: Vec<Object<AgentSkill>>,
     /// Its sub-agents.
     pub subagents: Vec<Object<AgentSubagent>>,
     /// Its labels and those of the rule, in order.
     pub labels: Vec<Object<AgentContextLabel>>,
-    /// Its workspace policy.
     pub workspace_policy: Option<Object<AgentWorkspacePolicy>>,
     /// Its identity.
     pub service_account: Option<Object<AgentServiceAccount>>,
@@ -64,9 +60,7 @@ pub struct Frozen {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stack `{name}` cannot be used: {why}")]
 pub struct NoStack {
-    /// Its name.
     pub name: String,
-    /// Why.
     pub why: String,
     /// Whether nobody knows if it is there.
     pub unknown: bool,

@@ -16,7 +16,6 @@ use super::{BUNDLE_LIMIT, MAX_ATTACHMENTS, PROMPT_LIMIT};
 pub struct Part {
     /// What is known of it.
     pub about: BundlePart,
-    /// Its text.
     pub text: String,
 }
 
@@ -51,19 +50,13 @@ pub enum BundleError {
     /// A kept text is not the one that the bundle had.
     #[error("the text of `{part}` is not the one that was kept: its digest is {found}")]
     Altered {
-        /// The part.
         part: String,
         /// What the text has.
         found: String,
     },
     /// A kept text is not there.
     #[error("the text of `{part}` ({digest}) is not there any more")]
-    Gone {
-        /// The part.
-        part: String,
-        /// Its digest.
-        digest: String,
-    },
+    Gone { part: String, digest: String },
     /// The kept bundle does not have its own digest.
     #[error("the bundle is not the one that was kept: its digest is {found}")]
     OtherBundle {

@@ -1,4 +1,4 @@
-//! What the text of a label may not do: it is read by agents, so it is held to being plain text.
+//! Rules for the texts of labels: agents read them, so they must be plain text.
 
 use std::sync::LazyLock;
 
@@ -7,68 +7,110 @@ use bailiwick_resources::{AgentContextLabel, LabelRef, LabelSource, Object, Reas
 use regex::Regex;
 
 use super::redact::{RedactionRules, Redactor};
-use crate::admission::wildcards;
+use crate::wildcards;
 
-/// What is not allowed, each with its name.
-const RULES: [(&str, &str); 9] = [
+/// A pattern that is not allowed: what a text with it does, how that is classified, and the pattern.
+const RULES: [(&str, Breach, &str); 9] = [
     (
         "refers to a secret",
+        Breach::NotPlain,
         r"(?i)\$\{\{?\s*secrets?\b|\bsecret(?:Key)?Ref\b|/run/secrets\b|\bvalueFrom\b",
     ),
-    ("is a template of its own", r"\{\{|\{%|\$\{"),
+    ("is a template of its own", Breach::NotPlain, r"\{\{|\{%|\$\{"),
     (
         "grants tools",
+        Breach::NotPlain,
         r"(?i)\ballowed[_-]?tools\b|\bnativeTools\b|\btool(?:Policy|ProfileRef)\b|--dangerously|\b(?:may|can|allowed to) use (?:any|all|every) tools?\b",
     ),
     (
         "grants permissions",
+        Breach::NotPlain,
         r"(?i)\bpermission(?:Mode|Refs|s)\s*[:=]|bypass ?permissions|\broleBindings?\s*:",
     ),
     (
         "changes who is asked",
+        Breach::NotPlain,
         r"(?i)\bapproval(?:Mode|Policy)\b|\bauto-?approve|\bwithout (?:asking|approval)\b|\bskip (?:the |any )?approvals?\b|--yolo\b|\byolo mode\b",
     ),
-    ("chooses where it runs", r"(?i)\brunner_?Pool\b|\bserviceAccount(?:Ref|Name)?\b"),
-    ("hides text in a comment", r"(?s)<!--|\[//\]:\s*#|<\s*(?:script|style|template)\b"),
+    (
+        "chooses where it runs",
+        Breach::NotPlain,
+        r"(?i)\brunner_?Pool\b|\bserviceAccount(?:Ref|Name)?\b",
+    ),
+    (
+        "hides text in a comment",
+        Breach::HidesText,
+        r"(?s)<!--|\[//\]:\s*#|<\s*(?:script|style|template)\b",
+    ),
     (
         "hides text by its looks",
+        Breach::HidesText,
         r"(?i)(?:display\s*:\s*none|font-size\s*:\s*0|color\s*:\s*(?:white|transparent))",
     ),
     (
         "overrides its instructions",
+        Breach::NotPlain,
         r"(?i)\b(?:ignore|disregard|forget) (?:all |any |the )?(?:previous|prior|earlier|above) (?:instructions|rules|prompts?)\b",
     ),
 ];
 
-static COMPILED: LazyLock<Result<Vec<(&'static str, Regex)>, String>> = LazyLock::new(|| {
-    let compile = |(name, pattern): &(&'static str, &str)| {
-        Regex::new(pattern).map(|regex| (*name, regex)).map_err(|error| error.to_string())
+type CompiledRule = (&'static str, Breach, Regex);
+
+static COMPILED: LazyLock<Result<Vec<CompiledRule>, regex::Error>> = LazyLock::new(|| {
+    let compile = |(name, breach, pattern): &(&'static str, Breach, &str)| {
+        Regex::new(pattern).map(|regex| (*name, *breach, regex))
     };
     RULES.iter().map(compile).collect()
 });
 
+/// How a text breaks the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breach {
+    /// People who review the text do not see all of it.
+    HidesText,
+    /// It grants, overrides or contains what a plain text may not, or it cannot be checked.
+    NotPlain,
+}
+
+/// Something in a text that is not allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsafePattern {
+    /// How it breaks the rules.
+    pub breach: Breach,
+    /// What the text does, as the rest of a sentence.
+    pub text: String,
+}
+
 /// What in a text is not allowed; nothing if it is plain.
-pub fn unsafe_patterns(text: &str) -> Vec<String> {
+pub fn unsafe_patterns(text: &str) -> Vec<UnsafePattern> {
     let mut found = Vec::new();
     if let Some(c) = text.chars().find(|c| is_invisible(*c)) {
-        found.push(format!("hides text: it has the character U+{:04X}", u32::from(c)));
+        let text = format!("hides text: it has the character U+{:04X}", u32::from(c));
+        found.push(UnsafePattern { breach: Breach::HidesText, text });
     }
     match COMPILED.as_ref() {
         Ok(rules) => {
-            let broken = rules.iter().filter(|(_, pattern)| pattern.is_match(text));
-            found.extend(broken.map(|(name, _)| (*name).to_owned()));
+            let broken = rules.iter().filter(|(.., pattern)| pattern.is_match(text));
+            found.extend(broken.map(|(name, breach, _)| UnsafePattern {
+                breach: *breach,
+                text: (*name).to_owned(),
+            }));
         }
-        Err(why) => found.push(format!("cannot be checked: {why}")),
+        Err(why) => found.push(not_plain(format!("cannot be checked: {why}"))),
     }
     match Redactor::new(&RedactionRules::default()) {
         Ok(redactor) if redactor.redact(text).counts.is_empty() => {}
-        Ok(_) => found.push("has a secret in it".to_owned()),
-        Err(error) => found.push(format!("cannot be checked: {error}")),
+        Ok(_) => found.push(not_plain("has a secret in it".to_owned())),
+        Err(error) => found.push(not_plain(format!("cannot be checked: {error}"))),
     }
     found
 }
 
-/// Characters that nobody sees: zero widths, directions, tags, controls.
+fn not_plain(text: String) -> UnsafePattern {
+    UnsafePattern { breach: Breach::NotPlain, text }
+}
+
+/// Invisible characters: zero widths, directions, tags, controls.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -93,7 +135,6 @@ fn is_invisible(c: char) -> bool {
 /// What is wrong with using a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelFault {
-    /// The label.
     pub label: String,
     /// Why, for programs.
     pub reason: Reason,
@@ -120,12 +161,12 @@ pub fn label_faults(
     if asked.digest.as_ref().is_some_and(|pinned| *pinned != digest) {
         fault(Reason::StaleContextLabel, "its text changed after it was pinned".to_owned());
     }
-    for why in unsafe_patterns(&spec.prompt_fragment) {
-        fault(Reason::UnsafeInjectionToken, format!("its text {why}"));
+    for pattern in unsafe_patterns(&spec.prompt_fragment) {
+        fault(Reason::UnsafeInjectionToken, format!("its text {}", pattern.text));
     }
     let reviewed = spec.reviewed_by.is_some() && spec.reviewed_digest.as_ref() == Some(&digest);
     if spec.requires_review && !reviewed {
-        fault(Reason::ContextLabelNotReviewed, "nobody has reviewed this text".to_owned());
+        fault(Reason::ContextLabelNotReviewed, "this text is not reviewed".to_owned());
     }
     if !spec.allowed_stacks.is_empty() && !spec.allowed_stacks.iter().any(|name| name == stack) {
         fault(Reason::ContextLabelNotReviewed, format!("it is not for the stack `{stack}`"));

@@ -15,8 +15,8 @@ pub(crate) mod redact;
 
 pub use assemble::{Bundle, BundleError, Part, assemble};
 pub use cut::{DIFF_LIMIT, LOG_LIMIT};
-pub use label_rules::{LabelFault, label_faults, unsafe_patterns};
-pub use parts::{Form, InputPart, SourcePart, StackTexts, stack_parts};
+pub use label_rules::{Breach, LabelFault, UnsafePattern, label_faults, unsafe_patterns};
+pub use parts::{Form, InputPart, SourcePart, StackTexts};
 pub use redact::{PLACEHOLDER, Redacted, RedactionError, RedactionRules, Redactor};
 
 /// How many bytes the layers that instruct may have together.

@@ -1,8 +1,6 @@
 //! Where the parts of a bundle come from.
 
-use bailiwick_resources::{BundleLayer, ContextSource, LabelSource, SkillFormat};
-
-use crate::admission::snapshot::Frozen;
+use bailiwick_resources::{BundleLayer, ContextSource, LabelSource};
 
 /// What a text is, which decides what of it stays when it is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +9,6 @@ pub enum Form {
     Instruction,
     /// What a job has printed.
     Log,
-    /// A diff.
     Diff,
     /// Where the work comes from: kept before all other sources.
     Breadcrumbs,
@@ -22,7 +19,6 @@ pub enum Form {
 /// One part, before anything is taken out or cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputPart {
-    /// Its layer.
     pub layer: BundleLayer,
     /// What it is called.
     pub name: String,
@@ -30,7 +26,6 @@ pub struct InputPart {
     pub provenance: String,
     /// What it is.
     pub form: Form,
-    /// The text.
     pub text: String,
 }
 
@@ -43,7 +38,6 @@ pub struct SourcePart {
     pub name: String,
     /// Where it comes from.
     pub provenance: String,
-    /// The text.
     pub text: String,
 }
 
@@ -81,67 +75,4 @@ pub struct StackTexts {
     pub sources: Vec<SourcePart>,
     /// What the work is about: labels that are not for it are left out.
     pub about: Option<LabelSource>,
-}
-
-/// The parts of a stack's bundle, in the order of the layers.
-pub fn stack_parts(frozen: &Frozen, texts: StackTexts) -> Vec<InputPart> {
-    let mut parts = Vec::new();
-    let stack = &frozen.stack;
-    let object = |kind: &str, name: &str, generation: u64| format!("{kind}/{name}@{generation}");
-    let from_stack = object("AgentStack", stack.name(), stack.metadata.generation);
-    let mut add = |layer, name: &str, provenance: &str, form, text: &str| {
-        if !text.trim().is_empty() {
-            parts.push(InputPart {
-                layer,
-                name: name.to_owned(),
-                provenance: provenance.to_owned(),
-                form,
-                text: text.to_owned(),
-            });
-        }
-    };
-    let prompt = &stack.spec.prompt;
-    let instruct = Form::Instruction;
-    add(BundleLayer::StackSystem, "system", &from_stack, instruct, &prompt.system);
-    add(BundleLayer::StackDeveloper, "developer", &from_stack, instruct, &prompt.developer);
-    if let (Some((commit, text)), Some(doc)) = (&texts.agents_doc, &stack.spec.agents_doc_ref) {
-        let from = format!("{}@{commit}", doc.path);
-        add(BundleLayer::StackDeveloper, &doc.path, &from, instruct, text);
-    }
-    for skill in &frozen.skills {
-        let mut from = object("AgentSkill", skill.name(), skill.metadata.generation);
-        if let Some(version) = &skill.spec.version {
-            from = format!("{from} version {version}");
-        }
-        let layer = BundleLayer::SkillFragments;
-        add(layer, skill.name(), &from, instruct, &skill.spec.prompt_fragment);
-        let found = texts.skills.iter().find(|(name, _)| name == skill.name());
-        let text = match skill.spec.format {
-            SkillFormat::Inline => skill.spec.source_ref.inline.as_deref(),
-            SkillFormat::File | SkillFormat::Directory | SkillFormat::Package => {
-                found.map(|(_, text)| text.as_str())
-            }
-        };
-        let name = format!("{} (skill)", skill.name());
-        add(layer, &name, &from, instruct, text.unwrap_or_default());
-    }
-    for label in &frozen.labels {
-        let meant = texts.about.is_none_or(|about| label.spec.allowed_sources.contains(&about));
-        if meant {
-            let from = object("AgentContextLabel", label.name(), label.metadata.generation);
-            let layer = BundleLayer::ContextLabelFragments;
-            add(layer, label.name(), &from, instruct, &label.spec.prompt_fragment);
-        }
-    }
-    if let Some((rule, text)) = &texts.trigger {
-        add(BundleLayer::TriggerTemplate, "trigger", rule, instruct, text);
-    }
-    match &texts.task {
-        Some((who, text)) => add(BundleLayer::UserTask, "task", who, instruct, text),
-        None => add(BundleLayer::UserTask, "task", &from_stack, instruct, &prompt.task),
-    }
-    let crumbs = &texts.breadcrumbs;
-    add(BundleLayer::Sources, "breadcrumbs", "the event", Form::Breadcrumbs, crumbs);
-    parts.extend(texts.sources.into_iter().map(InputPart::from));
-    parts
 }

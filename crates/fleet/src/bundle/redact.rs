@@ -12,7 +12,7 @@ use bailiwick_model::token_formats::tokens;
 use regex::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 pub const PLACEHOLDER: &str = "[secret]";
 
 /// The shortest text that is looked for as it is: anything shorter stands in every text.
@@ -57,7 +57,7 @@ pub enum RedactionError {
         /// What is wrong.
         why: String,
     },
-    /// Nobody knows what is secret.
+    /// The secrets are unknown.
     #[error("what is secret is not known: {0}")]
     Unknown(String),
 }
@@ -65,7 +65,6 @@ pub enum RedactionError {
 /// A text without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
-    /// The text.
     pub text: String,
     /// How many were taken out, by category.
     pub counts: BTreeMap<String, u64>,

@@ -1,8 +1,8 @@
-//! What to do about each reason that is none to be glad of.
+//! Advice for each reason that is a problem.
 
 use bailiwick_resources::Reason;
 
-/// What to do next; nothing where all is well, or where only time helps.
+/// What to do next; nothing if there is no problem, or if waiting is all that helps.
 pub fn advice(reason: Reason) -> Option<&'static str> {
     ADVICE.iter().find(|(known, _)| *known == reason).map(|(_, advice)| *advice)
 }
@@ -14,7 +14,7 @@ const ADVICE: &[(Reason, &str)] = &[
         Reason::UnsupportedBaseAgent,
         "name a base agent that is known, or describe yours in the user's kit below adapters/",
     ),
-    (Reason::StaleCapabilitySchema, "serve again, so that the program is asked anew"),
+    (Reason::StaleCapabilitySchema, "restart `serve`, so that the program is probed again"),
     (Reason::ToolProfileMissing, "apply the AgentToolProfile that spec.toolPolicy names"),
     (Reason::DeniedShellCommand, "take the command out of allowedCommands, or change policy"),
     (Reason::FilesystemScopeTooBroad, "choose a narrower filesystemPolicy or scope"),
@@ -122,7 +122,7 @@ const ADVICE: &[(Reason, &str)] = &[
     (Reason::EscalationNeedsApproval, "have an administrator say yes to it"),
     (Reason::SecretMissing, "set it with `secrets set`"),
     (Reason::ConfigMapMissing, "apply the ConfigMap"),
-    (Reason::SubjectNotAuthorized, "grant it to the one who asks"),
+    (Reason::SubjectNotAuthorized, "grant it to the subject"),
     (Reason::GrantTargetDrifted, "look at what has changed, then apply the grant again"),
     (Reason::RotationOverdue, "set a new value with `secrets set`"),
     (Reason::OwnerMissing, "apply what has the needs, or delete this"),

@@ -1,7 +1,7 @@
-//! Why an object is as it is, for people: what each condition says, what its reason means, and what to do
-//! next; of a run also why it waits, who was asked, and what led to it.
+//! Explains an object to people: its conditions, what their reasons mean, and what to do next; for a run also why it
+//! waits, which approvals it has, and what started it.
 //!
-//! Everything in it was kept before. Nothing is looked at here.
+//! Everything comes from stored objects.
 
 mod advice;
 mod run;
@@ -19,17 +19,16 @@ use serde::Serialize;
 pub struct Explanation {
     /// Which one, as `AgentStack/default/fixer`.
     pub subject: String,
-    /// How it stands, in a sentence.
+    /// Its state in a sentence.
     pub summary: String,
-    /// Its conditions, those that do not hold first.
+    /// Its conditions, failing ones first.
     pub conditions: Vec<ExplainedCondition>,
-    /// What else is to be known: a title, and what stands below it.
+    /// Further facts.
     pub facts: Vec<Fact>,
     /// What to do next, the most urgent first.
     pub next: Vec<String>,
 }
 
-/// A condition, explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCondition {
@@ -38,11 +37,11 @@ pub struct ExplainedCondition {
     pub kind: &'static str,
     /// Whether it holds.
     pub status: Standing,
-    /// Whether it speaks of an older spec.
+    /// Whether it is about an older spec.
     pub stale: bool,
-    /// What it says when it holds.
+    /// What it means when it is true.
     pub says: &'static str,
-    /// Why it stands so: the stable code.
+    /// The stable code of its reason.
     pub reason: &'static str,
     /// What that code means.
     pub meaning: &'static str,
@@ -53,7 +52,7 @@ pub struct ExplainedCondition {
     pub advice: Option<&'static str>,
 }
 
-/// Something to be known.
+/// A fact with a title.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fact {
@@ -116,7 +115,7 @@ fn standing(object: &AnyObject, conditions: &[ExplainedCondition]) -> String {
         return "it has no conditions: what it says is all there is".to_owned();
     }
     let Some(first) = conditions.first() else {
-        return "nobody has looked at it yet: is `serve` running?".to_owned();
+        return "it was not checked yet: is `serve` running?".to_owned();
     };
     match first.status {
         Standing::True => "everything that it needs holds".to_owned(),

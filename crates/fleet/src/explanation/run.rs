@@ -7,7 +7,7 @@ use bailiwick_resources::{
 
 use super::Fact;
 
-/// What is kept around a run.
+/// The stored objects around a run.
 #[derive(Debug, Clone, Default)]
 pub struct RelatedObjects {
     /// What the rule did that made it.
@@ -16,7 +16,6 @@ pub struct RelatedObjects {
     pub approvals: Vec<Object<AgentApproval>>,
     /// The runs that it started.
     pub children: Vec<Object<AgentDispatchRun>>,
-    /// Its pool.
     pub pool: Option<Object<RunnerPool>>,
     /// Where it works.
     pub workspaces: Vec<Object<AgentWorkspace>>,
@@ -24,7 +23,7 @@ pub struct RelatedObjects {
     pub events: Vec<String>,
 }
 
-/// What is to be said of a run.
+/// The explanation of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFacts {
     pub(super) summary: String,
@@ -76,7 +75,7 @@ impl RunFacts {
 
 fn origin(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> Vec<String> {
     let event = &run.spec.source_event;
-    let who = event.actor.as_deref().unwrap_or("nobody who is named");
+    let who = event.actor.as_deref().unwrap_or("an unnamed account");
     let mut lines = vec![format!("{} {}, by {who}", event.source.as_str(), event.uid)];
     if let Some(rule) = &run.spec.trigger_rule {
         lines.push(format!("rule {rule}"));

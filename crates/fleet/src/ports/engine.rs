@@ -1,178 +1,197 @@
-//! Who carries attempts out: the engine that `bailiwick run` uses, behind one interface.
+//! The engine: runs attempts with the same machinery as `bailiwick run`.
 
 use std::future::Future;
 
+use crate::admission::compile::LaunchLimits;
 use bailiwick_resources::RunCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What an attempt is started with. Everything in it was admitted and digested before.
+/// What an attempt is launched with. All of it was admitted before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
-    /// The attempt, by which a second start of the same is recognised.
+    /// The attempt, by which a repeated launch is recognised.
     pub attempt: String,
     /// The run of the ledger.
     pub agent: String,
-    /// The checkout that its worktree is made from.
+    /// The checkout that its worktree is created from.
     pub checkout: String,
     /// The commit it starts from.
     pub base: String,
-    /// The commit whose kit, roles, checks and settings bind and verify it; that which it starts from when
-    /// left out. Work that is not trusted always has one.
+    /// The commit whose kit, roles, checks and settings bind it; its base commit when left out. Untrusted work always
+    /// has one.
     pub kit_from: Option<String>,
     /// Its task.toml: role, scope, budget, agent, verification, body.
     pub task: String,
-    /// What is added to its prompt, with the digest it was admitted by.
+    /// What is added to its prompt.
     pub context: String,
-    /// The policy of stack and tool profile, as limits that are intersected with the role's.
-    pub limits: serde_json::Value,
-    /// Values for the one who holds the agent, by the names of variables: the agent sees those that its task
-    /// names, and never the others.
+    /// The limits of stack and tool profile, which only narrow those of the role.
+    pub limits: LaunchLimits,
+    /// Variables for the supervisor. The agent sees only those that its task names.
     pub environment: Vec<(String, String)>,
-    /// Whether the one who holds it may spend the key of the model that the control plane was started with.
+    /// Whether the supervisor may use the model key of the control plane.
     pub model_key: ModelKey,
-    /// Whether the conversation of the last attempt goes on, and with which words.
+    /// The message with which the conversation of the last attempt continues; nothing for a new one.
     pub resume: Option<String>,
-    /// Whose it is, where sub-agents are counted over several runs.
+    /// Its owner, by which sub-agents are counted over several runs.
     pub belongs: AttemptOwner,
 }
 
-/// Whose an attempt is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AttemptOwner {
-    /// Its stack.
     pub stack: String,
-    /// Its pool.
     pub pool: String,
-    /// How many that takes.
+    /// The capacity of the pool.
     pub capacity: Option<u32>,
-    /// Its repository.
     pub repository: String,
 }
 
-/// A run that the agent of an attempt has started through us.
+/// A sub-agent that the agent of an attempt has started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchedChild {
     /// The run of the ledger.
     pub agent: String,
-    /// The sub-agent that it is.
+    /// The name of its definition.
     pub subagent: String,
-    /// What it was told.
+    /// Its task.
     pub received: String,
-    /// When it was asked for, in milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub at: u64,
-    /// How it stands.
     pub state: ChildState,
-    /// What it returned, whole, once it has.
+    /// Its whole result, once it has one.
     pub returned: Option<String>,
-    /// Why it stands so.
+    /// Details of the state.
     pub detail: String,
-    /// The conversation, once it is known.
+    /// The id of its conversation, once it is known.
     pub session: Option<String>,
-    /// What it has used.
     pub cost: RunCost,
-    /// Its last event.
+    /// The number of its last event.
     pub cursor: u64,
-    /// How often an agent was started for it, as of when the questions were asked or later: each counts
-    /// its questions again.
+    /// How often its agent was started, no earlier than when the questions were asked. Each start numbers its
+    /// questions from one.
     pub attempts: u64,
-    /// What people are asked: the id of each question, and what it is about.
+    /// Open questions to people: the id and the subject of each.
     pub questions: Vec<(String, String)>,
 }
 
-/// How a child stands.
+/// The state of a sub-agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildState {
-    /// Its agent is being started.
+    /// Its agent is starting.
     Starting,
-    /// Its agent is at work.
+    /// Its agent is running.
     Running,
-    /// It came to its end.
+    /// It has returned a result.
     Completed,
-    /// It did not.
     Failed,
-    /// It was ended.
+    /// It was stopped.
     Stopped,
 }
 
-/// What becomes of the key of the model, or the login, that the control plane was started with.
+/// Whether an attempt may use the model key, or the login, of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelKey {
-    /// The attempt is paid for with it, unless it was granted one of its own.
+    /// The attempt uses it, unless it was granted a key of its own.
     Lent,
-    /// It stays here: the attempt has one that was granted to it, or none.
+    /// The attempt has a key that was granted to it, or none.
     Withheld,
 }
 
-/// What is known of an attempt that was started.
+/// The state of a launched attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launched {
-    /// How it stands.
     pub state: LaunchedState,
-    /// The conversation, once it is known.
+    /// The id of its conversation, once it is known.
     pub session: Option<String>,
-    /// What it has used.
     pub cost: RunCost,
-    /// How often an agent was started for it.
+    /// How often its agent was started.
     pub attempts: u64,
-    /// Its last event.
+    /// The number of its last event.
     pub cursor: u64,
-    /// What it said at its end, or why it failed.
+    /// Its final message, or why it failed.
     pub detail: String,
-    /// What people are asked: the id of each question, and what it is about.
+    /// Open questions to people: the id and the subject of each.
     pub questions: Vec<(String, String)>,
-    /// What it has made, once it is over.
+    /// Its work, once it has ended.
     pub work: Option<FinishedWork>,
 }
 
-/// The work of an attempt that is over.
+/// The work of an attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedWork {
-    /// The commit that it began from.
+    /// The base commit.
     pub base: String,
-    /// The commit that has all of it.
+    /// The commit with all changes.
     pub commit: String,
     /// The tree of that commit.
     pub tree: String,
-    /// The files that differ.
+    /// The changed files.
     pub files: Vec<String>,
-    /// All of it as a patch.
     pub patch: Vec<u8>,
-    /// Every commit that is pushed with it: its head, its words, and the lines that it adds, whatever a
-    /// later one took away again. Nothing if that is too long to be looked through.
+    /// The messages and added lines of every commit that a push would include. Nothing if that is too long to be
+    /// searched.
     pub history: Option<Vec<u8>>,
-    /// Whether it merges with what the base is today.
+    /// Whether it merges with the current base.
     pub merges: bool,
-    /// Whether every check holds.
+    /// Whether every check passed.
     pub verified: bool,
-    /// What the checks said.
+    /// The verdict of the checks.
     pub verdict: String,
-    /// The agent's own report, if there is one.
+    /// The agent's report, if there is one.
     pub report: Option<String>,
 }
 
-/// How an attempt stands.
+/// The state of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchedState {
-    /// Its agent is being started.
+    /// Its agent is starting.
     Starting,
-    /// Its agent is at work.
+    /// Its agent is running.
     Running,
-    /// A tool call waits for a person.
+    /// A tool call waits for an approval.
     WaitingForApproval,
-    /// It ended well, and its work was verified.
+    /// It has ended, and its work was verified.
     Verified,
-    /// It ended well, and its work did not pass.
+    /// It has ended, and its work did not pass the checks.
     Rejected,
-    /// It did not end well.
     Failed,
     /// It was stopped.
     Stopped,
     /// Its budget is spent.
     BudgetExhausted,
-    /// What it did cannot be proven to be inside of its limits: nothing of it may be used.
+    /// It may have left its limits: its work must not be used.
     EnforcementLost,
+}
+
+impl LaunchedState {
+    /// Every state.
+    pub const ALL: [Self; 9] = [
+        Self::Starting,
+        Self::Running,
+        Self::WaitingForApproval,
+        Self::Verified,
+        Self::Rejected,
+        Self::Failed,
+        Self::Stopped,
+        Self::BudgetExhausted,
+        Self::EnforcementLost,
+    ];
+
+    /// As statuses write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::WaitingForApproval => "waiting-for-approval",
+            Self::Verified => "verified",
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::BudgetExhausted => "budget-exhausted",
+            Self::EnforcementLost => "enforcement-lost",
+        }
+    }
 }
 
 /// Something that happened in an attempt.
@@ -188,24 +207,23 @@ pub struct EngineEvent {
     pub body: serde_json::Value,
 }
 
-/// Why an attempt was not started.
+/// Why the engine could not do something.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
 
-/// Carries attempts out.
+/// Runs attempts.
 pub trait Engine: Send + Sync + 'static {
-    /// Starts it, once however often it is asked.
+    /// Launches an attempt; repeating it does nothing.
     fn launch(&self, launch: Launch) -> impl Future<Output = Result<(), EngineError>> + Send;
 
-    /// How it stands; nothing if it was never started.
+    /// The state of an attempt; nothing if it was never launched.
     fn state(
         &self,
         agent: &str,
     ) -> impl Future<Output = Result<Option<Launched>, EngineError>> + Send;
 
-    /// Whether anybody holds it: its agent is at work, or is just being started or judged. Nothing of what came
-    /// of it is looked at, where the engine can tell without.
+    /// Whether its supervisor is running: its agent is starting, running or being verified. Cheaper than `state`.
     fn is_held(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
         async move {
             Ok(self.state(agent).await?.is_some_and(|known| match known.state {
@@ -222,13 +240,13 @@ pub trait Engine: Send + Sync + 'static {
         }
     }
 
-    /// Every run that this one's agent has started through us, and those that they have, the oldest first.
+    /// All sub-agents below an attempt, oldest first.
     fn children(
         &self,
         agent: &str,
     ) -> impl Future<Output = Result<Vec<LaunchedChild>, EngineError>> + Send;
 
-    /// Answers a question; whether anybody was still waiting for it.
+    /// Answers a question; whether it was still open.
     fn answer(
         &self,
         agent: &str,
@@ -236,8 +254,7 @@ pub trait Engine: Send + Sync + 'static {
         yes: bool,
     ) -> impl Future<Output = Result<bool, EngineError>> + Send;
 
-    /// Its events after this one, the oldest first: number, moment in milliseconds, what it is, and the
-    /// rest.
+    /// The events of an agent after this number, oldest first.
     fn events(
         &self,
         agent: &str,
@@ -245,11 +262,10 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send;
 
-    /// Ends it, with everything that it started.
+    /// Stops an agent and everything that it started.
     fn cancel(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send;
 
-    /// Forgets the events of one that is over for good; its work stays where it is. An engine that keeps no
-    /// events has none to forget.
+    /// Deletes the events of an agent that has ended. Its work stays.
     fn forget(&self, _agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send {
         std::future::ready(Ok(()))
     }

@@ -1,5 +1,4 @@
-//! What the control plane asks of a forge. Requests are values, so that they can be shown, digested
-//! and asked for before they are sent.
+//! Forges. Writes are values, so that they can be shown, digested and approved before they are sent.
 
 use std::future::Future;
 
@@ -7,13 +6,12 @@ use bailiwick_resources::{ReviewComment, ReviewDecision, WriteBackTarget};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Something to be written to a forge.
+/// A write to a forge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "action")]
 pub enum WriteBack {
     /// A comment on an issue or a pull request.
     Comment {
-        /// Its number.
         number: u64,
         /// Whether it is a pull request.
         pull_request: bool,
@@ -24,20 +22,17 @@ pub enum WriteBack {
     Review(Review),
     /// A push of a commit to a branch, from what it was.
     Push {
-        /// The branch.
         branch: String,
-        /// The commit.
         commit: String,
-        /// What the branch must be at: nothing if it must not be there.
+        /// The commit that the branch must be at; nothing if the branch must not exist.
         from: Option<String>,
     },
     /// A new pull request.
     OpenPullRequest {
         /// Its branch.
         head: String,
-        /// Where it is to be merged.
+        /// The branch to merge into.
         base: String,
-        /// Its title.
         title: String,
         /// What it says.
         body: String,
@@ -46,55 +41,49 @@ pub enum WriteBack {
     CheckStatus {
         /// The commit.
         sha: String,
-        /// The name under which it is listed.
+        /// The name of the status.
         context: String,
-        /// How it stands.
         state: CheckState,
-        /// A line for people.
+        /// A line of text.
         description: String,
         /// Where there is more.
         url: Option<String>,
     },
-    /// A check or workflow is run again.
+    /// Reruns a check or a workflow.
     Rerun {
         /// The id of the job, or of the run of the workflow.
         run: String,
         /// Whether the whole workflow is meant.
         whole_workflow: bool,
-        /// The attempt that was looked at: a forge that is past it has done it already.
+        /// The attempt to rerun: a forge that is past it has done so already.
         attempt: u64,
     },
-    /// Notes of a release.
     ReleaseNote {
-        /// The tag.
         tag: String,
-        /// Its title.
         title: String,
         /// What it says.
         body: String,
     },
-    /// A yes to a deployment.
+    /// Approves a deployment.
     DeploymentApproval {
-        /// The run that waits.
+        /// The waiting workflow run.
         run: String,
-        /// The environment.
         environment: String,
-        /// What is said.
         comment: String,
     },
 }
 
-/// How a commit's status stands.
+/// The state of a commit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckState {
-    /// At work.
+    /// Running.
     Pending,
     /// Good.
     Success,
-    /// Not good.
+    /// Failed.
     Failure,
-    /// It did not work.
+    /// Internal error.
     Error,
 }
 
@@ -102,7 +91,6 @@ pub enum CheckState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Review {
-    /// Its number.
     pub number: u64,
     /// The commit that was looked at.
     pub sha: String,
@@ -115,7 +103,7 @@ pub struct Review {
 }
 
 impl WriteBack {
-    /// What it is called in policies.
+    /// The target by which policies name it.
     pub fn target(&self) -> WriteBackTarget {
         match self {
             Self::Comment { pull_request: true, .. } => WriteBackTarget::PullRequestComment,
@@ -137,65 +125,55 @@ impl WriteBack {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Written {
-    /// The forge's id of it.
+    /// The forge's id.
     pub id: String,
-    /// Where people see it.
+    /// The page for people.
     pub url: Option<String>,
-    /// Whether it was there already, from an earlier try with the same key.
+    /// Whether an earlier try with the same key had written it.
     pub was_there: bool,
 }
 
-/// How a pull request stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestState {
-    /// Its number.
     pub number: u64,
-    /// Its title.
     pub title: String,
     /// What it says.
     pub body: String,
     /// Whether it is open.
     pub open: bool,
-    /// The branch it comes from.
     pub head_branch: String,
-    /// The commit it is at.
     pub head_sha: String,
-    /// The repository it comes from; nothing if that is gone.
+    /// The repository of the branch; nothing if it was deleted.
     pub head_repository: Option<String>,
-    /// The branch it goes to.
     pub base_branch: String,
     /// The files it changes.
     pub files: Vec<String>,
 }
 
-/// A check as the forge lists it.
+/// A check on the forge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckRun {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// The workflow.
     pub workflow: Option<String>,
     /// The commit.
     pub sha: String,
-    /// The branch.
     pub branch: Option<String>,
-    /// Whether it is done, and how it ended.
+    /// How it ended, if it has.
     pub conclusion: Option<String>,
     /// The event, as a webhook would have brought it.
     pub payload: serde_json::Value,
 }
 
-/// Why a forge did not do what it was asked.
+/// Why a request to a forge failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ForgeError {
-    /// It said no: trying again does not help.
+    /// Refused: a retry does not help.
     #[error("the forge refused: {0}")]
     Refused(String),
-    /// The target is not what it was when a person looked at it.
+    /// The target has changed since it was approved.
     #[error("{target} has moved: it was {expected}, it is {found}")]
     Moved {
         /// What.
@@ -205,36 +183,36 @@ pub enum ForgeError {
         /// As it is.
         found: String,
     },
-    /// It cannot do this at all.
+    /// The forge does not support it.
     #[error("this forge cannot {0}")]
     Unsupported(String),
-    /// It did not answer: it may have been done or not, and the same key must be tried again.
+    /// No answer: it may or may not have been done; retry with the same key.
     #[error("the forge did not answer: {0}")]
     Unavailable(String),
 }
 
-/// What somebody may do to a repository.
+/// The permission of an account on a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// Write to it, at the least.
+    /// At least write.
     Write,
-    /// Read it at the most.
+    /// At most read.
     Read,
-    /// The forge does not say, or does not say it to us.
+    /// The forge does not tell.
     Unknown,
 }
 
-/// One repository on one forge.
+/// A client of one repository on a forge.
 pub trait Forge: Send + Sync {
-    /// Writes it, once for this key however often it is asked: what is there already is found again by
-    /// the key, which comments, reviews and releases carry where people do not see it.
+    /// Writes once for each key. A repeated write is recognised by the key, which comments, reviews and releases
+    /// contain in a hidden place.
     fn write(
         &self,
         key: &str,
         what: &WriteBack,
     ) -> impl Future<Output = Result<Written, ForgeError>> + Send;
 
-    /// How a pull request stands.
+    /// The state of a pull request.
     fn pull_request(
         &self,
         number: u64,
@@ -244,7 +222,7 @@ pub trait Forge: Send + Sync {
     fn branch(&self, name: &str)
     -> impl Future<Output = Result<Option<String>, ForgeError>> + Send;
 
-    /// What somebody may do here. A forge that does not tell says so; nobody is taken for more.
+    /// The permission of an account; unknown if the forge does not tell.
     fn permission(&self, _actor: &str) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
         std::future::ready(Ok(Rights::Unknown))
     }
@@ -262,24 +240,23 @@ pub trait Forge: Send + Sync {
         most_bytes: usize,
     ) -> impl Future<Output = Result<String, ForgeError>> + Send;
 
-    /// The account that we speak to it with; nothing if it does not say.
+    /// The account of the credential; nothing if the forge does not tell.
     fn account(&self) -> impl Future<Output = Result<Option<String>, ForgeError>> + Send {
         async { Ok(None) }
     }
 
-    /// The names of the labels that issues and pull requests can have; nothing if it has none to tell.
+    /// The labels of issues and pull requests; nothing if the forge does not tell.
     fn labels(&self) -> impl Future<Output = Result<Option<Vec<String>>, ForgeError>> + Send {
         async { Ok(None) }
     }
 
-    /// Checks that ended after this cursor, the oldest first, and the cursor after them: what webhooks
-    /// may have failed to bring.
+    /// Checks that ended after this cursor, oldest first, and the next cursor: a replacement for lost webhooks.
     fn checks_since(
         &self,
         cursor: Option<&str>,
     ) -> impl Future<Output = Result<(Vec<CheckRun>, Option<String>), ForgeError>> + Send;
 
-    /// The checks of a commit, ended or not; a forge that has none gives none.
+    /// The checks of a commit, ended or not.
     fn checks_at(
         &self,
         _sha: &str,

@@ -6,6 +6,7 @@ mod engine;
 mod forge;
 mod memory;
 mod store;
+mod views;
 mod workspaces;
 mod world;
 
@@ -21,6 +22,10 @@ pub use memory::MemoryFleet;
 pub use store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
     Received, Selection, TokenRecord, TokenScope, Values, Write, indexed_fields, named_digests,
+};
+pub use views::{
+    AgentEvents, AgentPresence, Clock, Commits, Forges, ObjectStore, SecretStore, StackSources,
+    Worktrees,
 };
 pub use workspaces::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
 pub use world::{FetchError, FetchedCommit, World};

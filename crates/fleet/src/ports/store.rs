@@ -1,8 +1,8 @@
-//! Resources, kept for good.
+//! The store of resources.
 //!
-//! Everything that changes at once is one list of writes: a store does all of it or nothing. What is
-//! planned purely can so be carried out, killed half-way and repeated: names of records are made from
-//! their idempotency keys, and a second `Create` of the same name is told apart from everything else.
+//! Writes that belong together are one list: a store performs all of them or none. A plan can therefore be executed,
+//! killed half-way and repeated: names of records are derived from idempotency keys, and a second `Create` of the
+//! same name is an error of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// Why the store did not do what it was asked.
+/// Why a request to the store failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FleetError {
     /// There is no such object.
@@ -27,7 +27,7 @@ pub enum FleetError {
         /// The name.
         name: String,
     },
-    /// There is one already.
+    /// An object of this name exists.
     #[error("there is a {kind} `{namespace}/{name}` already")]
     AlreadyExists {
         /// The kind.
@@ -37,7 +37,7 @@ pub enum FleetError {
         /// The name.
         name: String,
     },
-    /// Somebody else has changed it.
+    /// Another writer has changed the object.
     #[error(
         "{kind} `{namespace}/{name}` was changed meanwhile (version {found}, yours is {given}); \
          read it again"
@@ -54,13 +54,13 @@ pub enum FleetError {
         /// The version that is there.
         found: u64,
     },
-    /// Changes that old are not kept.
+    /// The change log does not reach back so far.
     #[error("changes before {oldest} are not kept any more; list again")]
     Gone {
         /// The oldest that is.
         oldest: u64,
     },
-    /// A value of a secret is kept, and cannot be opened. The store itself works.
+    /// A secret value cannot be decrypted. The store itself works.
     #[error("{value} cannot be opened: {why}")]
     Unopened {
         /// Which one: its key and its secret.
@@ -68,21 +68,21 @@ pub enum FleetError {
         /// Why. It may name files.
         why: String,
     },
-    /// The store did not work.
+    /// The store is unavailable.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// One change. A version of 0 means whatever is there.
+/// One write. Version 0 matches any version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// A new object; its uid, generation 1, version and time are the store's.
+    /// Creates an object; the store sets uid, generation, version and time.
     Create(AnyObject),
-    /// Another spec, labels, annotations. The generation counts only if the spec differs.
+    /// Replaces spec, labels and annotations. The generation increases only if the spec differs.
     Replace(AnyObject),
-    /// Another status; its spec is left alone.
+    /// Replaces the status only.
     Status(AnyObject),
-    /// It goes, and with it the bytes under each digest that no other object names.
+    /// Deletes an object, and the blobs that no other object names.
     Delete {
         /// The kind.
         kind: Kind,
@@ -90,33 +90,33 @@ pub enum Write {
         namespace: String,
         /// The name.
         name: String,
-        /// The version it must have.
+        /// The expected version.
         version: u64,
     },
-    /// Bytes under their digest; the same twice is no error, others under the same digest are.
+    /// Stores bytes under their digest; repeating it is no error, other bytes are.
     Blob {
         /// The digest.
         digest: String,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Values of a secret; they are kept encrypted. The object gets the names of the keys. A value goes with
-    /// its object, and when the object does not name its key any more.
+    /// Sets secret values, which are stored encrypted. The object lists the keys. A value is deleted with its object
+    /// or key.
     Secret {
         /// The namespace.
         namespace: String,
         /// The name.
         name: String,
-        /// The values, by their keys; those that are not named stay.
+        /// The values by key; other keys keep theirs.
         values: Values,
     },
-    /// A token, or what changed of it.
+    /// Creates or updates a token.
     Token(TokenRecord),
-    /// A line of the audit log.
+    /// Appends to the audit log.
     Audit(AuditEntry),
 }
 
-/// Values of a secret, by their keys. Nobody sees them where a write is shown.
+/// Secret values by key. `Debug` shows only the keys.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Values(pub BTreeMap<String, Vec<u8>>);
 
@@ -126,37 +126,34 @@ impl fmt::Debug for Values {
     }
 }
 
-/// What a list of writes has done: the objects as they are now, one for each `Create`, `Replace`,
-/// `Status` and `Secret`, in that order.
+/// The result of a commit: the new state of the object of each `Create`, `Replace`, `Status` and `Secret`, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Applied {
     /// The objects.
     pub objects: Vec<AnyObject>,
-    /// The version of the last change.
     pub version: u64,
 }
 
-/// Which objects are asked for.
+/// Selects objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// The kind.
     pub kind: Kind,
-    /// The namespace; every one when left out.
+    /// The namespace; all when left out.
     pub namespace: Option<String>,
-    /// Labels that must have these values.
+    /// Required labels.
     pub labels: BTreeMap<String, String>,
-    /// Fields that must have these values; only those of `indexed_fields`.
+    /// Required values of fields; only those of `indexed_fields`.
     pub fields: BTreeMap<String, String>,
-    /// How many at most.
+    /// The maximum number of objects.
     pub limit: usize,
-    /// Only after this place, as the page before named it.
+    /// Where the page starts, as the previous page named it.
     pub after: Option<String>,
-    /// The youngest first.
     pub newest_first: bool,
 }
 
 impl Selection {
-    /// All of a kind, the oldest first, a thousand at a time.
+    /// All objects of a kind, oldest first, a thousand for each page.
     pub fn of(kind: Kind) -> Self {
         Self {
             kind,
@@ -169,7 +166,6 @@ impl Selection {
         }
     }
 
-    /// With this field too.
     #[must_use]
     pub fn field(mut self, field: &str, value: impl Into<String>) -> Self {
         self.fields.insert(field.to_owned(), value.into());
@@ -177,18 +173,18 @@ impl Selection {
     }
 }
 
-/// Some objects, and where the next ones begin.
+/// A page of objects.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Page {
     /// The objects.
     pub objects: Vec<AnyObject>,
-    /// What to ask for after them; nothing at the end.
+    /// The start of the next page; nothing on the last.
     pub next: Option<String>,
-    /// The version of the whole store when it was read: watch from here.
+    /// The version of the store at the time of reading, to watch from.
     pub version: u64,
 }
 
-/// The fields of a kind by which it can be selected: a name, and where it stands in the object.
+/// The fields of a kind that can be selected: a name and a JSON pointer.
 pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
     match kind {
         Kind::AgentDispatchRun => &[
@@ -261,7 +257,7 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The digests that an object names, wherever in it: bytes that are kept under one of them are kept for it.
+/// The digests that an object names anywhere: their blobs are kept for it.
 pub fn named_digests(object: &AnyObject) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut look = |text: &str| {
@@ -309,25 +305,24 @@ pub struct Change {
     pub object: AnyObject,
 }
 
-/// A webhook that has just come in and whose signature was checked.
+/// A received webhook with a valid signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncomingDelivery {
-    /// The name of the object that it becomes: made from repository and delivery id.
+    /// The name of its object, derived from repository and delivery id.
     pub name: String,
-    /// What is known of it.
     pub spec: WebhookDelivery,
     /// Its bytes.
     pub payload: Vec<u8>,
 }
 
-/// What became of a webhook. It is durable when this is said.
+/// The result of storing a webhook, which is durable then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// It is kept.
+    /// It was stored.
     New,
-    /// It was there already, with the same bytes.
+    /// It was already stored with the same bytes.
     Again,
-    /// There is one of the same id with other bytes: somebody lies.
+    /// A delivery with the same id and other bytes is stored.
     Contradicts,
 }
 
@@ -386,9 +381,9 @@ pub struct AuditEntry {
     pub detail: Value,
 }
 
-/// A store of resources. One suite of tests holds every one of them to the same plain model.
+/// A store of resources. One test suite compares every implementation with `MemoryFleet`.
 pub trait FleetStore: Send + Sync + 'static {
-    /// One object.
+    /// Reads one object.
     fn get(
         &self,
         kind: Kind,
@@ -396,44 +391,42 @@ pub trait FleetStore: Send + Sync + 'static {
         name: &str,
     ) -> impl Future<Output = Result<Option<AnyObject>, FleetError>> + Send;
 
-    /// Some objects.
+    /// Reads a page of objects.
     fn list(&self, selection: &Selection) -> impl Future<Output = Result<Page, FleetError>> + Send;
 
-    /// Does all of it, or nothing.
+    /// Performs all writes or none.
     fn commit(
         &self,
         writes: Vec<Write>,
         now: Moment,
     ) -> impl Future<Output = Result<Applied, FleetError>> + Send;
 
-    /// What changed after this version, the oldest first, at most so many; `Gone` if the first of
-    /// them is not kept any more.
+    /// The changes after a version, oldest first; `Gone` if the log does not reach back so far.
     fn changes(
         &self,
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Change>, FleetError>> + Send;
 
-    /// Forgets all changes but the newest so many; one is always kept. Gives how many were forgotten.
+    /// Deletes all but the newest `keep` changes; one always stays. Returns how many were deleted.
     fn forget_changes(&self, keep: u64) -> impl Future<Output = Result<u64, FleetError>> + Send;
 
-    /// Waits until something may have changed after this version, or for so many milliseconds.
+    /// Waits for a change after this version, at most this long.
     fn wait_for_change(&self, after: u64, millis: u64) -> impl Future<Output = ()> + Send;
 
-    /// Keeps a webhook; one that comes again is counted in its status. Many that come at once may
-    /// share one write to the disk.
+    /// Stores a webhook; a redelivery is counted in its status. Concurrent ones may share one write to the disk.
     fn receive(
         &self,
         delivery: IncomingDelivery,
     ) -> impl Future<Output = Result<Received, FleetError>> + Send;
 
-    /// Bytes under a digest.
+    /// Reads a blob.
     fn blob(
         &self,
         digest: &str,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
 
-    /// The bytes under each of these digests that has some.
+    /// Reads the blobs that exist.
     fn blobs(
         &self,
         digests: &BTreeSet<String>,
@@ -447,7 +440,7 @@ pub trait FleetStore: Send + Sync + 'static {
         }
     }
 
-    /// Sets values of a secret, and nothing else.
+    /// Sets secret values in a commit of its own.
     fn set_secret(
         &self,
         namespace: &str,
@@ -464,7 +457,7 @@ pub trait FleetStore: Send + Sync + 'static {
         }
     }
 
-    /// A value of a secret; `Unopened` if it is kept and cannot be opened.
+    /// Reads a secret value; `Unopened` if it cannot be decrypted.
     fn secret_value(
         &self,
         namespace: &str,
@@ -472,7 +465,7 @@ pub trait FleetStore: Send + Sync + 'static {
         key: &str,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
 
-    /// Keeps a token, or what changed of it, and nothing else.
+    /// Stores a token in a commit of its own.
     fn put_token(&self, token: TokenRecord) -> impl Future<Output = Result<(), FleetError>> + Send {
         async move {
             let now = token.created_at;
@@ -489,15 +482,15 @@ pub trait FleetStore: Send + Sync + 'static {
         digest: &str,
     ) -> impl Future<Output = Result<Option<TokenRecord>, FleetError>> + Send;
 
-    /// Forgets lines of the audit log from its beginning on, as long as they are from before this moment, at
-    /// most so many; never the last one, whose number the next one follows. Gives how many were forgotten.
+    /// Deletes the oldest lines of the audit log before a moment, at most `most`; never the last line, which numbers
+    /// the next one. Returns how many were deleted.
     fn forget_audit(
         &self,
         before: Moment,
         most: usize,
     ) -> impl Future<Output = Result<u64, FleetError>> + Send;
 
-    /// Lines of the audit log after this number, with their numbers.
+    /// The lines of the audit log after a number, with their numbers.
     fn audit(
         &self,
         after: u64,

@@ -3,70 +3,67 @@
 use bailiwick_resources::GitStatus;
 use thiserror::Error;
 
-/// Where the files of a workspace are, and what they are on.
+/// The directory and branches of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspacePlace {
     /// The directory.
     pub path: String,
-    /// The branch it is on.
     pub branch: String,
-    /// The branch it is to be merged into.
+    /// The branch that it will be merged into.
     pub target: String,
 }
 
-/// An operation on the files of a workspace. Each can be repeated after it was cut off.
+/// An operation on the files of a workspace. Each can be repeated after an interruption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceOperation {
-    /// Only looking.
+    /// Only inspects it.
     Look,
-    /// A worktree on a new branch, from this commit.
+    /// Creates a worktree on a new branch.
     Provision {
         /// The commit.
         base: String,
     },
-    /// Looking at a worktree that somebody else has made; it is on whatever branch it is on.
+    /// Inspects a worktree that was not made here, on whatever branch it is.
     Link,
-    /// The files go; what is not committed is rescued first.
+    /// Removes the files; uncommitted changes are saved first.
     Archive {
-        /// Whether what git ignores need not be.
+        /// Whether ignored files may be lost.
         discard_ignored: bool,
     },
-    /// The files go; what is not committed forbids it.
+    /// Removes the files; refused if there are uncommitted changes.
     Cleanup {
-        /// Whether what git ignores need not be kept.
+        /// Whether ignored files may be lost.
         discard_ignored: bool,
     },
-    /// The files come back.
+    /// Restores the files.
     Recover,
-    /// The branch is put on top of its target.
+    /// Rebases the branch onto its target.
     RebaseStart,
-    /// What was settled before is settled in the same way.
+    /// Resolves conflicts as they were resolved before.
     RebaseAutoResolve,
-    /// What a person has settled is taken, and the rebase goes on.
+    /// Continues with the conflicts that a person has resolved.
     RebaseMarkResolved,
-    /// Back to where it was.
     RebaseAbort,
 }
 
 /// The state of the files after an operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceReport {
-    /// The directory, with nothing in its name that leads elsewhere.
+    /// The resolved directory.
     pub path: String,
     /// What git says.
     pub git: GitStatus,
     /// Whether a rebase is under way.
     pub rebasing: bool,
-    /// The reference that has what was not committed, if something was kept so.
+    /// The ref with the saved uncommitted changes, if there are any.
     pub kept: Option<String>,
-    /// What was done, for people.
     pub said: String,
 }
 
-/// Why an operation was not done. Nothing was lost.
+/// Why an operation was not performed. No files were lost.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WorkspaceError {
-    /// It would not be right.
+    /// It is not allowed in this state.
     #[error("{reason}; {instead}")]
     Refused {
         /// Why.
@@ -74,7 +71,7 @@ pub enum WorkspaceError {
         /// What to do instead.
         instead: String,
     },
-    /// It did not work.
+    /// Internal error.
     #[error("{0}")]
     Failed(String),
 }

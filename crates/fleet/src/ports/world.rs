@@ -1,5 +1,4 @@
-//! What the control plane sees of the world besides its store: the clock, repositories, forges, agent
-//! programs.
+//! The world besides the store and the engine: the clock, repositories, forges, agent programs, worktrees.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,10 +19,10 @@ pub enum FetchError {
     /// There is no such thing.
     #[error("{0}")]
     Missing(String),
-    /// It could not be had, and asking again does not help.
+    /// It failed, and a retry does not help.
     #[error("{0}")]
     Failed(String),
-    /// Nobody answered: it can be asked again.
+    /// The forge did not answer: a retry may help.
     #[error("nobody answered: {0}")]
     Unavailable(String),
 }
@@ -42,30 +41,30 @@ impl From<ForgeError> for FetchError {
 /// A commit that was fetched and is kept for runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedCommit {
-    /// Its commit; or another name where the fetch was cut off.
+    /// The commit; another name where the fetch was interrupted.
     pub name: String,
     /// When it was last fetched, if that is known.
     pub at: Option<Moment>,
-    /// The ref that keeps it: another one each time that it is fetched.
+    /// The ref that keeps it: a new one for each fetch.
     pub by: String,
 }
 
-/// The world.
+/// The clock, repositories, forges, agent programs and worktrees.
 pub trait World: Send + Sync + 'static {
-    /// How forges are spoken to.
+    /// The client of a forge.
     type Forge: Forge;
 
     /// The time.
     fn now(&self) -> Moment;
 
-    /// The forge of a repository, spoken to with this credential.
+    /// A client of the forge of a repository.
     fn forge(
         &self,
         repository: &Repository,
         credential: Option<&[u8]>,
     ) -> Result<Self::Forge, ForgeError>;
 
-    /// The commit of a ref or a commit of the repository, fetched if it is not here yet.
+    /// The commit of a ref, fetched if it is not here yet.
     fn commit(
         &self,
         repository: &Repository,
@@ -91,7 +90,7 @@ pub trait World: Send + Sync + 'static {
         async { Ok(Vec::new()) }
     }
 
-    /// Releases these; what was fetched again meanwhile stays.
+    /// Releases these; commits that were fetched again meanwhile stay.
     fn release_commits(
         &self,
         _repository: &Repository,
@@ -108,15 +107,14 @@ pub trait World: Send + Sync + 'static {
         head: &str,
     ) -> impl Future<Output = Result<Vec<String>, String>> + Send;
 
-    /// What is really there of what a stack names: its program, its servers, its skills, its role; those of
-    /// the repository at a commit.
+    /// Probes what a stack names: its program, servers, skills and role, at a commit of the repository.
     fn stack_facts(
         &self,
         frozen: &Frozen,
         repository: Option<(&Repository, &str)>,
     ) -> impl Future<Output = StackFacts> + Send;
 
-    /// A source that is attached to a run's context; nothing if there is none of it.
+    /// A source for the context of a run; nothing if it does not apply.
     fn source(
         &self,
         repository: &Object<Repository>,
@@ -124,21 +122,19 @@ pub trait World: Send + Sync + 'static {
         source: ContextSource,
     ) -> impl Future<Output = Result<Option<SourcePart>, FetchError>> + Send;
 
-    /// Regular expressions for what else is secret, as the person whose machine this is says; or why nobody
-    /// knows them.
+    /// Regular expressions of the machine's owner for further secrets.
     fn redactions(&self) -> impl Future<Output = Result<Vec<String>, String>> + Send {
         async { Ok(Vec::new()) }
     }
 
-    /// What each agent program can do here, by its name.
+    /// The capabilities of each agent program, by its name.
     fn capabilities(&self) -> impl Future<Output = BTreeMap<String, serde_json::Value>> + Send;
 
-    /// What one agent program can do here; nothing if nobody knows it.
+    /// The capabilities of one agent program; nothing if it is unknown.
     fn capability(&self, adapter: &str) -> impl Future<Output = Option<serde_json::Value>> + Send {
         async move { self.capabilities().await.remove(adapter) }
     }
 
-    /// Waits.
     fn sleep(&self, millis: u64) -> impl Future<Output = ()> + Send;
 
     /// The root .gitignore of a commit, line by line.
@@ -148,12 +144,11 @@ pub trait World: Send + Sync + 'static {
         sha: &str,
     ) -> impl Future<Output = Option<Vec<String>>> + Send;
 
-    /// Where a workspace of this name is made; nothing where none can be.
+    /// The directory of a new workspace; nothing where none can be created.
     fn workspace_path(&self, _name: &str) -> Option<String> {
         None
     }
 
-    /// Whether a workspace has its files.
     fn has_files(&self, _path: &str) -> bool {
         false
     }
@@ -166,7 +161,7 @@ pub trait World: Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// Does something with the files of a workspace of this repository.
+    /// Performs an operation on the files of a workspace.
     fn work_on(
         &self,
         _repository: &Repository,

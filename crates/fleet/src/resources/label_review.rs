@@ -54,8 +54,8 @@ pub fn review_fault(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str
         return fault("a review is given in one's own name");
     }
     match next.metadata.annotations.get(TEXT_BY) {
-        None => fault("nobody knows who wrote the text, so that nobody else can have reviewed it"),
-        Some(writer) if writer == actor => fault("whoever wrote the text cannot review it"),
+        None => fault("the author of the text is unknown, so no other person can have reviewed it"),
+        Some(writer) if writer == actor => fault("the author of the text cannot review it"),
         Some(_) => None,
     }
 }

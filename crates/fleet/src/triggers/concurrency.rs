@@ -1,4 +1,4 @@
-//! How many runs of a group are at work, and what happens to the next one.
+//! Concurrency groups: what happens to a new run while others of its group are active.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,7 @@ use super::text::key_part;
 /// A run that is not at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveRun {
-    /// Its name.
     pub name: String,
-    /// Its group.
     pub group: String,
     /// Whether its agent has ended: its work waits to be written, and nothing that comes now gets into it.
     pub has_worked: bool,
@@ -31,14 +29,11 @@ pub enum GroupDecision {
     Start,
     /// A run is made that begins when these have ended.
     Queue {
-        /// Those at work, the oldest first.
+        /// Active runs, oldest first.
         behind: Vec<String>,
     },
     /// It joins a run.
-    Join {
-        /// The run.
-        run: String,
-    },
+    Join { run: String },
     /// A run is made, and these are cancelled.
     Replace {
         /// Those that have to go, the oldest first.
@@ -46,7 +41,7 @@ pub enum GroupDecision {
     },
     /// It is refused.
     Refuse {
-        /// Those at work.
+        /// Active runs.
         active: Vec<String>,
     },
 }
@@ -56,7 +51,7 @@ pub fn group(
     rule: &Object<AgentTriggerRule>,
     event: &SourceEvent,
 ) -> Result<String, TemplateError> {
-    // What a stranger sends neither cancels nor swallows what is trusted.
+    // An untrusted event neither cancels nor absorbs trusted runs.
     let tier = match event.trust_tier {
         TrustTier::Trusted => "",
         TrustTier::Untrusted => "untrusted:",
@@ -78,7 +73,7 @@ pub fn group(
     Ok(format!("{namespace}:rule:{}:{repository}:{about}", key_part(rule.name())))
 }
 
-/// How many of a group may be at work; nothing means as many as come.
+/// How many runs of a group may be active; nothing means no limit.
 pub fn limit(policy: &ConcurrencyPolicy) -> Option<usize> {
     let given = policy.max_active.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
     match policy.mode {

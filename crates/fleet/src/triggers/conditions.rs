@@ -11,12 +11,12 @@ use super::{concurrency, dedupe, lifecycle, matcher, prompt, schedule};
 /// The most that a bundle may be.
 const MAX_BUNDLE_BYTES: u64 = 750 * 1024;
 
-/// What was looked up for a rule.
+/// The facts about a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleFacts {
     /// Every repository there is.
     pub repositories: Vec<RepositoryFacts>,
-    /// How the stack stands.
+    /// The state of the stack.
     pub stack: StackFacts,
     /// An event that came in and that the rule means, or one that a person gave.
     pub sample: Option<SourceEvent>,
@@ -27,26 +27,25 @@ pub struct RuleFacts {
 pub struct RepositoryFacts {
     /// As `owner/name`.
     pub full_name: String,
-    /// Whose language its forge speaks.
+    /// The kind of its forge.
     pub forge: ForgeKind,
     /// Whether there is a secret, with its key, to check webhooks with.
     pub has_webhook_secret: bool,
-    /// The workflows that were seen; nothing if nobody has looked.
+    /// The known workflows; nothing if they were not read.
     pub known_workflows: Option<Vec<String>>,
-    /// The labels that were seen; nothing if nobody has looked.
+    /// The known labels; nothing if they were not read.
     pub known_labels: Option<Vec<String>>,
 }
 
-/// How the stack of a rule stands.
+/// The state of the stack of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StackFacts {
     /// There is none of the name.
     Missing,
-    /// It is ready.
     Ready,
     /// It is not, and why.
     NotReady(String),
-    /// Nobody knows, and why.
+    /// Unknown, and why.
     Unknown(String),
 }
 

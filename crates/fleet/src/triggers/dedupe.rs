@@ -11,20 +11,18 @@ use super::plan::{EventContext, RecentExecution};
 use super::template::{TemplateContext, TemplateError, inspect, names_used, render_key};
 use super::text::{beginning, key_part, visible};
 
-/// For how long events are the same where the rule does not say.
+/// The default window in which events are duplicates.
 const DEFAULT_WINDOW_MILLIS: u64 = 24 * 3_600_000;
 /// The longest window.
 pub(crate) const MAX_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
 
-/// What stands where nobody said anything.
+/// The placeholder for a missing part.
 const UNKNOWN: &str = "-";
 
 /// What makes an event the same as others, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DedupeKey {
-    /// The key.
     pub key: String,
-    /// How long it holds.
     pub window: Span,
     /// What it has in common with everything about the same failure; only where the rule has no key of
     /// its own.

@@ -60,7 +60,7 @@ impl Judgement {
             }
             Outcome::Join { run } => {
                 execution.decision = ExecutionDecision::Coalesced;
-                execution.reason = format!("it joins {run}, which is at work in its group");
+                execution.reason = format!("it joins {run}, which is active in its group");
                 execution.dispatch_run = Some(run);
             }
             Outcome::Duplicate { of, run } => {

@@ -15,13 +15,11 @@ use super::plan::{EventContext, Intent, judge};
 use super::prompt::{self, RenderedPrompt};
 use super::template::TemplateContext;
 
-/// What would happen. The one who shows it adds the review of permissions.
+/// The result of a dry run, without the permission review.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DryRun {
-    /// The rule.
     pub rule: String,
-    /// Its generation.
     pub generation: u64,
     /// Whether the rule has the event's source.
     pub source_agrees: bool,
@@ -30,10 +28,9 @@ pub struct DryRun {
     /// What is wrong with the matcher, if it cannot be used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matcher_faults: Vec<String>,
-    /// What the agent would be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<RenderedPrompt>,
-    /// Why it cannot be told.
+    /// Why there is no prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_fault: Option<String>,
     /// What would be attached.
@@ -60,7 +57,7 @@ pub struct DryRun {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distrust: Option<String>,
-    /// Whether the rule is at work; a dry run judges as if it were.
+    /// Whether the rule is active; a dry run evaluates it in any case.
     pub lifecycle: String,
     /// What would be decided; nothing if the rule does not mean the event.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::ports::{PullRequestState, Rights};
 /// How what we write to forges begins, where people do not see it.
 pub const OUR_MARK: &str = "<!-- bailiwick:";
 
-/// What happened. A field is empty where nobody said; a rule that demands it then does not match.
+/// An event. A field that was not sent is empty, and a rule that requires it does not match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceEvent {
@@ -21,9 +21,9 @@ pub struct SourceEvent {
     pub telling: EventSource,
     /// What it is recognised by when it comes again: the delivery, the tick, the request.
     pub uid: String,
-    /// When it came in; the same when it is looked at again.
+    /// When it was received; unchanged by a replay.
     pub at: Moment,
-    /// Whose language it came in.
+    /// The forge that sent it.
     pub forge: ForgeKind,
     /// The repository, as `owner/name`.
     pub repository: String,
@@ -33,7 +33,7 @@ pub struct SourceEvent {
     pub action: Option<String>,
     /// Who did it.
     pub actor: Option<String>,
-    /// The person who had it looked at again.
+    /// The person who replayed it.
     #[serde(default)]
     pub asked_by: Option<String>,
     /// What the actor is to the repository, where the forge says it.
@@ -42,19 +42,15 @@ pub struct SourceEvent {
     pub by_agent: bool,
     /// The ref, as `refs/heads/main`.
     pub reference: Option<String>,
-    /// The branch.
     pub branch: Option<String>,
-    /// The tag.
     pub tag: Option<String>,
     /// The commit.
     pub sha: Option<String>,
     /// The commit before it, or the one that a pull request goes to.
     pub base_sha: Option<String>,
-    /// The pull request.
     pub pull_request: Option<u64>,
     /// The repository that the commit comes from, as `owner/name`.
     pub head_repository: Option<String>,
-    /// The issue.
     pub issue: Option<u64>,
     /// The label that was put on or taken off, or those that the thing has.
     pub labels: Vec<String>,
@@ -62,15 +58,12 @@ pub struct SourceEvent {
     pub title: Option<String>,
     /// The comment, or the text of what it is about.
     pub body: Option<String>,
-    /// The workflow.
     pub workflow: Option<String>,
-    /// The job.
     pub job: Option<String>,
     /// The forge's id of the job, by which its log is fetched.
     pub job_id: Option<String>,
     /// The step that failed.
     pub step: Option<String>,
-    /// The check.
     pub check: Option<String>,
     /// How it ended.
     pub conclusion: Option<String>,
@@ -112,11 +105,10 @@ mod shared {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Association {
-    /// Somebody who may write to it.
+    /// An account with write permission.
     Writer,
-    /// Somebody else.
+    /// Another account.
     Stranger,
-    /// The forge does not say.
     #[default]
     Unknown,
 }
@@ -175,7 +167,7 @@ impl SourceEvent {
         event
     }
 
-    /// The same, looked at again because a person asked for it: another event, with the same content.
+    /// A replay: another event with the same content.
     #[must_use]
     pub fn replayed(&self, request: &str, by: &str) -> Self {
         let uid = format!("{}/replay/{request}", self.uid);

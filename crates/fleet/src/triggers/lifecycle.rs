@@ -1,42 +1,9 @@
-//! Whether a rule is at work, and how that changes.
+//! The lifecycle of a rule.
 
 use bailiwick_resources::{LifecycleState, Reason};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What a person does to a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LifecycleVerb {
-    /// A draft or a disabled rule goes to work.
-    Enable,
-    /// It stops for now.
-    Pause,
-    /// It goes on.
-    Resume,
-    /// It stops.
-    Disable,
-    /// It is kept for the record, for good.
-    Archive,
-}
-
-impl LifecycleVerb {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Enable, Self::Pause, Self::Resume, Self::Disable, Self::Archive];
-
-    /// As it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enable => "enable",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Disable => "disable",
-            Self::Archive => "archive",
-        }
-    }
-}
+use crate::ports::LifecycleVerb;
 
 /// Why a verb does not apply.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -1,4 +1,4 @@
-//! Whether a text speaks to somebody: whole words, outside of code, quotations and hidden comments.
+//! Mentions in a text: whole words, outside of code, quotations and hidden comments.
 
 /// Whether a text mentions a name such as `@bailiwick`.
 pub(super) fn mentions(text: &str, name: &str) -> bool {

@@ -34,7 +34,7 @@ pub use concurrency::{ActiveRun, GroupDecision};
 pub use conditions::{RepositoryFacts, RuleFacts, StackFacts, conditions};
 pub use dry_run::{DryRun, dry_run};
 pub use event::{Association, SourceEvent};
-pub use lifecycle::{LifecycleError, LifecycleVerb};
+pub use lifecycle::LifecycleError;
 pub use lookup::{Lookup, lookups};
 pub use matcher::{CompiledMatcher, FieldReport, MatchReport};
 pub use names::delivery_name;

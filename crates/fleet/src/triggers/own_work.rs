@@ -12,9 +12,8 @@ const OUR_BRANCHES: &str = "agent/";
 /// The run whose own work an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnWork {
-    /// The run.
     pub run: String,
-    /// How many runs stand in a row, each caused by the work of the one before; this one is the last.
+    /// The length of the chain of runs in which each was caused by the work of the one before.
     pub depth: u32,
 }
 

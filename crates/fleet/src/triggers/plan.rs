@@ -19,7 +19,7 @@ use super::own_work::{self, OwnWork};
 use super::prompt::{self, RenderedPrompt};
 use super::template::{TemplateContext, TemplateError};
 
-/// What is known when an event is looked at.
+/// The stored state when an event is evaluated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventContext {
     /// How much the repository's own branches are trusted.
@@ -41,7 +41,6 @@ pub struct EventContext {
 /// An execution that is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentExecution {
-    /// Its name.
     pub name: String,
     /// Its key.
     pub dedupe_key: Option<String>,
@@ -53,16 +52,15 @@ pub struct RecentExecution {
     pub decision: ExecutionDecision,
     /// When.
     pub at: Moment,
-    /// Its run.
     pub run: Option<String>,
 }
 
-/// Why an event is looked at.
+/// Why an event is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
     /// It came in.
     Deliver,
-    /// A person wants it looked at again: that it came before does not matter.
+    /// A person replays it: duplicates are allowed.
     Replay,
     /// A person wants a work item made of it, and no run.
     Materialize,
@@ -109,11 +107,10 @@ pub struct RunDraft {
     pub forced_untrusted: Option<String>,
     /// Runs of its group that must end before it begins.
     pub queue_behind: Vec<String>,
-    /// How many of its group may be at work.
+    /// How many runs of its group may be active.
     pub most_active: Option<usize>,
 }
 
-/// The name of an execution.
 pub(super) fn execution_name(
     event: &SourceEvent,
     rule: &Object<AgentTriggerRule>,
@@ -323,7 +320,7 @@ fn outcome(
     match concurrency::decide(&spec.concurrency_policy, &active) {
         GroupDecision::Join { run } => Outcome::Join { run },
         GroupDecision::Refuse { active } => {
-            let why = format!("{} at work in its group already", active.join(", "));
+            let why = format!("{} already active in its group", active.join(", "));
             refused("ConcurrencyLimit", why)
         }
         group @ (GroupDecision::Start

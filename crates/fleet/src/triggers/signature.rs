@@ -1,4 +1,4 @@
-//! Whether a webhook was sent by somebody who has the secret. No secret, no webhook.
+//! Verifies the signature of a webhook. Without a secret every webhook is rejected.
 
 use bailiwick_resources::{ForgeKind, Moment};
 use hmac::{Hmac, KeyInit, Mac};

@@ -45,7 +45,6 @@ pub struct TemplateContext<'a> {
     pub rule: &'a str,
     /// What the rule starts a run for.
     pub task_kind: &'a str,
-    /// The event.
     pub event: &'a SourceEvent,
 }
 

@@ -1,5 +1,5 @@
-//! Texts of strangers: what cannot be seen is taken out, what is long is cut, and what is left stands
-//! inside of a fence that it cannot close.
+//! Untrusted texts: invisible characters are removed, long texts are cut, and the rest is put into a fence that it
+//! cannot close.
 
 use bailiwick_model::digest::Sha256Hex;
 

@@ -24,7 +24,6 @@ pub use verb::Verb;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{verb} is refused: {reason}; {instead}")]
 pub struct Refusal {
-    /// The verb.
     pub verb: &'static str,
     /// Why.
     pub reason: String,
@@ -52,13 +51,13 @@ pub fn permit(
         Verb::Recover if there => refuse("its files are there", "use it as it is"),
         Verb::Recover => Ok(()),
         _ if status.state == WorkspaceState::Active => {
-            refuse("somebody works in it", "wait for the run, or cancel it")
+            refuse("a run uses it", "wait for the run, or cancel it")
         }
         // Only the record goes.
         Verb::Unlink => Ok(()),
         // A record whose files are gone is all that is left of it.
         Verb::Cleanup if status.state == WorkspaceState::Missing => {
-            refuse("its files are gone and nobody knows why", "recover it first")
+            refuse("its files are missing for an unknown reason", "recover it first")
         }
         Verb::Archive | Verb::Cleanup if workspace.pinned => {
             refuse("it is pinned", "unpin it first")
@@ -126,8 +125,7 @@ pub fn rebase_surface(
     }
 }
 
-/// Whether a workspace has been kept long enough. One that is used, pinned or dirty is kept, and so
-/// is one whose last use nobody knows.
+/// Whether the retention of a workspace is over. One that is in use, pinned, dirty or of unknown age is kept.
 pub fn is_due(
     policy: &AgentWorkspacePolicy,
     workspace: &AgentWorkspace,

@@ -10,21 +10,21 @@ use serde_json::Value;
 
 /// The most that is read of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
-/// The most that is kept of its words.
+/// The maximum length of its text.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// The most of one text in a block.
 const MAX_PART_BYTES: usize = 16 * 1024;
 /// How many comments a review may have.
 const MAX_COMMENTS: usize = 100;
 
-/// What an agent has said.
+/// The parsed answer of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentAnswer {
     /// The words, without the blocks.
     pub text: String,
     /// What it thinks of a change.
     pub review: Option<RequestedReview>,
-    /// A wish to run a check again.
+    /// A request to rerun a check.
     pub rerun: Option<RequestedRerun>,
     /// What a release brings.
     pub release: Option<RequestedRelease>,
@@ -48,7 +48,7 @@ pub struct RequestedReview {
     pub comments: Vec<ReviewComment>,
 }
 
-/// A wish to run a check again.
+/// A request to rerun a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestedRerun {
@@ -66,7 +66,6 @@ pub struct RequestedRelease {
     /// Its title; the tag when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its notes.
     pub notes: String,
 }
 

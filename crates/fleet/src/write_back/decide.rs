@@ -7,7 +7,7 @@ use super::Authorised;
 use super::target::{digest as digest_of, key as key_of, target};
 use crate::ports::WriteBack;
 
-/// The one who is logged in.
+/// The authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     /// The name of the login, never one that was sent.
@@ -18,10 +18,8 @@ pub struct Actor {
     pub may_approve: bool,
 }
 
-/// What somebody is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActorKind {
-    /// A person.
     Person,
     /// An agent, a service account, a runner: anything that is no person.
     Machine,
@@ -36,7 +34,6 @@ pub enum Decision {
     Reject,
 }
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
     /// Who gives it.
@@ -45,19 +42,18 @@ pub struct Answer<'a> {
     pub decision: Decision,
     /// In words.
     pub comment: Option<String>,
-    /// The digest of what the person has looked at.
+    /// The digest that the person has seen.
     pub expected_digest: &'a str,
     /// What the target is at now, if it could be looked at.
     pub target_now: Option<&'a str>,
-    /// Now.
     pub now: Moment,
 }
 
 /// Why an answer does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotDecided {
-    /// Somebody was first.
-    #[error("it is {phase:?} already, by {by}; ask anew if that was wrong")]
+    /// It was decided before.
+    #[error("it is {phase:?} already, by {by}; request a new approval if that was wrong")]
     AlreadyDecided {
         /// How it stands.
         phase: ApprovalPhase,
@@ -65,24 +61,24 @@ pub enum NotDecided {
         by: String,
     },
     /// It is too late.
-    #[error("it expired at {at}; have it asked anew")]
+    #[error("it expired at {at}; request a new approval")]
     Expired {
         /// When.
         at: Moment,
     },
     /// No person.
-    #[error("{0} is no person; somebody has to log in")]
+    #[error("{0} is not a person; a person has to log in")]
     NotAPerson(String),
     /// No right.
     #[error("{0} may not decide; a token with the scope approver may")]
     NotAllowed(String),
-    /// The one who asks does not answer.
+    /// The requester cannot decide.
     #[error(
         "{0} asked for it; somebody else has to say yes, with a token of their own (`bailiwick tokens new NAME \
          --scope approver`)"
     )]
     OwnRequest(String),
-    /// Another thing was looked at.
+    /// The person has seen another digest.
     #[error("what was looked at ({seen}) is not what is asked for ({asked}); look again")]
     Mismatch {
         /// The digest that was sent.
@@ -91,7 +87,7 @@ pub enum NotDecided {
         asked: String,
     },
     /// The target is not what it was.
-    #[error("the target was at {then} and is at {now}; rebase first, and ask anew")]
+    #[error("the target was at {then} and is at {now}; rebase first, and request a new approval")]
     Moved {
         /// What it was at.
         then: String,
@@ -164,7 +160,7 @@ fn moved(approval: &AgentApproval, now: Option<&str>) -> Option<NotDecided> {
     (then != now).then(moved)
 }
 
-/// The status of a question that nobody has answered in time.
+/// The status of an approval that has expired.
 pub fn expire(
     approval: &AgentApproval,
     status: &AgentApprovalStatus,
@@ -181,13 +177,12 @@ pub fn expire(
 /// Why a write is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAuthorised {
-    /// Nobody said yes.
     #[error("the approval is {0:?}")]
     NotApproved(ApprovalPhase),
     /// Nobody who could say yes.
     #[error("the approval does not say which person gave it")]
     ByNobody,
-    /// Somebody said yes to something else.
+    /// Something else was approved.
     #[error("the approval is for {approved}, not for {wanted}")]
     Another {
         /// What was approved.
@@ -196,7 +191,7 @@ pub enum NotAuthorised {
         wanted: String,
     },
     /// The target is not what it was.
-    #[error("the target was at {then} and is at {now}; rebase first, and ask anew")]
+    #[error("the target was at {then} and is at {now}; rebase first, and request a new approval")]
     Moved {
         /// What it was at.
         then: String,

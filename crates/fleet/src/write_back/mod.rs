@@ -7,8 +7,8 @@
 //!                 └─▶ authorise ──▶ Authorised ──▶ send ──▶ Next
 //! ```
 //!
-//! [`Authorised`] can be had in no other way, and [`send`] takes nothing else. A yes is bound to the
-//! digest of exactly the value that is sent, and to the state of its target.
+//! There is no other way to get an [`Authorised`], and [`send`] accepts nothing else. An approval is bound to the
+//! digest of the exact value that is sent, and to the state of its target.
 
 pub(crate) mod agent_answer;
 mod decide;
@@ -26,7 +26,7 @@ pub use agent_answer::{
 pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
 pub use decide::{authorise, decide, expire};
 pub use plan::{Plan, Proposal, plan};
-pub use policy::{Denial, Permission, Policies, permit};
+pub use policy::{Denial, DenialRule, Permission, Policies, permit};
 pub use proposals::{Finished, ProposedWrite, wanted};
 pub use report::{Report, check_status};
 pub use target::{ABSENT, Target, approved_key, digest, key, target};
@@ -62,12 +62,12 @@ pub async fn send(forge: &impl Forge, allowed: &Authorised) -> Result<Written, F
 pub enum Next {
     /// It is there.
     Done(Written),
-    /// Nobody knows; the same key again, later.
+    /// Unknown result: retry with the same key.
     TryAgain {
         /// What was heard.
         why: String,
     },
-    /// The target has moved: the work goes on top of it first, and then a person is asked again.
+    /// The target has moved: rebase, then request a new approval.
     RebaseFirst {
         /// What has moved, and how.
         why: String,

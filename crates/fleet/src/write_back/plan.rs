@@ -4,13 +4,13 @@ use bailiwick_resources::{
     ActionType, AgentApproval, ApprovalAction, Moment, Requester, Span, TrustTier,
 };
 
-use super::policy::{Denial, Permission, Policies, permit};
+use super::policy::{Denial, DenialRule, Permission, Policies, permit};
 use super::target::{digest, key, target};
 use super::{Authorised, secrets};
 use crate::bundle::Redactor;
 use crate::ports::WriteBack;
 
-/// How long an answer is waited for where nobody says otherwise.
+/// The default expiry of an approval.
 const A_DAY: u64 = 24 * 60 * 60 * 1_000;
 
 /// Something that a run wants written.
@@ -20,7 +20,6 @@ pub struct Proposal<'a> {
     pub repository: &'a str,
     /// The run.
     pub dispatch_run: &'a str,
-    /// The attempt.
     pub attempt: &'a str,
     /// Who wants it.
     pub requested_by: Requester,
@@ -38,7 +37,6 @@ pub struct Proposal<'a> {
     pub redactor: Option<&'a Redactor>,
     /// The same for people.
     pub summary: String,
-    /// Now.
     pub now: Moment,
 }
 
@@ -63,7 +61,7 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
     };
     if let Some(reason) = secrets::suspect(write, proposal.content, proposal.redactor) {
         return Plan::Denied(Denial {
-            rule: "write-back::secret",
+            rule: DenialRule::Secret,
             reason,
             instead:
                 "take it out, and propose it again; what is no secret belongs into a ConfigMap"

@@ -2,10 +2,12 @@
 //! each of which can only narrow.
 
 use bailiwick_resources::{
-    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackTarget,
+    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackRecord,
+    WriteBackTarget,
 };
+use thiserror::Error;
 
-/// All that has a say.
+/// The policies that apply.
 #[derive(Debug, Clone, Copy)]
 pub struct Policies<'a> {
     /// The stack's.
@@ -18,18 +20,46 @@ pub struct Policies<'a> {
     pub trust: TrustTier,
 }
 
+/// The rule that denies a write-back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DenialRule {
+    /// Neither stack nor trigger rule allows it.
+    Policy,
+    /// It contains a secret, or cannot be searched for secrets.
+    Secret,
+}
+
+impl DenialRule {
+    const ALL: [Self; 2] = [Self::Policy, Self::Secret];
+
+    /// Its name, by which capabilities and records know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "write-back::policy",
+            Self::Secret => "write-back::secret",
+        }
+    }
+
+    /// The rule that a stored record was denied by, read from the text that [`Denial`] displays; nothing where a
+    /// person or a later check denied it.
+    pub fn of_record(record: &WriteBackRecord) -> Option<Self> {
+        let (name, _) = record.detail.split_once(": ")?;
+        Self::ALL.into_iter().find(|rule| rule.as_str() == name)
+    }
+}
+
 /// Why something is not written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}: {reason}", .rule.as_str())]
 pub struct Denial {
-    /// Which rule says so.
-    pub rule: &'static str,
+    pub rule: DenialRule,
     /// Why.
     pub reason: String,
     /// What to do instead.
     pub instead: String,
 }
 
-/// What policy says.
+/// The decision of the policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// Never.
@@ -40,8 +70,7 @@ pub enum Permission {
     Auto,
 }
 
-/// What the policies say of a target. The strictest of them counts; where one says nothing, a person
-/// is asked.
+/// The decision for a target: the strictest policy wins; without a mode an approval is required.
 pub fn permit(policies: &Policies<'_>, target: WriteBackTarget) -> Permission {
     let mut ask = false;
     let named = [("the stack", Some(policies.stack)), ("the rule", policies.rule)];
@@ -87,10 +116,44 @@ fn reasons(target: WriteBackTarget) -> Vec<ApprovalReason> {
 fn denial(who: &str, target: WriteBackTarget) -> Denial {
     let name = super::target::name_of(target);
     Denial {
-        rule: "write-back::policy",
+        rule: DenialRule::Policy,
         reason: format!("{who} does not allow {name}"),
         instead: format!(
             "keep it as an artifact, or have {name} added to writeBackPolicy.allowedTargets of {who}"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_resources::WriteBackState;
+
+    use super::*;
+
+    fn denied(detail: String) -> WriteBackRecord {
+        WriteBackRecord {
+            action: WriteBackTarget::BranchPush,
+            target: "acme/app".to_owned(),
+            digest: String::new(),
+            stands_on: None,
+            approval: None,
+            state: WriteBackState::Denied,
+            detail,
+            url: None,
+            tries: 0,
+            tried_since: None,
+            next_try_at: None,
+        }
+    }
+
+    #[test]
+    fn rule_of_a_stored_record_is_the_rule_that_denied_it() {
+        for rule in DenialRule::ALL {
+            let denial = Denial { rule, reason: "a: b".to_owned(), instead: String::new() };
+            assert_eq!(DenialRule::of_record(&denied(denial.to_string())), Some(rule));
+        }
+        for other in ["", "a person said no", "write-back::policy"] {
+            assert_eq!(DenialRule::of_record(&denied(other.to_owned())), None, "{other}");
+        }
     }
 }

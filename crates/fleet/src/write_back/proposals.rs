@@ -19,7 +19,6 @@ const MARK: &str = "<!-- bailiwick:";
 /// Everything that is known of a finished piece of work.
 #[derive(Debug, Clone, Copy)]
 pub struct Finished<'a> {
-    /// The run.
     pub run: &'a Object<AgentDispatchRun>,
     /// What its agent made.
     pub work: &'a FinishedWork,

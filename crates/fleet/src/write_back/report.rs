@@ -7,7 +7,7 @@ use crate::ports::{CheckState, WriteBack};
 /// The longest line that every forge takes.
 const MAX_DESCRIPTION_LENGTH: usize = 140;
 
-/// How a run stands.
+/// The report of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
     /// The rule or the stack, by which people know it.

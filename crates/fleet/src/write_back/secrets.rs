@@ -1,4 +1,4 @@
-//! Texts that look as if they had a secret in them are not written.
+//! Refuses texts that look as if they contain a secret.
 
 use bailiwick_model::secret;
 

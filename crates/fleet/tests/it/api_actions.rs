@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use bailiwick_fleet::admission::conditions::{ProgramFacts, SkillProbe};
-use bailiwick_fleet::dispatch::QuestionOwner;
+use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_fleet::ports::{
     ActionError, AuditEntry, DecisionRequest, EngineEvent, Fleet as _, FleetStore as _, Launched,
     LaunchedState, RunVerb, RunVerbRequest, Selection, Target, Verdict, WorkspaceRequest,
@@ -47,7 +47,7 @@ fn verdict(asked: &Object<AgentApproval>, decision: Verdict) -> DecisionRequest 
 /// A run whose work waits for a person.
 async fn waiting() -> (Plane, Object<AgentApproval>) {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
@@ -64,7 +64,7 @@ async fn a_dispatch_by_hand_that_is_refused_leaves_a_line_with_who_wished_for_it
         }
     })
     .await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap_err();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap_err();
     let found = lines(&plane, "AgentPermissionReviewDenied").await;
     let [line] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((line.actor.as_str(), joined(line, "correlationId")), ("ada", Some("c")));
@@ -76,11 +76,15 @@ async fn a_dispatch_by_hand_that_is_refused_leaves_a_line_with_who_wished_for_it
 #[tokio::test]
 async fn what_a_person_does_to_a_run_is_joined_with_the_run_and_its_attempt() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = only_run(&plane).await;
     let cancel = RunVerbRequest::default();
-    plane.act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel).await.unwrap();
+    plane
+        .api
+        .act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel)
+        .await
+        .unwrap();
     for (event, actor) in [("AgentDispatchQueued", "ada"), ("AgentDispatchCancelRequested", "bob")]
     {
         let found = lines(&plane, event).await;
@@ -108,7 +112,7 @@ async fn what_a_person_does_to_a_workspace_is_joined_with_the_run_that_worked_in
     plane.store.commit(made, plane.world.now()).await.unwrap();
     for (name, attempt, run) in [("w", Some("ada-w-2"), Some("adr-w")), ("own", None, None)] {
         let pin = WorkspaceRequest::of(WorkspaceVerb::Pin);
-        plane.act_on_workspace(&caller("ada"), "default", Some(name), pin).await.unwrap();
+        plane.api.act_on_workspace(&caller("ada"), "default", Some(name), pin).await.unwrap();
         let found = lines(&plane, "AgentWorkspaceActionDone").await;
         let line = found.last().unwrap();
         assert_eq!(line.subject, format!("AgentWorkspace/default/{name}"));
@@ -123,7 +127,7 @@ async fn what_is_not_written_leaves_a_line_that_says_why() {
     // A person says no.
     let (plane, asked) = waiting().await;
     let no = verdict(&asked, Verdict::Reject);
-    plane.decide(&caller("bob"), &target(asked.name()), no).await.unwrap();
+    plane.api.decide(&caller("bob"), &target(asked.name()), no).await.unwrap();
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied);
@@ -143,7 +147,7 @@ async fn what_is_not_written_leaves_a_line_that_says_why() {
     let refused = bailiwick_fleet::ports::ForgeError::Refused("no such thing".to_owned());
     plane.world.forge.faults.lock().unwrap().push_back(refused);
     let yes = verdict(&asked, Verdict::Approve);
-    plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.write_backs[0].state, WriteBackState::Failed);
     assert_eq!(lines(&plane, "AgentWriteBackFailed").await.len(), 1);
@@ -153,7 +157,11 @@ async fn what_is_not_written_leaves_a_line_that_says_why() {
     let (plane, _) = waiting().await;
     let run = only_run(&plane).await;
     let cancel = RunVerbRequest::default();
-    plane.act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel).await.unwrap();
+    plane
+        .api
+        .act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel)
+        .await
+        .unwrap();
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     assert_eq!(lines(&plane, "AgentWriteBackDenied").await.len(), 1);
@@ -161,7 +169,7 @@ async fn what_is_not_written_leaves_a_line_that_says_why() {
     // Where all of it is written, no such line is.
     let (plane, asked) = waiting().await;
     let yes = verdict(&asked, Verdict::Approve);
-    plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
     turn(&plane).await;
     let applied = lines(&plane, "AgentWriteBackApplied").await;
     assert_eq!((applied.len(), joined(&applied[0], "approval")), (1, Some(asked.name())));
@@ -173,7 +181,7 @@ async fn what_is_not_written_leaves_a_line_that_says_why() {
 async fn the_key_that_is_told_is_the_key_that_is_used() {
     let (plane, asked) = waiting().await;
     let yes = verdict(&asked, Verdict::Approve);
-    let answer = plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    let answer = plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
     turn(&plane).await;
     let used: Vec<String> = plane.world.forge.written.lock().unwrap().keys().cloned().collect();
     assert_eq!(used, [answer.write_back.unwrap().idempotency_key]);
@@ -184,11 +192,12 @@ async fn the_key_that_is_told_is_the_key_that_is_used() {
 #[tokio::test]
 async fn a_question_of_an_agent_of_ours_is_answered_through_its_approval_alone() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let agent = agent(&plane);
-    let whose =
-        async |line: &[&str], question: &str| plane.question_owner(line, question).await.unwrap();
+    let whose = async |line: &[&str], question: &str| {
+        plane.api.question_owner(line, question).await.unwrap()
+    };
     // Nobody has taken it in yet: it is not for others all the same.
     assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown));
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
@@ -205,7 +214,7 @@ async fn a_question_of_an_agent_of_ours_is_answered_through_its_approval_alone()
     assert!(matches!(whose(&["below", &agent], "q1").await, QuestionOwner::Unknown));
     assert!(matches!(whose(&["by-hand", "above"], "q1").await, QuestionOwner::Elsewhere));
     let yes = verdict(&asked, Verdict::Approve);
-    plane.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
     assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown), "decided once");
 }
 
@@ -216,7 +225,7 @@ fn event(number: u64, at: u64) -> EngineEvent {
 /// A run that was retried, and whose second agent was then told more.
 async fn thrice() -> (Plane, Target) {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let run = target(&answer.run);
     let tell = |numbers: std::ops::RangeInclusive<u64>| {
         let now = plane.world.now().millis();
@@ -236,7 +245,7 @@ async fn thrice() -> (Plane, Target) {
         let more = RunVerbRequest { message, ..RunVerbRequest::default() };
         let mut later = caller("ada");
         later.at = plane.world.now();
-        plane.act_on_run(&later, &run, verb, more).await.unwrap();
+        plane.api.act_on_run(&later, &run, verb, more).await.unwrap();
     }
     (plane, run)
 }
@@ -246,7 +255,7 @@ async fn the_events_of_all_attempts_are_one_stream_whose_cursor_goes_on_over_att
     let (plane, run) = thrice().await;
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
     assert_eq!(attempts.len(), 3);
-    let whole = plane.run_events(&run, None, 0, 100).await.unwrap();
+    let whole = plane.api.run_events(&run, None, 0, 100).await.unwrap();
     let numbers: Vec<(u32, u64)> = whole
         .events
         .iter()
@@ -262,7 +271,7 @@ async fn the_events_of_all_attempts_are_one_stream_whose_cursor_goes_on_over_att
             let mut after = begin.checked_sub(1).map_or(0, |last| cursors[last]);
             let mut read = Vec::new();
             loop {
-                let page = plane.run_events(&run, None, after, limit).await.unwrap();
+                let page = plane.api.run_events(&run, None, after, limit).await.unwrap();
                 let Some(last) = page.events.last() else { break };
                 after = last.cursor;
                 read.extend(page.events.iter().map(|one| one.cursor));
@@ -271,18 +280,18 @@ async fn the_events_of_all_attempts_are_one_stream_whose_cursor_goes_on_over_att
         }
     }
     for wanted in 1..=3 {
-        let alone = plane.run_events(&run, Some(wanted), 0, 2).await.unwrap();
+        let alone = plane.api.run_events(&run, Some(wanted), 0, 2).await.unwrap();
         let mine = whole.events.iter().filter(|one| one.attempt == wanted);
         assert_eq!(alone.events, mine.take(2).cloned().collect::<Vec<_>>(), "attempt {wanted}");
     }
-    let none = plane.run_events(&run, Some(4), 0, 2).await;
+    let none = plane.api.run_events(&run, Some(4), 0, 2).await;
     assert!(matches!(none, Err(ActionError::NotFound(_))), "{none:?}");
 }
 
 #[tokio::test]
 async fn a_program_that_forgets_is_not_told_more() {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -290,7 +299,7 @@ async fn a_program_that_forgets_is_not_told_more() {
     let act = async |verb| {
         let message = "Go on.".to_owned();
         let more = RunVerbRequest { message, ..RunVerbRequest::default() };
-        plane.act_on_run(&caller("ada"), &run, verb, more).await
+        plane.api.act_on_run(&caller("ada"), &run, verb, more).await
     };
     plane.world.forgets.store(true, Ordering::Relaxed);
     for verb in [RunVerb::Resume, RunVerb::Continue] {
@@ -314,7 +323,7 @@ async fn a_conversation_of_which_too_little_was_written_down_is_not_taken_up_aga
             }
         })
         .await;
-        let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         turn(&plane).await;
         set(&plane, &agent(&plane), standing(LaunchedState::Failed));
         turn(&plane).await;
@@ -323,7 +332,7 @@ async fn a_conversation_of_which_too_little_was_written_down_is_not_taken_up_aga
         let message = "Go on.".to_owned();
         let more = RunVerbRequest { message, ..RunVerbRequest::default() };
         let run = target(&answer.run);
-        let answered = plane.act_on_run(&caller("ada"), &run, RunVerb::Resume, more).await;
+        let answered = plane.api.act_on_run(&caller("ada"), &run, RunVerb::Resume, more).await;
         match answered {
             Ok(_) => assert!(goes_on, "{level}"),
             Err(ActionError::Conflict { code, .. }) => {
@@ -355,16 +364,16 @@ async fn a_stack_shows_what_its_program_says_and_an_effort_that_it_does_not_know
     let efforts = vec!["low".to_owned(), "high".to_owned()];
     let program = ProgramFacts { version: "2.1".to_owned(), efforts, ..ProgramFacts::default() };
     *plane.world.program.lock().unwrap() = Some(program.clone());
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     let seen = stack().await;
     assert_eq!(seen.status.capabilities, Some(serde_json::to_value(&program).unwrap()));
     assert_eq!(resolved(&seen), Reason::UnsupportedBaseAgent);
     let efforts = vec!["extreme".to_owned()];
     *plane.world.program.lock().unwrap() = Some(ProgramFacts { efforts, ..program });
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(resolved(&stack().await), Reason::AdapterManifestLoaded);
     *plane.world.program.lock().unwrap() = None;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(stack().await.status.capabilities, None);
 }
 
@@ -406,7 +415,7 @@ async fn skills_labels_and_identities_say_how_they_stand() {
     let found = SkillProbe::Found { digest: digest.clone(), text: "t".to_owned() };
     let probes = [("runbook".to_owned(), found), ("lost".to_owned(), SkillProbe::Missing)];
     plane.world.skills.lock().unwrap().extend(probes);
-    let first = plane.reconcile().await;
+    let first = plane.reconcile_statuses().await;
     assert_eq!(first.errors, []);
     let skills = all::<AgentSkill>(&plane).await;
     let status = |name: &str| skills.iter().find(|one| one.name() == name).unwrap().status.clone();
@@ -427,10 +436,10 @@ async fn skills_labels_and_identities_say_how_they_stand() {
     let kinds: Vec<Kind> = binding.status.synced_role_refs.iter().map(|one| one.kind).collect();
     assert_eq!(kinds, [Kind::RoleBinding, Kind::Role], "{:?}", binding.status);
     // What is said is said once.
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     let skills = Selection::of(Kind::AgentSkill);
     let before = plane.store.list(&skills).await.unwrap().version;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(plane.store.list(&skills).await.unwrap().version, before);
 }
 
@@ -463,7 +472,7 @@ async fn a_trial_shows_everything_that_was_looked_at_and_reviews_what_the_rule_a
             payload: payload.clone(),
             ..Default::default()
         };
-        plane.try_rule(&caller("ada"), &target("tend"), sample).await.unwrap()
+        plane.api.try_rule(&caller("ada"), &target("tend"), sample).await.unwrap()
     };
     let tried = trial(&spec).await;
     assert_eq!(tried.lifecycle, "paused");

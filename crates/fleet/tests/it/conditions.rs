@@ -244,11 +244,11 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
     let count: usize = CONTRACT.iter().map(|(_, conditions)| conditions.len()).sum();
     assert_eq!(count, 45);
     let plane = whole().await;
-    plane.reconcile().await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.reconcile_statuses().await;
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     for _ in 0..2 {
-        assert_eq!(plane.reconcile().await.errors, []);
+        assert_eq!(plane.reconcile_statuses().await.errors, []);
     }
     let mut before = BTreeMap::new();
     for (kind, conditions) in CONTRACT {
@@ -272,7 +272,7 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
         }
     }
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
-    let again = plane.reconcile().await;
+    let again = plane.reconcile_statuses().await;
     assert_eq!((again.done, again.errors), (0, vec![]));
     for (kind, _) in CONTRACT {
         for object in kept(&plane, *kind).await {
@@ -287,7 +287,7 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
 #[tokio::test]
 async fn a_requirement_follows_its_grants() {
     let plane = whole().await;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     let of = async || {
         let all = all::<AgentCapabilityRequirement>(&plane).await;
         all.into_iter().find(|one| one.name() == "stack.fixer").unwrap()
@@ -304,7 +304,7 @@ async fn a_requirement_follows_its_grants() {
         version: 0,
     };
     plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     let bad = of().await;
     let found = ready(&bad.status.conditions);
     let blocked = Reason::PermissionRequirementsBlocked;
@@ -317,7 +317,7 @@ async fn a_requirement_follows_its_grants() {
         let gone = Write::Delete { kind, namespace, name, version: 0 };
         plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
     }
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(all::<AgentCapabilityRequirement>(&plane).await.len(), 0);
 }
 
@@ -348,10 +348,10 @@ fn set(plane: &SetPlane, launched: Launched) {
 async fn a_run_says_how_it_stands_from_the_queue_to_its_end() {
     use ConditionType::*;
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true })).await;
     turn(&plane).await;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(found(&plane, ContextAssembled).await, (Standing::True, Reason::BundleRecorded));
     assert_eq!(found(&plane, RunnerAssigned).await, (Standing::False, Reason::NoCapacity));
     assert_eq!(found(&plane, AgentMuxSessionBound).await.0, Standing::Unknown);
@@ -361,14 +361,14 @@ async fn a_run_says_how_it_stands_from_the_queue_to_its_end() {
     turn(&plane).await;
     let known = Launched { session: None, ..standing(LaunchedState::Running) };
     set(&plane, known);
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(found(&plane, RunnerAssigned).await, (Standing::True, Reason::RunnerAccepted));
     assert_eq!(found(&plane, WorkspaceResolved).await, (Standing::True, Reason::WorkspaceReady));
     assert_eq!(found(&plane, ArtifactsIndexed).await.0, Standing::Unknown);
     // Its work waits for a person.
     set(&plane, Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
     turn(&plane).await;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(found(&plane, AgentMuxSessionBound).await, (Standing::True, Reason::SessionReady));
     let waiting = (Standing::False, Reason::WaitingForWriteBackApproval);
     assert_eq!(found(&plane, ApprovalSatisfied).await, waiting);
@@ -382,7 +382,7 @@ async fn a_run_says_how_it_stands_from_the_queue_to_its_end() {
         version: 0,
     };
     plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(found(&plane, ArtifactsIndexed).await, (Standing::False, Reason::UploadFailed));
     // Nobody answers: it ends, and its last conditions with it, without another look.
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
@@ -397,7 +397,7 @@ async fn a_run_that_could_not_be_launched_or_kept_says_which() {
     use ConditionType::*;
     // Its rights went away while it waited.
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
         if object.kind == Kind::AgentServiceAccount {
             object.spec["allowedRepositories"] = json!(["others/*"]);
@@ -410,21 +410,21 @@ async fn a_run_that_could_not_be_launched_or_kept_says_which() {
     assert_eq!(found(&plane, AgentMuxSessionBound).await, failed);
     // Its patch could not be kept.
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     set(&plane, standing(LaunchedState::Verified));
     turn(&plane).await;
     assert_eq!(found(&plane, ArtifactsIndexed).await, (Standing::False, Reason::PatchMissing));
     // Nobody had room in time.
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true, "queueTimeout": "1m" })).await;
     plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
     turn(&plane).await;
     assert_eq!(found(&plane, RunnerAssigned).await, (Standing::False, Reason::QueueTimeout));
     // Its context is gone.
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let run = only::<AgentDispatchRun>(&plane).await;
     let gone = Write::Delete {
         kind: Kind::AgentContextBundle,
@@ -433,7 +433,7 @@ async fn a_run_that_could_not_be_launched_or_kept_says_which() {
         version: 0,
     };
     plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     let missing = (Standing::False, Reason::SourceObjectMissing);
     assert_eq!(found(&plane, ContextAssembled).await, missing);
 }

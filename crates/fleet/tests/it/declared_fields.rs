@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use bailiwick_fleet::dispatch::Retention;
+use bailiwick_fleet::controllers::Retention;
 use bailiwick_fleet::ports::{
     ChildState, FinishedWork, Fleet as _, FleetStore as _, Launched, LaunchedChild, LaunchedState,
     RunVerb, RunVerbRequest, Target, World as _, Write,
@@ -62,7 +62,7 @@ async fn values_of_secrets_and_config_maps_reach_whoever_holds_the_agent() {
         spec["requiredConfigRefs"] = json!([{ "name": "rules", "keys": ["rules"] }]);
     }));
     declare(&plane, &documents).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     let given: BTreeMap<&str, &str> =
@@ -72,7 +72,7 @@ async fn values_of_secrets_and_config_maps_reach_whoever_holds_the_agent() {
     assert!(launch.task.contains("secret-files = [\"DEPLOY_KEY\"]"), "{}", launch.task);
     assert!(launch.task.contains("config-files = [\"RULES\"]"), "{}", launch.task);
     assert!(!launch.task.contains("secrets = "), "{}", launch.task);
-    let told = format!("{}{}{}", launch.task, launch.context, launch.limits);
+    let told = format!("{}{}{:?}", launch.task, launch.context, launch.limits);
     assert!(!told.contains("the-key-of-deploying"), "{told}");
 }
 
@@ -116,7 +116,7 @@ async fn ended(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase, Strin
     });
     changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
     declare(&plane, &changed).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let parent = agent(&plane);
     plane.engine.children.lock().unwrap().insert(parent.clone(), children);
@@ -162,7 +162,7 @@ async fn a_required_sub_agent_that_failed_is_not_forgotten_when_its_conversation
     });
     changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
     declare(&plane, &changed).await;
-    let name = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let name = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     let better = LaunchedChild { cursor: 9, ..child("w-1", ChildState::Completed) };
     for (attempts, one, expected) in [
@@ -175,7 +175,7 @@ async fn a_required_sub_agent_that_failed_is_not_forgotten_when_its_conversation
             let target = Target { namespace: "default".to_owned(), name: name.clone() };
             let message = "Go on.".to_owned();
             let more = RunVerbRequest { message, ..RunVerbRequest::default() };
-            plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+            plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
             turn(&plane).await;
         }
         plane.engine.children.lock().unwrap().insert(agent(&plane), vec![one]);
@@ -217,7 +217,7 @@ fn a_sub_agent_is_refused_that_asks_for_what_nobody_gives_it() {
 #[tokio::test]
 async fn what_was_fetched_goes_when_no_run_has_needed_it_for_an_hour() {
     let plane: Plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     assert_eq!(all::<AgentDispatchRun>(&plane).await[0].spec.sha, SHA);
     let other = "e".repeat(40);
@@ -275,7 +275,7 @@ async fn held_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) {
 #[tokio::test]
 async fn what_a_run_needs_is_held_whichever_repository_names_its_checkout() {
     let plane: Plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let (other, base) = ("e".repeat(40), "b".repeat(40));
     let spec = json!({
@@ -295,7 +295,7 @@ async fn what_a_run_needs_is_held_whichever_repository_names_its_checkout() {
 #[tokio::test]
 async fn nothing_that_was_fetched_goes_while_a_run_cannot_be_read() {
     let plane: Plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     let mut broken = AnyObject::of(&run).unwrap();
@@ -309,7 +309,7 @@ async fn nothing_that_was_fetched_goes_while_a_run_cannot_be_read() {
 #[tokio::test]
 async fn an_attempt_whose_launch_is_gone_keeps_nothing_but_its_runs_own_commits() {
     let plane: Plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     let launch = "bailiwick.dev/launch-digest".to_owned();

@@ -9,7 +9,7 @@ use bailiwick_fleet::admission::conditions::{
 };
 use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
-use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
     EngineEvent, FetchError, FetchedCommit, FinishedWork, Fleet as _, FleetStore as _, Forge,
@@ -392,10 +392,9 @@ pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
 pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
     let store = Arc::new(MemoryFleet::default());
     let world = Stood { clock: AtomicU64::new(START), ..Stood::default() };
-    let plane =
-        ControlPlane { store, engine: Arc::new(Scripted::default()), world: Arc::new(world) };
+    let plane = ControlPlane::new(store, Arc::new(Scripted::default()), Arc::new(world));
     declare(&plane, &fleet(change)).await;
-    let turn = plane.reconcile().await;
+    let turn = plane.reconcile_statuses().await;
     assert_eq!(turn.errors, []);
     plane
 }
@@ -444,7 +443,7 @@ pub(crate) async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
 
 pub(crate) async fn turn(plane: &Plane) {
     for _ in 0..6 {
-        let turn = plane.turn().await;
+        let turn = plane.advance().await;
         assert_eq!(turn.errors, []);
     }
 }
@@ -460,18 +459,18 @@ pub(crate) fn agent(plane: &Plane) -> String {
 #[tokio::test]
 async fn a_run_is_not_asked_for_where_nobody_looks() {
     let plane = stand(|_| {}).await;
-    let refused = plane.dispatch(&caller("ada"), "team-a", request("r")).await;
+    let refused = plane.api.dispatch(&caller("ada"), "team-a", request("r")).await;
     let Err(ActionError::Invalid(faults)) = refused else { panic!("{refused:?}") };
     assert!(faults[0].message.contains("`team-a`"), "{faults:?}");
     assert!(all::<AgentDispatchRun>(&plane).await.is_empty());
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_same_wish_twice_is_one_run_launched_once() {
     let plane = stand(|_| {}).await;
-    let first = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
-    let again = plane.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    let first = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    let again = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
     assert_eq!(first.run, again.run);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
@@ -479,7 +478,7 @@ async fn the_same_wish_twice_is_one_run_launched_once() {
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert!(launch.context.contains("Mend it."), "{}", launch.context);
     assert!(launch.task.contains("developer"), "{}", launch.task);
-    let other = plane.dispatch(&caller("ada"), "default", request("r2")).await.unwrap();
+    let other = plane.api.dispatch(&caller("ada"), "default", request("r2")).await.unwrap();
     assert_ne!(first.run, other.run);
 }
 
@@ -492,13 +491,14 @@ async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace()
         let wish = DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
         let ada = caller("ada");
         assert_eq!(ada.correlation, "c");
-        names.insert(plane.dispatch(&ada, "default", wish).await.unwrap().run);
+        names.insert(plane.api.dispatch(&ada, "default", wish).await.unwrap().run);
     }
     assert_eq!(names.len(), 3);
     let target = Target { namespace: "default".to_owned(), name: names.first().unwrap().clone() };
     for _ in 0..2 {
         let fork = RunVerbRequest::default();
-        let fork = plane.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
+        let fork =
+            plane.api.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
         assert!(names.insert(fork.run), "two forks are two runs");
     }
 }
@@ -506,29 +506,29 @@ async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace()
 #[tokio::test]
 async fn an_id_stands_for_one_request_and_another_is_told_so() {
     let plane = stand(|_| {}).await;
-    let first = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let first = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     for other in [
         DispatchRequest { task: "Paint it.".to_owned(), ..request("r") },
         DispatchRequest { reference: Some("refs/heads/other".to_owned()), ..request("r") },
         DispatchRequest { context_labels: vec!["short".to_owned()], ..request("r") },
     ] {
-        let taken = plane.dispatch(&caller("ada"), "default", other).await;
+        let taken = plane.api.dispatch(&caller("ada"), "default", other).await;
         let Err(ActionError::Conflict { code, message }) = taken else { panic!("{taken:?}") };
         assert_eq!(code, "RequestIdTaken");
         assert!(message.contains(&first.run) && message.contains("`r`"), "{message}");
     }
-    let again = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let again = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     assert_eq!(again.run, first.run);
     // Another person's ids are their own.
     let theirs = DispatchRequest { task: "Paint it.".to_owned(), ..request("r") };
-    assert_ne!(plane.dispatch(&caller("bob"), "default", theirs).await.unwrap().run, first.run);
+    assert_ne!(plane.api.dispatch(&caller("bob"), "default", theirs).await.unwrap().run, first.run);
 }
 
 #[tokio::test]
 async fn a_pool_takes_as_many_as_it_has_room_for() {
     let plane = stand(|_| {}).await;
     for id in ["a", "b", "c"] {
-        plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+        plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
     }
     turn(&plane).await;
     let count = async |phase: RunPhase| {
@@ -546,7 +546,7 @@ async fn a_pool_takes_as_many_as_it_has_room_for() {
 #[tokio::test]
 async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
@@ -562,25 +562,25 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
         expected_artifact_digest: digest.to_owned(),
     };
     // Something else was looked at; somebody who may not; the agent itself.
-    let wrong = plane.decide(&caller("bob"), &target, yes("0")).await;
+    let wrong = plane.api.decide(&caller("bob"), &target, yes("0")).await;
     assert!(matches!(wrong, Err(ActionError::Conflict { .. })), "{wrong:?}");
     // A part of it is none of it.
     let part = DecisionRequest {
         approved_action_subset: vec!["half".to_owned()],
         ..yes(&asked.spec.artifact_digest)
     };
-    assert!(plane.decide(&caller("bob"), &target, part).await.is_err());
+    assert!(plane.api.decide(&caller("bob"), &target, part).await.is_err());
     let viewer = Caller { scope: TokenScope::Viewer, ..caller("bob") };
-    assert!(plane.decide(&viewer, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    assert!(plane.api.decide(&viewer, &target, yes(&asked.spec.artifact_digest)).await.is_err());
     let itself = caller(&asked.spec.requested_by.name);
-    assert!(plane.decide(&itself, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    assert!(plane.api.decide(&itself, &target, yes(&asked.spec.artifact_digest)).await.is_err());
     turn(&plane).await;
     assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
     // The forge's answer gets lost: it is asked again with the same key, and has it once.
     let lost = ForgeError::Unavailable("the line was cut".to_owned());
     plane.world.forge.faults.lock().unwrap().push_back(lost);
-    plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
-    let first = plane.turn().await;
+    plane.api.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
+    let first = plane.advance().await;
     assert_eq!(first.errors.len(), 1, "{first:?}");
     // Not before its time.
     turn(&plane).await;
@@ -592,18 +592,18 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Written);
     assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);
     assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 2);
-    let twice = plane.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await;
+    let twice = plane.api.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await;
     assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
 }
 
 #[tokio::test]
 async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had() {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
     let verb = async |verb: RunVerb| {
-        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+        plane.api.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
     };
     // It is at work: only a cancel makes sense.
     assert!(verb(RunVerb::Retry).await.is_err());
@@ -628,7 +628,7 @@ async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_ha
 #[tokio::test]
 async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
     let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
@@ -644,7 +644,7 @@ async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() 
         approved_action_subset: Vec::new(),
         expected_artifact_digest: asked.spec.artifact_digest.clone(),
     };
-    plane.decide(&caller("bob"), &target, no).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, no).await.unwrap();
     turn(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.iter().all(|(_, question, yes)| question == "q1" && !yes), "{answered:?}");
@@ -659,7 +659,7 @@ async fn a_stack_that_may_not_be_used_here_starts_nothing_and_says_why() {
         }
     })
     .await;
-    let refused = plane.dispatch(&caller("ada"), "default", request("r")).await;
+    let refused = plane.api.dispatch(&caller("ada"), "default", request("r")).await;
     let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
     assert!(!reasons.is_empty());
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
@@ -690,18 +690,19 @@ async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
     let target = Target { namespace: "default".to_owned(), name: "nightly".to_owned() };
     let request =
         |action| LifecycleRequest { action, reason: String::new(), expected_generation: None };
-    plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await.unwrap();
+    plane.api.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await.unwrap();
     plane.world.clock.fetch_add(five, Ordering::Relaxed);
     turn(&plane).await;
     assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
-    let again = plane.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
+    let again =
+        plane.api.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
     assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
 }
 
 #[tokio::test]
 async fn what_nobody_answers_in_time_is_a_no() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
@@ -718,14 +719,14 @@ async fn what_nobody_answers_in_time_is_a_no() {
 #[tokio::test]
 async fn a_run_that_is_cancelled_while_it_waits_to_be_written_writes_nothing() {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let cancel = RunVerbRequest::default();
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
@@ -734,7 +735,7 @@ async fn a_run_that_is_cancelled_while_it_waits_to_be_written_writes_nothing() {
 #[tokio::test]
 async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
         if object.kind == Kind::AgentServiceAccount {
             object.spec["allowedRepositories"] = json!(["others/*"]);
@@ -754,14 +755,14 @@ async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
 #[tokio::test]
 async fn a_conversation_is_taken_up_once() {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let first = agent(&plane);
     set(&plane, &first, standing(LaunchedState::Failed));
     turn(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
     // It was launched by somebody who died: the conversation has gone on, nobody wrote that down.
     let went_on = Launched { attempts: 2, ..standing(LaunchedState::Running) };
     set(&plane, &first, went_on);
@@ -772,7 +773,7 @@ async fn a_conversation_is_taken_up_once() {
     set(&plane, &first, Launched { attempts: 2, ..standing(LaunchedState::Failed) });
     turn(&plane).await;
     let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
     turn(&plane).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2);
@@ -784,7 +785,7 @@ async fn a_conversation_is_taken_up_once() {
 #[tokio::test]
 async fn a_run_that_was_not_approved_cannot_be_retried() {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let spec = json!({
         "dispatchRun": answer.run, "requestedBy": { "kind": "agent-stack", "name": "x" },
         "action": { "type": { "class": "secret-access" }, "target": "x" },
@@ -796,7 +797,7 @@ async fn a_run_that_was_not_approved_cannot_be_retried() {
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let act = async |verb| {
-        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+        plane.api.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
     };
     act(RunVerb::Cancel).await.unwrap();
     turn(&plane).await;
@@ -814,7 +815,7 @@ async fn a_commit_that_is_named_by_hand_is_not_trusted() {
     let plane = stand(|_| {}).await;
     let mut wish = request("r");
     wish.sha = Some("a".repeat(40));
-    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
     let run = only_run(&plane).await;
     assert_eq!(run.spec.trust_tier, bailiwick_resources::TrustTier::Untrusted);
     assert_eq!(run.spec.runner_pool, "outside");
@@ -824,7 +825,7 @@ async fn a_commit_that_is_named_by_hand_is_not_trusted() {
 #[tokio::test]
 async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
     let plane = stand(|_| {}).await;
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut run = only_run(&plane).await;
     assert!(!run.spec.write_back_policy.allowed_targets.is_empty());
     run.spec.write_back_policy.allowed_targets.clear();
@@ -832,7 +833,7 @@ async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
     plane.store.commit(vec![narrower], plane.world.now()).await.unwrap();
     let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
     let fork = RunVerbRequest::default();
-    let fork = plane.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
+    let fork = plane.api.act_on_run(&caller("ada"), &target, RunVerb::Fork, fork).await.unwrap();
     assert_ne!(fork.run, answer.run);
     let all = all::<AgentDispatchRun>(&plane).await;
     let forked = all.iter().find(|one| one.name() == fork.run).unwrap();
@@ -842,7 +843,7 @@ async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
 #[tokio::test]
 async fn work_that_could_not_be_kept_is_no_success() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Verified));
     turn(&plane).await;

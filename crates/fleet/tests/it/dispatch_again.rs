@@ -19,7 +19,7 @@ use crate::dispatch::{
 async fn act(plane: &Plane, run: &str, verb: RunVerb) {
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
     turn(plane).await;
 }
 
@@ -64,7 +64,7 @@ async fn a_child_of_a_conversation_that_was_taken_up_again_ends_once() {
     let mut changed = fleet(with_reviewer);
     changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
     declare(&plane, &changed).await;
-    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     let has = |state| {
         let parent = agent(&plane);
@@ -90,14 +90,14 @@ async fn a_child_of_a_conversation_that_was_taken_up_again_ends_once() {
     let ends = told.iter().flat_map(|one| &one.status.subagent_events);
     assert_eq!(ends.filter(|one| one.what.starts_with("succeeded")).count(), 1);
     // Nothing is new, so nothing is done.
-    assert_eq!(plane.turn().await.done, 0);
+    assert_eq!(plane.advance().await.done, 0);
 }
 
 /// One that does not begin is ended for good: nobody would follow it if it began all the same.
 #[tokio::test]
 async fn an_attempt_that_does_not_begin_is_cancelled_before_its_run_ends() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let first = agent(&plane);
     set(&plane, &first, standing(LaunchedState::Starting));
@@ -125,7 +125,7 @@ async fn every_attempt_writes_to_a_branch_of_its_own() {
             }
         })
         .await;
-        let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+        let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
         turn(&plane).await;
         for (attempts, commit) in [(1, 'a'), (2, 'b')] {
             let made = FinishedWork { commit: commit.to_string().repeat(40), ..work() };

@@ -44,7 +44,7 @@ async fn parent() -> Plane {
     declare(&plane, &changed()).await;
     let values = BTreeMap::from([("key".to_owned(), SECRET.as_bytes().to_vec())]);
     plane.store.set_secret("default", "tool", values, plane.world.now()).await.unwrap();
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     plane
 }
@@ -101,8 +101,8 @@ async fn the_agent_is_offered_its_stack_s_sub_agents_and_nobody_else() {
     let plane = parent().await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert!(launch.task.contains("allowed-subagents = [\"reviewer\"]"), "{}", launch.task);
-    assert_eq!(launch.limits["subagents"][0]["name"], "reviewer");
-    assert_eq!(launch.limits["parallel"]["stack"], 2);
+    assert_eq!(launch.limits.subagents[0].name, "reviewer");
+    assert_eq!(launch.limits.parallel.stack, Some(2));
     assert_eq!(
         (launch.belongs.stack.as_str(), launch.belongs.capacity),
         ("fixer", Some(1)),
@@ -131,7 +131,7 @@ async fn a_child_is_one_run_however_often_it_is_looked_at() {
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].metadata.resource_version, version);
     // It takes no place in the pool: the next run waits for its parent alone.
-    plane.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
     let done = Launched { work: None, ..standing(LaunchedState::Failed) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
@@ -225,7 +225,7 @@ async fn a_child_s_question_reaches_a_person_and_the_answer_reaches_the_child() 
         approved_action_subset: Vec::new(),
         expected_artifact_digest: asked.spec.artifact_digest.clone(),
     };
-    plane.decide(&caller("bob"), &target, yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
     turn(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.contains(&("worker-1".to_owned(), "q1".to_owned(), true)), "{answered:?}");
@@ -250,7 +250,7 @@ async fn a_yes_to_a_child_is_none_once_it_was_taken_up_again() {
         approved_action_subset: Vec::new(),
         expected_artifact_digest: asked.spec.artifact_digest.clone(),
     };
-    plane.decide(&caller("bob"), &target, yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
     turn(&plane).await;
     let yes = ("worker-1".to_owned(), "1".to_owned(), true);
     assert!(plane.engine.answered.lock().unwrap().contains(&yes));
@@ -273,7 +273,7 @@ async fn a_child_can_be_cancelled_and_not_be_taken_up_again_past_its_parent() {
     let name = runs(&plane).await.1[0].name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
     let verb = async |verb: RunVerb| {
-        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
+        plane.api.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
     };
     let refused = verb(RunVerb::Fork).await;
     assert!(matches!(refused, Err(ActionError::Conflict { .. })), "{refused:?}");
@@ -341,7 +341,7 @@ async fn whatever_happens_to_children_every_one_is_recorded_once() {
 async fn act(plane: &Plane, run: &str, verb: RunVerb) {
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
     turn(plane).await;
 }
 
@@ -422,8 +422,8 @@ async fn a_retry_has_the_sub_agents_of_today() {
     act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2, "{:?}", runs(&plane).await.0.status);
-    assert_eq!(launched[0].limits["subagents"][0]["spec"]["rolePrompt"], "You look.");
-    assert_eq!(launched[1].limits["subagents"][0]["spec"]["rolePrompt"], "You look twice.");
+    assert_eq!(launched[0].limits.subagents[0].spec.role_prompt, "You look.");
+    assert_eq!(launched[1].limits.subagents[0].spec.role_prompt, "You look twice.");
     // It is judged by the same.
     has(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
@@ -452,10 +452,10 @@ async fn beside_a_commit_s_checks_stand_runs_and_no_sub_agents_and_what_is_broke
     let plane = parent().await;
     has(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
-    plane.dispatch(&caller("ada"), "default", request("broken")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("broken")).await.unwrap();
     let parent_run = runs_by_task(&plane, false).await;
     let repository = Target { namespace: "default".to_owned(), name: "app".to_owned() };
-    let shown = plane.checks(&repository, crate::dispatch::SHA).await.unwrap();
+    let shown = plane.api.checks(&repository, crate::dispatch::SHA).await.unwrap();
     assert_eq!(shown.runs.len(), 2, "without the sub-agent: {:?}", shown.runs);
     assert_eq!(shown.unreadable, []);
     // One of them is what nobody can read.
@@ -464,14 +464,14 @@ async fn beside_a_commit_s_checks_stand_runs_and_no_sub_agents_and_what_is_broke
         plane.store.get(Kind::AgentDispatchRun, "default", &name).await.unwrap().unwrap();
     broken.status["phase"] = json!("walking");
     plane.store.commit(vec![Write::Status(broken)], plane.world.now()).await.unwrap();
-    let shown = plane.checks(&repository, crate::dispatch::SHA).await.unwrap();
+    let shown = plane.api.checks(&repository, crate::dispatch::SHA).await.unwrap();
     let names: Vec<&str> = shown.runs.iter().map(|one| one.run.as_str()).collect();
     assert_eq!(names, [parent_run.as_str()]);
     assert_eq!(shown.unreadable.len(), 1);
     assert_eq!(shown.unreadable[0].run, name);
     assert!(shown.unreadable[0].why.contains("walking"), "{}", shown.unreadable[0].why);
     // It is nobody's at another commit.
-    let other = plane.checks(&repository, &"b".repeat(40)).await.unwrap();
+    let other = plane.api.checks(&repository, &"b".repeat(40)).await.unwrap();
     assert_eq!((other.runs.len(), other.unreadable.len()), (0, 0));
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bailiwick_fleet::dispatch::{Backoff, ControlPlane, Turn};
+use bailiwick_fleet::controllers::{ControlPlane, ReconcileSummary, RetryTable};
+use bailiwick_fleet::ports::LifecycleVerb;
 use bailiwick_fleet::ports::{
     ActionError, Applied, AuditEntry, Change, DecisionRequest, Fleet as _, FleetError, FleetStore,
     ForgeError, IncomingDelivery, Launched, LaunchedState, LifecycleRequest, MemoryFleet, Page,
     Received, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Verdict, WorkspaceRequest,
     World as _, Write,
 };
-use bailiwick_fleet::triggers::lifecycle::LifecycleVerb;
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentWorkspace, AnyObject, ApprovalPhase, Kind,
     LifecycleState, Moment, Repository, RunPhase,
@@ -50,11 +50,11 @@ async fn schedule(plane: &Plane, repository: &str) {
         }),
     );
     declare(plane, &[rule]).await;
-    plane.turn().await;
+    plane.advance().await;
     plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
 }
 
-fn about(turn: &Turn) -> Vec<&str> {
+fn about(turn: &ReconcileSummary) -> Vec<&str> {
     turn.errors.iter().map(|(about, _)| about.as_str()).collect()
 }
 
@@ -63,24 +63,24 @@ async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn(
     let plane = stand(|_| {}).await;
     lost_workspace(&plane).await;
     orphaned_schedule(&plane).await;
-    let mut backoff = Backoff::default();
-    let first = plane.turn_after(&mut backoff).await;
+    let mut backoff = RetryTable::default();
+    let first = plane.advance_with(&mut backoff).await;
     assert_eq!(about(&first), ["nightly", "lost"]);
     assert!(!first.store_unavailable, "nobody has to wait for them");
     // A run goes through all of its turns while they rest.
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
+        assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
     }
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
-    assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
+    assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
     // They are tried again, later each time.
     let mut waited = Vec::new();
     for _ in 0..8 {
         let mut seconds = 0;
-        while about(&plane.turn_after(&mut backoff).await).is_empty() {
+        while about(&plane.advance_with(&mut backoff).await).is_empty() {
             plane.world.clock.fetch_add(1_000, Ordering::Relaxed);
             seconds += 1;
             assert!(seconds < 100);
@@ -95,7 +95,7 @@ async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn(
     spec["fullName"] = json!("acme/gone");
     declare(&plane, &[document(Kind::Repository, "gone", spec)]).await;
     plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
-    assert_eq!(about(&plane.turn_after(&mut backoff).await), ["lost"]);
+    assert_eq!(about(&plane.advance_with(&mut backoff).await), ["lost"]);
 }
 
 #[tokio::test]
@@ -127,13 +127,13 @@ async fn written_with(answers: ForgeError) -> Plane {
         }
     })
     .await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     plane.world.forge.faults.lock().unwrap().push_back(answers);
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
     for _ in 0..3 {
-        plane.turn().await;
+        plane.advance().await;
     }
     plane
 }
@@ -163,26 +163,26 @@ async fn a_repository_says_that_it_cannot_be_written_to_until_it_can() {
 async fn a_run_of_which_nobody_can_tell_waits_and_starts_or_is_cancelled() {
     for cancelled in [false, true] {
         let plane = stand(|_| {}).await;
-        let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         *plane.world.silent.lock().unwrap() = Some("its program did not answer".to_owned());
-        let mut backoff = Backoff::default();
-        let first = plane.turn_after(&mut backoff).await;
+        let mut backoff = RetryTable::default();
+        let first = plane.advance_with(&mut backoff).await;
         assert_eq!(about(&first), [answer.run.as_str()]);
         assert!(first.errors[0].1.contains("did not answer"), "{:?}", first.errors);
-        assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
+        assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
         if cancelled {
             let target = Target { namespace: "default".to_owned(), name: answer.run };
             let cancel = RunVerbRequest::default();
-            plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
-            plane.turn_after(&mut backoff).await;
+            plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+            plane.advance_with(&mut backoff).await;
             assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
             continue;
         }
         *plane.world.silent.lock().unwrap() = None;
         plane.world.clock.fetch_add(3_000, Ordering::Relaxed);
         for _ in 0..3 {
-            assert_eq!(about(&plane.turn_after(&mut backoff).await), Vec::<&str>::new());
+            assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
         }
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
         assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
@@ -195,12 +195,12 @@ async fn whether_anybody_is_in_a_workspace_is_asked_without_asking_what_came_of_
     lost_workspace(&plane).await;
     set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Running) });
     for _ in 0..5 {
-        assert_eq!(plane.turn().await.errors, []);
+        assert_eq!(plane.advance().await.errors, []);
     }
     assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
     // The control: once nobody holds it, it is looked at.
     set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
-    assert_eq!(about(&plane.turn().await), ["lost"]);
+    assert_eq!(about(&plane.advance().await), ["lost"]);
     assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
 }
@@ -225,11 +225,7 @@ impl Odd {
             meddled: AtomicUsize::new(0),
             doubled: AtomicBool::new(false),
         };
-        ControlPlane {
-            store: Arc::new(store),
-            engine: Arc::clone(&plane.engine),
-            world: Arc::clone(&plane.world),
-        }
+        ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
     }
 
     async fn meddle(&self, writes: &[Write], now: Moment) {
@@ -323,7 +319,7 @@ impl FleetStore for Odd {
 async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_away() {
     for cancelled in [false, true] {
         let plane = stand(|_| {}).await;
-        let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         turn(&plane).await;
         let values = BTreeMap::from([("key".to_owned(), b"the value".to_vec())]);
         plane.store.set_secret("default", "broken", values, plane.world.now()).await.unwrap();
@@ -332,28 +328,28 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
         if cancelled {
             let target = Target { namespace: "default".to_owned(), name: answer.run };
             let cancel = RunVerbRequest::default();
-            sealed.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+            sealed.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
         } else {
             set(&plane, &agent(&plane), standing(LaunchedState::Failed));
         }
         for _ in 0..6 {
-            assert_eq!(sealed.turn().await.errors, []);
+            assert_eq!(sealed.advance().await.errors, []);
         }
         let run = only_run(&plane).await;
         assert_eq!(run.status.phase, expected, "{:?}", run.status);
         let told = serde_json::to_string(&run.status).unwrap();
         assert!(!told.contains("as it says") && !told.contains("/var/fleet.db"), "{told}");
-        let refused = sealed.dispatch(&caller("ada"), "default", request("s")).await;
+        let refused = sealed.api.dispatch(&caller("ada"), "default", request("s")).await;
         assert!(
             matches!(refused, Err(ActionError::Store(FleetError::Unopened { .. }))),
             "{refused:?}"
         );
         schedule(&plane, "acme/app").await;
-        let mut backoff = Backoff::default();
-        let first = sealed.turn_after(&mut backoff).await;
+        let mut backoff = RetryTable::default();
+        let first = sealed.advance_with(&mut backoff).await;
         assert_eq!(about(&first), ["nightly"], "{:?}", first.errors);
         assert!(!first.store_unavailable, "nobody else has to wait");
-        assert_eq!(about(&sealed.turn_after(&mut backoff).await), Vec::<&str>::new());
+        assert_eq!(about(&sealed.advance_with(&mut backoff).await), Vec::<&str>::new());
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
     }
 }
@@ -364,12 +360,12 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
     let plane = stand(|_| {}).await;
     let odd = Odd::plane(&plane, false);
     let meddle = |times: usize| odd.store.meddled.store(times, Ordering::Relaxed);
-    let answer = odd.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = odd.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
     let run = target(&answer.run);
     let act = async |verb: RunVerb| {
-        odd.act_on_run(&caller("ada"), &run, verb, RunVerbRequest::default()).await
+        odd.api.act_on_run(&caller("ada"), &run, verb, RunVerbRequest::default()).await
     };
     meddle(1_000);
     let never = act(RunVerb::Cancel).await;
@@ -397,7 +393,7 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
     };
     meddle(3);
     let approval = target(asked.name());
-    let decided = odd.decide(&caller("bob"), &approval, yes.clone()).await.unwrap();
+    let decided = odd.api.decide(&caller("bob"), &approval, yes.clone()).await.unwrap();
     assert_eq!(decided.phase, ApprovalPhase::Approved);
     // Each was done once, however often it was tried.
     let lines = plane.store.audit(0, 1_000).await.unwrap();
@@ -409,7 +405,7 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
     ] {
         assert_eq!(count(event), times, "{event}");
     }
-    let twice = odd.decide(&caller("bob"), &approval, yes).await;
+    let twice = odd.api.decide(&caller("bob"), &approval, yes).await;
     assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
     schedule(&plane, "acme/app").await;
     let pause = LifecycleRequest {
@@ -418,12 +414,12 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
         expected_generation: None,
     };
     meddle(3);
-    let paused = odd.set_lifecycle(&caller("ada"), &target("nightly"), pause).await.unwrap();
+    let paused = odd.api.set_lifecycle(&caller("ada"), &target("nightly"), pause).await.unwrap();
     assert_eq!(paused.lifecycle_state, LifecycleState::Paused);
     lost_workspace(&plane).await;
     let pin: WorkspaceRequest = serde_json::from_value(json!({ "action": "pin" })).unwrap();
     meddle(3);
-    odd.act_on_workspace(&caller("ada"), "default", Some("lost"), pin).await.unwrap();
+    odd.api.act_on_workspace(&caller("ada"), "default", Some("lost"), pin).await.unwrap();
     let pinned = all::<AgentWorkspace>(&plane).await.into_iter().find(|one| one.name() == "lost");
     assert!(pinned.unwrap().spec.pinned);
 }
@@ -435,7 +431,7 @@ async fn whoever_asks_for_the_same_at_the_same_moment_is_told_of_what_there_is()
     let odd = Odd::plane(&plane, false);
     let double = || odd.store.doubled.store(true, Ordering::Relaxed);
     double();
-    let answer = odd.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = odd.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     assert!(!odd.store.doubled.load(Ordering::Relaxed), "somebody was first");
     assert_eq!(only_run(&plane).await.name(), answer.run);
     turn(&plane).await;
@@ -444,7 +440,7 @@ async fn whoever_asks_for_the_same_at_the_same_moment_is_told_of_what_there_is()
     let run = Target { namespace: "default".to_owned(), name: answer.run };
     double();
     let second =
-        odd.act_on_run(&caller("ada"), &run, RunVerb::Retry, RunVerbRequest::default()).await;
+        odd.api.act_on_run(&caller("ada"), &run, RunVerb::Retry, RunVerbRequest::default()).await;
     let active = matches!(&second, Err(ActionError::Conflict { code, .. }) if code == "RunActive");
     assert!(active, "{second:?}");
     assert_eq!(only_run(&plane).await.status.attempts.len(), 2);

@@ -31,12 +31,12 @@ async fn a_pool_that_is_paused_lets_new_runs_wait() {
     let plane = stand(|_| {}).await;
     pause(&plane, true).await;
     for id in ["a", "b"] {
-        let answer = plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+        let answer = plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
         assert_eq!(answer.phase, RunPhase::Queued);
     }
     turn(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     assert_eq!(full(&plane).await, (0, 2));
     pause(&plane, false).await;
     turn(&plane).await;
@@ -49,7 +49,7 @@ async fn a_pool_says_how_full_it_is_whatever_happens_to_its_runs() {
     let plane = stand(|_| {}).await;
     let mut names = Vec::new();
     for id in ["a", "b", "c"] {
-        names.push(plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap().run);
+        names.push(plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap().run);
     }
     turn(&plane).await;
     assert_eq!(full(&plane).await, (1, 2));
@@ -58,7 +58,7 @@ async fn a_pool_says_how_full_it_is_whatever_happens_to_its_runs() {
     let waiting = runs.iter().find(|run| run.status.phase == RunPhase::Queued).unwrap();
     let target = Target { namespace: "default".to_owned(), name: waiting.name().to_owned() };
     let cancel = RunVerbRequest::default();
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
     turn(&plane).await;
     assert_eq!(full(&plane).await, (1, 1));
     // One ends, and the next takes its place; then that ends, too.
@@ -71,6 +71,6 @@ async fn a_pool_says_how_full_it_is_whatever_happens_to_its_runs() {
     // Nothing is new, so nothing is written.
     let version = pool(&plane).await.metadata.resource_version;
     turn(&plane).await;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     assert_eq!(pool(&plane).await.metadata.resource_version, version);
 }

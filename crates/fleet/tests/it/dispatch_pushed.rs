@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bailiwick_fleet::dispatch::Retention;
+use bailiwick_fleet::controllers::Retention;
 use bailiwick_fleet::ports::{
     FinishedWork, Fleet as _, ForgeError, Launched, LaunchedState, RunVerb, RunVerbRequest, Target,
     WriteBack,
@@ -54,7 +54,7 @@ async fn what_comes_after_our_own_push_stands_on_it_and_is_bound_by_the_first_co
         let (first, second, third) = ("a".repeat(40), "b".repeat(40), "c".repeat(40));
         for (attempts, commit) in [(2, 'b'), (3, 'c')] {
             let more = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
-            plane.act_on_run(&caller("ada"), &target, verb, more).await.unwrap();
+            plane.api.act_on_run(&caller("ada"), &target, verb, more).await.unwrap();
             turn(&plane).await;
             set(&plane, &agent(&plane), Launched { attempts, ..made(commit) });
             turn(&plane).await;
@@ -77,7 +77,7 @@ async fn what_comes_after_a_stranger_s_push_is_refused() {
     let name = only_run(&plane).await.name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest::default();
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     turn(&plane).await;
     let moved = ForgeError::Moved {
         target: "the branch main".to_owned(),
@@ -98,7 +98,7 @@ async fn again_at(plane: &Plane, head: &str, verb: RunVerb) {
     let name = only_run(plane).await.name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
     turn(plane).await;
     set(plane, &agent(plane), Launched { attempts: 2, ..made('b') });
     turn(plane).await;
@@ -143,7 +143,7 @@ async fn what_a_retry_stands_on_is_held_for_it() {
     let name = only_run(&plane).await.name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest::default();
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     turn(&plane).await;
     *plane.world.fetched.lock().unwrap() = vec!["9".repeat(40), "7".repeat(40)];
     let year = Span::from_millis(365 * 86_400_000);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use bailiwick_fleet::dispatch::reason_for_retry;
+use bailiwick_fleet::controllers::reason_for_retry;
 use bailiwick_fleet::ports::{
     ActionError, CheckState, DecisionRequest, FinishedWork, Fleet as _, FleetStore as _,
     ForgeError, Launched, LaunchedState, PullRequestState, RunVerb, RunVerbRequest, Target,
@@ -45,7 +45,7 @@ async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) 
     wish["taskKind"] = json!(task_kind);
     change(&mut wish);
     let wish = serde_json::from_value(wish).unwrap();
-    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
 }
 
 pub(crate) async fn run(
@@ -95,7 +95,7 @@ async fn answer(
         approved_action_subset: Vec::new(),
         expected_artifact_digest: asked.spec.artifact_digest.clone(),
     };
-    plane.decide(&caller(by), &target, request).await.map(drop)
+    plane.api.decide(&caller(by), &target, request).await.map(drop)
 }
 
 async fn question(plane: &Plane, target: WriteBackTarget) -> Object<AgentApproval> {
@@ -197,12 +197,12 @@ async fn a_review_is_looked_for_among_the_reviews() {
     .await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     let kept = all::<AgentReviewArtifact>(&plane).await.remove(0);
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     assert_eq!(indexed(&plane).await, (Standing::True, Reason::ArtifactsRecorded));
     let (kind, namespace) = (Kind::AgentReviewArtifact, "default".to_owned());
     let gone = Write::Delete { kind, namespace, name: kept.name().to_owned(), version: 0 };
     plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     assert_eq!(indexed(&plane).await, (Standing::False, Reason::UploadFailed));
 }
 
@@ -409,7 +409,7 @@ async fn who_had_a_run_tried_again_does_not_approve_what_it_writes() {
         let name = only_run(&plane).await.name().to_owned();
         let target = Target { namespace: "default".to_owned(), name };
         let retry = RunVerbRequest::default();
-        plane.act_on_run(&caller("bob"), &target, RunVerb::Retry, retry).await.unwrap();
+        plane.api.act_on_run(&caller("bob"), &target, RunVerb::Retry, retry).await.unwrap();
         turn(&plane).await;
         set(&plane, &agent(&plane), said("Done."));
         turn(&plane).await;
@@ -504,7 +504,11 @@ async fn a_commit_says_how_far_its_run_is() {
     let target =
         Target { namespace: "default".to_owned(), name: only_run(&plane).await.name().to_owned() };
     let act = async |verb| {
-        plane.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await.unwrap();
+        plane
+            .api
+            .act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default())
+            .await
+            .unwrap();
         turn(&plane).await;
     };
     act(RunVerb::Retry).await;
@@ -549,7 +553,7 @@ async fn a_retry_is_told_of_as_if_nothing_had_been_told() {
     assert_eq!(states(&plane), told, "nothing is new");
     let target = Target { namespace: "default".to_owned(), name: run.name().to_owned() };
     let request = RunVerbRequest::default();
-    plane.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     assert_eq!(only_run(&plane).await.status.check_report, Some(CheckReport::default()));
     turn(&plane).await;
     assert_eq!(states(&plane).last().unwrap(), &(CheckState::Pending, "is at work".to_owned()));
@@ -589,7 +593,7 @@ async fn a_silent_forge_holds_no_run_up_and_hears_the_last_word() {
         if round == 5 {
             set(&plane, &agent(&plane), said("Done."));
         }
-        troubles += plane.turn().await.errors.len();
+        troubles += plane.advance().await.errors.len();
         plane.world.clock.fetch_add(10_000, Ordering::Relaxed);
     }
     assert_eq!(troubles, 3, "each miss is told");
@@ -696,7 +700,7 @@ async fn a_run_costs_what_all_of_its_attempts_cost() {
         Target { namespace: "default".to_owned(), name: only_run(&plane).await.name().to_owned() };
     let act = async |verb, message: &str| {
         let request = RunVerbRequest { message: message.to_owned(), ..RunVerbRequest::default() };
-        plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+        plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
         turn(&plane).await;
     };
     set(&plane, &agent(&plane), spent(30, 1, LaunchedState::Failed));

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::admission::compile::LaunchLimits;
 use bailiwick_fleet::ports::{
     Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, World as _,
 };
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Object, RunPhase,
 };
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::dispatch::{
@@ -77,10 +75,10 @@ async fn world(granted: bool) -> Plane {
 #[tokio::test]
 async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
     let plane = world(true).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
-    let limits = LaunchLimits::deserialize(&launch.limits).unwrap();
+    let limits = &launch.limits;
     let server = &limits.mcp_servers[0];
     let given: BTreeMap<&str, &str> =
         launch.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -88,13 +86,13 @@ async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
     assert_eq!((value(0), value(1)), (SECRET, "north"));
     assert!(launch.task.contains("mcp-servers = [\"docs\"]"), "{}", launch.task);
     // What the task does not name, its agent does not get; nothing that is kept has the value in it.
-    assert!(!launch.task.contains("secrets") && !launch.limits.to_string().contains(SECRET));
+    assert!(!launch.task.contains("secrets") && !format!("{:?}", launch.limits).contains(SECRET));
 }
 
 #[tokio::test]
 async fn without_a_grant_nothing_starts() {
     let plane = world(false).await;
-    let refused = plane.dispatch(&caller("ada"), "default", request("r")).await;
+    let refused = plane.api.dispatch(&caller("ada"), "default", request("r")).await;
     assert!(refused.is_err(), "{refused:?}");
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 0);
@@ -103,7 +101,7 @@ async fn without_a_grant_nothing_starts() {
 #[tokio::test]
 async fn a_value_that_is_gone_when_it_starts_lets_nothing_start() {
     let plane = world(true).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     plane.store.set_secret("default", "docs", BTreeMap::new(), plane.world.now()).await.unwrap();
     let map = document(Kind::ConfigMap, "docs", json!({ "data": { "other": "north" } }));
     declare(&plane, &[map]).await;
@@ -116,7 +114,7 @@ async fn a_value_that_is_gone_when_it_starts_lets_nothing_start() {
 async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Object<AgentDispatchRun> {
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
     turn(plane).await;
     all::<AgentDispatchRun>(plane).await.remove(0)
 }
@@ -131,7 +129,7 @@ async fn change_server(plane: &Plane, change: impl Fn(&mut Value)) {
 #[tokio::test]
 async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with() {
     let plane = world(true).await;
-    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -148,7 +146,7 @@ async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with
     let ended = act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 3, "{:?}", ended.status);
-    let limits = LaunchLimits::deserialize(&launched[2].limits).unwrap();
+    let limits = &launched[2].limits;
     assert_eq!(limits.mcp_servers[0].command.as_deref(), Some("docs-mcp-mended"));
     // The record of the attempt says so too.
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
@@ -172,7 +170,7 @@ async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with
 #[tokio::test]
 async fn a_retry_has_the_config_values_that_its_servers_need_today() {
     let plane = world(true).await;
-    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -196,7 +194,7 @@ async fn a_retry_has_the_config_values_that_its_servers_need_today() {
     let ended = act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2, "{:?}", ended.status);
-    let limits = LaunchLimits::deserialize(&launched[1].limits).unwrap();
+    let limits = &launched[1].limits;
     let server = &limits.mcp_servers[0];
     let zone = server.env_from.iter().find(|value| value.name == "ZONE").unwrap();
     let given = (server.variable(zone), "cold".to_owned());
@@ -207,7 +205,7 @@ async fn a_retry_has_the_config_values_that_its_servers_need_today() {
 #[tokio::test]
 async fn what_an_attempt_is_launched_with_no_more_is_not_kept() {
     let plane = world(true).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let launch = async || {
         let attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
         attempt.metadata.annotations["bailiwick.dev/launch-digest"].clone()

@@ -20,7 +20,7 @@ use crate::dispatch::{
 async fn at_work(wish: DispatchRequest) -> Plane {
     let plane = stand(|_| {}).await;
     plane.world.has_worktrees.store(true, Ordering::Relaxed);
-    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
     turn(&plane).await;
     plane
 }
@@ -33,7 +33,7 @@ async fn workspace(plane: &Plane) -> Object<AgentWorkspace> {
 
 /// How the run stands now, of this condition.
 async fn stated(plane: &Plane, kind: ConditionType) -> (Standing, Reason) {
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     let run = only_run(plane).await;
     let one = run.status.conditions.iter().find(|one| one.kind == kind).unwrap();
     (one.status, one.reason)
@@ -50,7 +50,7 @@ async fn act(plane: &Plane, verb: RunVerb) {
     let name = only_run(plane).await.name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
 }
 
 async fn pause(plane: &Plane, paused: bool) {

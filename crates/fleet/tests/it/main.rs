@@ -26,6 +26,7 @@ mod embedded_kit;
 mod events;
 mod explanation;
 mod faults;
+mod layering;
 mod plane;
 mod resources;
 mod retention;

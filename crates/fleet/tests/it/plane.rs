@@ -10,7 +10,7 @@ use bailiwick_fleet::admission::conditions::{
 };
 use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
-use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     CheckRun, FetchError, FleetStore as _, Forge, ForgeError, IncomingDelivery, MemoryFleet,
     PullRequestState, Rights, Selection, World, WriteBack, Written,
@@ -165,13 +165,13 @@ pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> SetPlane {
         default_tip: Mutex::new(Some(TIP.to_owned())),
         looked_at: Mutex::default(),
     };
-    let plane = ControlPlane {
-        store: Arc::new(MemoryFleet::default()),
-        engine: Arc::new(Scripted::default()),
-        world: Arc::new(world),
-    };
+    let plane = ControlPlane::new(
+        Arc::new(MemoryFleet::default()),
+        Arc::new(Scripted::default()),
+        Arc::new(world),
+    );
     declare(&plane, &fleet(change)).await;
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     plane.world.looked_at.lock().unwrap().clear();
     plane
 }
@@ -194,7 +194,7 @@ pub(crate) async fn only<R: Resource>(plane: &SetPlane) -> Object<R> {
 /// Turns that all go well.
 pub(crate) async fn turn(plane: &SetPlane) {
     for _ in 0..6 {
-        assert_eq!(plane.turn().await.errors, []);
+        assert_eq!(plane.advance().await.errors, []);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_fleet::dispatch::Retention;
+use bailiwick_fleet::controllers::Retention;
 use bailiwick_fleet::ports::{FleetStore as _, MemoryFleet, Selection, Write, named_digests};
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentSession, AgentTriggerExecution, AgentWorkspace,

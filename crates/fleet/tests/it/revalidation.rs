@@ -26,12 +26,12 @@ fn target(name: &str) -> Target {
 async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, ActionError> {
     let message = "Go on.".to_owned();
     let request = RunVerbRequest { message, ..RunVerbRequest::default() };
-    plane.act_on_run(&caller("ada"), &target(run), verb, request).await
+    plane.api.act_on_run(&caller("ada"), &target(run), verb, request).await
 }
 
 /// A run that was launched and has failed.
 async fn failed(plane: &Plane) -> String {
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
     assert_eq!(launched(plane), 1);
     set(plane, &agent(plane), standing(LaunchedState::Failed));
@@ -109,7 +109,7 @@ async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
     for (kind, name) in [(Kind::AgentToolProfile, "tools"), (Kind::Repository, "app")] {
         let plane = stand(|_| {}).await;
         for id in ["a", "b"] {
-            plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+            plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
         }
         turn(&plane).await;
         assert_eq!(launched(&plane), 1, "there is one place");
@@ -117,7 +117,7 @@ async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
         set(&plane, &first, standing(LaunchedState::Failed));
         remove(&plane, kind, name).await;
         for _ in 0..6 {
-            plane.turn().await;
+            plane.advance().await;
         }
         assert_eq!(launched(&plane), 1, "{kind}");
         let runs = all::<AgentDispatchRun>(&plane).await;
@@ -131,7 +131,8 @@ async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
 async fn todays_limits_are_laid_over_those_of_then() {
     let limits = |plane: &Plane, which: usize| -> Vec<Value> {
         let launched = plane.engine.launched.lock().unwrap();
-        launched[which].limits["limits"].as_array().unwrap().clone()
+        let limits = serde_json::to_value(&launched[which].limits).unwrap();
+        limits["limits"].as_array().unwrap().clone()
     };
     for (kind, name, pointer, value) in [
         (Kind::Repository, "app", "/policy", json!({ "deniedCommands": ["curl"] })),
@@ -185,7 +186,7 @@ async fn fewer_at_once_and_more_written_down_bind_a_retry() {
         let run = failed(&plane).await;
         let limit = |which: usize| {
             let launched = plane.engine.launched.lock().unwrap();
-            launched[which].limits.pointer(shown).cloned()
+            serde_json::to_value(&launched[which].limits).unwrap().pointer(shown).cloned()
         };
         let before = limit(0);
         change(&plane, kind, name, pointer, value.clone()).await;
@@ -260,7 +261,7 @@ async fn say_yes(plane: &Plane, by: &str) -> Result<(), ActionError> {
         };
         let mut by = caller(by);
         by.at = plane.world.now();
-        plane.decide(&by, &target(asked.name()), yes).await?;
+        plane.api.decide(&by, &target(asked.name()), yes).await?;
     }
     Ok(())
 }
@@ -277,7 +278,7 @@ fn is_own_request(answered: &Result<(), ActionError>) -> bool {
 #[tokio::test]
 async fn nobody_approves_a_start_that_they_asked_for_themselves() {
     let plane = with_secrets(&["model"]).await;
-    let run = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+    let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     let first = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     assert_eq!(first.spec.requested_by.as_deref(), Some("ada"));
     let own = say_yes(&plane, "ada").await;
@@ -290,7 +291,7 @@ async fn nobody_approves_a_start_that_they_asked_for_themselves() {
         // What was said is not good any more when cyd asks for another attempt.
         plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
         let more = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
-        plane.act_on_run(&caller("cyd"), &target(&run), verb, more).await.unwrap();
+        plane.api.act_on_run(&caller("cyd"), &target(&run), verb, more).await.unwrap();
         turn(&plane).await;
         let waiting = only_run(&plane).await;
         assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval, "{:?}", waiting.status);
@@ -302,14 +303,14 @@ async fn nobody_approves_a_start_that_they_asked_for_themselves() {
     }
     // A fork is asked for by whoever forks.
     let fork = RunVerbRequest::default();
-    plane.act_on_run(&caller("bob"), &target(&run), RunVerb::Fork, fork).await.unwrap();
+    plane.api.act_on_run(&caller("bob"), &target(&run), RunVerb::Fork, fork).await.unwrap();
     let own = say_yes(&plane, "bob").await;
     assert!(is_own_request(&own), "{own:?}");
 }
 
 /// A run that had to be approved, was launched and has failed.
 async fn approved_and_failed(plane: &Plane) -> String {
-    let answer = plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
     assert_eq!(launched(plane), 0);
     approve(plane).await;
@@ -364,7 +365,7 @@ async fn a_yes_is_good_until_its_time_is_over() {
 #[tokio::test]
 async fn a_yes_that_has_grown_old_in_the_queue_is_asked_for_again() {
     let plane = with_secrets(&["model"]).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     change(&plane, Kind::RunnerPool, "inside", "/paused", json!(true)).await;
     approve(&plane).await;
     turn(&plane).await;
@@ -420,7 +421,7 @@ async fn a_secret_arrives_out_of_the_namespace_that_was_reviewed() {
     declare(&plane, &[grant]).await;
     let mut wish = request("r");
     wish.task = "Say that of the vault.".to_owned();
-    plane.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert_eq!(launch.environment, [("API_KEY".to_owned(), "that of the vault".to_owned())]);
@@ -447,7 +448,7 @@ async fn a_retry_waits_while_its_group_is_full() {
     );
     declare(&plane, &[rule]).await;
     for id in ["a", "b"] {
-        plane.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
+        plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
     }
     for mut run in all::<AgentDispatchRun>(&plane).await {
         run.spec.trigger_rule = Some("one-at-a-time".to_owned());
@@ -484,7 +485,7 @@ fn binding(rules: Value, policy: &str) -> AnyObject {
 }
 
 async fn bound(plane: &Plane) -> Vec<Object<RoleBinding>> {
-    let turn = plane.reconcile().await;
+    let turn = plane.reconcile_statuses().await;
     assert_eq!(turn.errors, []);
     all::<RoleBinding>(plane).await
 }

@@ -21,7 +21,7 @@ const THEIRS: &str = "2222222222222222222222222222222222222222";
 async fn strangers(plane: &SetPlane, id: &str) -> Result<(), ActionError> {
     let mut wish = request(id);
     wish.sha = Some(THEIRS.to_owned());
-    plane.dispatch(&caller("ada"), "default", wish).await.map(drop)
+    plane.api.dispatch(&caller("ada"), "default", wish).await.map(drop)
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn work_that_is_not_trusted_is_bound_by_the_default_branch() {
     assert!(plane.world.looked_at.lock().unwrap().iter().all(|at| at == TIP));
     // What is trusted is bound by what it starts from.
     plane.world.looked_at.lock().unwrap().clear();
-    plane.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().last().cloned().unwrap();
     assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (TIP, None));
@@ -74,7 +74,7 @@ async fn the_servers_own_key_is_for_trusted_runs_unless_a_pool_lends_it() {
         })
         .await;
         strangers(&plane, "theirs").await.unwrap();
-        plane.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
+        plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
         turn(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().clone();
         let of = |base: &str| launched.iter().find(|one| one.base == base).unwrap().model_key;
@@ -91,7 +91,7 @@ async fn the_servers_own_key_is_for_trusted_runs_unless_a_pool_lends_it() {
 #[tokio::test]
 async fn a_run_whose_repository_lost_its_trust_is_not_launched() {
     let plane = stand(|_| {}).await;
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
         if object.kind == Kind::Repository {
             object.spec["trustTier"] = json!("untrusted");
@@ -134,7 +134,7 @@ async fn a_check_of_a_branch_with_our_name_is_ours_only_if_our_branch_is_there()
         })
         .await;
         declare(&plane, &[watching()]).await;
-        plane.reconcile().await;
+        plane.reconcile_statuses().await;
         let branches = &plane.world.forge.branches;
         branches.lock().unwrap().insert("main".to_owned(), SHA.to_owned());
         let suite = json!({ "head_branch": "main", "head_sha": head, "conclusion": "failure" });
@@ -158,7 +158,7 @@ async fn a_check_of_a_branch_with_our_name_is_ours_only_if_our_branch_is_there()
 
 /// A run whose work is verified and may be written without asking.
 async fn verified(plane: &SetPlane) {
-    plane.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
     let agent = plane.engine.launched.lock().unwrap().last().unwrap().agent.clone();
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
@@ -186,7 +186,7 @@ async fn a_forge_that_does_not_answer_is_asked_again_and_then_given_up() {
     let asked = || plane.world.forge.asked.load(Ordering::Relaxed);
     let mut waits = Vec::new();
     for _ in 0..100 {
-        plane.turn().await;
+        plane.advance().await;
         let run = only::<AgentDispatchRun>(&plane).await;
         let Some(next) = run.status.write_backs.first().and_then(|one| one.next_try_at) else {
             if run.status.phase.is_final() {
@@ -196,7 +196,7 @@ async fn a_forge_that_does_not_answer_is_asked_again_and_then_given_up() {
         };
         // Not before its time.
         let before = asked();
-        assert_eq!(plane.turn().await.errors, []);
+        assert_eq!(plane.advance().await.errors, []);
         assert_eq!(asked(), before);
         waits.push(next.millis() - plane.world.now().millis());
         plane.world.clock.store(next.millis(), Ordering::Relaxed);
@@ -223,7 +223,7 @@ async fn a_forge_that_comes_back_gets_it_once() {
     plane.world.forge.answers.lock().unwrap().extend([away(), away(), away()]);
     verified(&plane).await;
     for _ in 0..200 {
-        plane.turn().await;
+        plane.advance().await;
         plane.world.clock.fetch_add(1_000, Ordering::Relaxed);
     }
     let run = only::<AgentDispatchRun>(&plane).await;
@@ -258,7 +258,7 @@ async fn a_run_whose_repository_is_gone_does_not_wait_to_write_for_ever() {
     let away = ForgeError::Unavailable("the line was cut".to_owned());
     plane.world.forge.answers.lock().unwrap().push_back(away);
     verified(&plane).await;
-    plane.turn().await;
+    plane.advance().await;
     let gone = Write::Delete {
         kind: Kind::Repository,
         namespace: "default".to_owned(),
@@ -267,7 +267,7 @@ async fn a_run_whose_repository_is_gone_does_not_wait_to_write_for_ever() {
     };
     plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
     for _ in 0..6 {
-        plane.turn().await;
+        plane.advance().await;
         plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
     }
     let run = only::<AgentDispatchRun>(&plane).await;
@@ -302,7 +302,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     plane.store.commit(writes, plane.world.now()).await.unwrap();
 
     for _ in 0..3 {
-        let told = plane.reconcile().await.errors;
+        let told = plane.reconcile_statuses().await.errors;
         let about: Vec<&str> = told.iter().map(|(about, _)| about.as_str()).collect();
         assert_eq!(
             about,
@@ -335,7 +335,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     assert_eq!(good.status.conditions.len(), 6);
     // Mended, it is one of the others.
     declare(&plane, &[nightly("bad")]).await;
-    let told = plane.reconcile().await.errors;
+    let told = plane.reconcile_statuses().await.errors;
     assert!(!told.iter().any(|(about, _)| about.contains("bad")), "{told:?}");
 }
 
@@ -387,7 +387,7 @@ async fn a_comment_waits_for_a_forge_that_does_not_say_who_its_author_is() {
         "comment": { "id": 5, "body": "Please mend it.", "user": { "login": "zoe" } },
     });
     deliver(&plane, ForgeKind::Gitea, "issue_comment", &payload).await;
-    assert_eq!(plane.turn().await.errors.len(), 1);
+    assert_eq!(plane.advance().await.errors.len(), 1);
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
     rights.lock().unwrap().insert("zoe".to_owned(), Ok(Rights::Write));
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);

@@ -1,8 +1,6 @@
-//! Admission in the seed's ten steps: eight are planned here, the last two are carried out by the one who has
-//! the engine.
+//! Admission in the seed's ten steps: eight are planned here, the last two are performed by the controllers.
 //!
-//! The plan writes nothing. What it gives back can be kept in one transaction, and given the same inputs it
-//! is the same again.
+//! The plan writes nothing. Its result can be stored in one commit, and the same inputs give the same result.
 
 mod questions;
 mod runner;
@@ -14,20 +12,21 @@ use std::collections::BTreeMap;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule,
-    AgentWorkspace, ApprovalPolicy, AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object,
-    Reason, Repository, RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, TrustTier,
+    ApprovalPolicy, AttemptReason, LabelRef, LabelSource, Metadata, Moment, Object, Reason,
+    Repository, RunPhase, RunnerPool, SourceEventRef, SourceRefs, StackSnapshot, TrustTier,
     WriteBackPolicy,
 };
 use serde::{Deserialize, Serialize};
 
 use super::compile::{CompileInput, Compiled, compile};
 use super::conditions::{KitRole, StackFacts};
+use super::context::stack_parts;
 use super::inventory::{Found, Inventory};
 use super::requirements::collect;
 use super::review::{Review, ReviewInput, ReviewReason, Scope, Severity, Situation, review};
 use super::snapshot::{Frozen, snapshot};
 use super::validations::{Candidate, Validation, objections};
-use crate::bundle::{Bundle, BundleError, RedactionRules, StackTexts, assemble, stack_parts};
+use crate::bundle::{Bundle, BundleError, RedactionRules, StackTexts, assemble};
 
 pub use questions::{ApprovalSubject, dispatcher, questions, uncovered};
 pub use runner::{Placement, PoolUse, select_runner};
@@ -61,7 +60,6 @@ pub enum Step {
 pub struct Request<'a> {
     /// The names that the run and its first attempt will have.
     pub run: String,
-    /// The attempt.
     pub attempt: String,
     /// The rule that asks for it, if one does.
     pub rule: Option<&'a Object<AgentTriggerRule>>,
@@ -69,7 +67,6 @@ pub struct Request<'a> {
     pub stack: String,
     /// The commit.
     pub sha: String,
-    /// The branch.
     pub branch: Option<String>,
     /// The event.
     pub source_event: SourceEventRef,
@@ -77,18 +74,18 @@ pub struct Request<'a> {
     pub source_refs: SourceRefs,
     /// Labels besides the stack's and the rule's.
     pub labels: Vec<LabelRef>,
-    /// What the agent is told to do.
+    /// The task of the agent.
     pub task: String,
     /// The pool that a person asks for.
     pub runner_pool: Option<String>,
-    /// Whom a person wants to be asked.
+    /// Additional approvals.
     pub approval_policy: ApprovalPolicy,
     /// The run that started it.
     pub parent_run: Option<String>,
     /// The group that counts as one.
     pub concurrency_group: Option<String>,
-    /// The commit of the default branch whose kit binds work that is not trusted; nothing for work that is,
-    /// which its own commit binds.
+    /// The commit of the default branch whose kit binds untrusted work; nothing for trusted work, which its own
+    /// commit binds.
     pub kit_from: Option<String>,
 }
 
@@ -101,7 +98,7 @@ pub struct Admission<'a> {
     pub namespace: &'a str,
     /// The name of the Repository object.
     pub repository: &'a str,
-    /// Where, by whom and why.
+    /// The situation of the work.
     pub situation: &'a Situation,
     /// What is asked for.
     pub request: Request<'a>,
@@ -109,7 +106,7 @@ pub struct Admission<'a> {
     pub facts: &'a StackFacts,
     /// What it reads.
     pub texts: StackTexts,
-    /// Values that nobody may see, and patterns of a person; those of the repository are added.
+    /// Secret values and the patterns of the machine's owner; those of the repository are added.
     pub redaction: RedactionRules,
     /// How full the pools are.
     pub pools: &'a BTreeMap<String, PoolUse>,
@@ -119,7 +116,7 @@ pub struct Admission<'a> {
     pub now: Moment,
 }
 
-/// What may start, and everything that is kept of it.
+/// An admitted run, with everything that is stored of it.
 #[derive(Debug, Clone)]
 pub struct Admitted {
     /// The run, in its first phase.
@@ -132,11 +129,9 @@ pub struct Admitted {
     pub review: Review,
     /// What it reads.
     pub bundle: Bundle,
-    /// The object that is kept of that.
     pub bundle_object: Object<AgentContextBundle>,
-    /// What the engine reads.
+    /// The compiled stack.
     pub compiled: Compiled,
-    /// The pool.
     pub pool: Object<RunnerPool>,
     /// Whether it has room.
     pub placement: Placement,
@@ -146,14 +141,14 @@ pub struct Admitted {
     pub approvals: Vec<Object<AgentApproval>>,
     /// The digest of all that was admitted: what those questions are bound to.
     pub admitted_digest: String,
-    /// The commit whose kit binds it, where that is not its own.
+    /// The commit whose kit binds it, if that is not its own.
     pub kit_from: Option<String>,
     /// Whether it may spend the key of the model that the control plane was started with.
     pub lent_model_key: bool,
 }
 
 impl Admitted {
-    /// Whether nobody has to be asked before it is launched.
+    /// Whether it can start without an approval.
     pub fn may_launch(&self) -> bool {
         self.approvals.is_empty() && self.run.status.phase == RunPhase::Queued
     }
@@ -245,12 +240,12 @@ fn resolve_source(admission: &Admission<'_>) -> Result<Object<Repository>, Box<R
             );
             Err(refuse(step, Reason::RepositoryMissing, name, message))
         }
-        // Nobody is trusted more than the repository.
+        // No event is trusted more than its repository.
         Found::Here(repository) if admission.situation.trust_tier > repository.spec.trust_tier => {
             let message = "the repository is not trusted, and the work claims to be";
             Err(refuse(step, Reason::UntrustedRepository, name, message))
         }
-        // What a stranger's commit says of roles, checks and settings binds nobody.
+        // An untrusted commit must not define roles, checks or settings.
         Found::Here(_)
             if admission.situation.trust_tier == TrustTier::Untrusted
                 && admission.request.kit_from.is_none() =>
@@ -556,9 +551,4 @@ pub fn label_source(refs: &SourceRefs, source: bailiwick_resources::EventSource)
             LabelSource::Webhook
         }
     }
-}
-
-/// Workspaces that could be used again.
-pub(crate) fn workspaces(admission: &Admission<'_>) -> Result<Vec<Object<AgentWorkspace>>, String> {
-    admission.inventory.readable::<AgentWorkspace>()
 }

@@ -7,21 +7,18 @@ use bailiwick_resources::{
 
 use crate::admission::review::ApprovalRequirement;
 
-/// How long a question stays open, and a yes to it good, where nobody says.
+/// The default expiry of an approval.
 const A_DAY: u64 = 86_400_000;
 
-/// What is asked for in the name of whom.
+/// What an approval is about.
 #[derive(Debug, Clone, Copy)]
 pub struct ApprovalSubject<'a> {
     /// The namespace of the run.
     pub namespace: &'a str,
-    /// The run.
     pub run: &'a str,
     /// The attempt that would be launched.
     pub attempt: &'a str,
-    /// Its stack.
     pub stack: &'a str,
-    /// The repository.
     pub repository: &'a str,
     /// The ref.
     pub reference: &'a str,
@@ -29,14 +26,13 @@ pub struct ApprovalSubject<'a> {
     pub sha: &'a str,
     /// The digest of all that was admitted.
     pub digest: &'a str,
-    /// The person who started the run by hand: the one who asks for it does not answer.
+    /// The person who started the run, who cannot approve it.
     pub dispatched_by: Option<&'a str>,
     /// The person who asked for the attempt, where that is another one.
     pub attempt_asked_by: Option<&'a str>,
 }
 
-/// The person who had a run started by hand, be it by a replay. Who did something on a forge is not known here by
-/// that name.
+/// The person who started a run by hand or by a replay. Accounts on a forge are not known as people here.
 pub fn dispatcher(event: &SourceEventRef) -> Option<&str> {
     let actor = event.actor.as_deref().filter(|_| event.source == EventSource::Manual);
     event.asked_by.as_deref().or(actor)
@@ -95,7 +91,7 @@ pub fn questions(
     found
 }
 
-/// What nobody has said yes to: a yes is one to exactly what it names, and only until its time is over.
+/// The requirements that no valid approval covers. An approval counts for exactly what it names, until it expires.
 pub fn uncovered<'a>(
     asked: &[Object<AgentApproval>],
     wanted: &'a [ApprovalRequirement],

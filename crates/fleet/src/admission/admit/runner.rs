@@ -4,12 +4,12 @@ use bailiwick_resources::{Object, Reason, RunnerPool, TrustTier};
 
 use super::{Admission, Refused, Step, refuse};
 use crate::admission::snapshot::Frozen;
-use crate::admission::wildcards;
+use crate::wildcards;
 
 /// How full a pool is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolUse {
-    /// Attempts at work.
+    /// Running attempts.
     pub active: u32,
     /// Attempts that wait.
     pub queued: u32,
@@ -33,10 +33,9 @@ pub fn select_runner(
     frozen: &Frozen,
 ) -> Result<(Object<RunnerPool>, Placement), Box<Refused>> {
     let step = Step::SelectRunner;
-    let pools = admission
-        .inventory
-        .readable::<RunnerPool>()
-        .map_err(|why| refuse(step, Reason::AccessReviewUnavailable, "RunnerPool", why))?;
+    let pools = admission.inventory.readable::<RunnerPool>().map_err(|error| {
+        refuse(step, Reason::AccessReviewUnavailable, "RunnerPool", error.to_string())
+    })?;
     let request = &admission.request;
     let wanted = request
         .runner_pool

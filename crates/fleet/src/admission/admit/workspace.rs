@@ -1,10 +1,11 @@
 //! Where a piece of work is done: in a workspace of its own, and why not in another.
 
 use bailiwick_resources::{
-    AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier, WorkspaceMode, WorkspaceState,
+    AgentWorkspace, AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier,
+    WorkspaceMode, WorkspaceState,
 };
 
-use super::{Admission, Refused, Step, refuse, workspaces};
+use super::{Admission, Refused, Step, refuse};
 use crate::admission::snapshot::Frozen;
 
 /// Where a piece of work is done.
@@ -12,7 +13,6 @@ use crate::admission::snapshot::Frozen;
 pub enum WorkspaceDecision {
     /// In a new one.
     Fresh {
-        /// Why.
         why: String,
         /// Whether nothing may ever be shared with it.
         isolated: bool,
@@ -72,8 +72,9 @@ pub fn select_workspace(
     let (Some(WorkspaceMode::PerWorkItem), Some(item)) = (mode, item) else {
         return fresh("each run has its own", false);
     };
-    let known = workspaces(admission)
-        .map_err(|why| refuse(step, Reason::AccessReviewUnavailable, "AgentWorkspace", why))?;
+    let known = admission.inventory.readable::<AgentWorkspace>().map_err(|error| {
+        refuse(step, Reason::AccessReviewUnavailable, "AgentWorkspace", error.to_string())
+    })?;
     let fits = known.iter().find(|workspace| {
         let spec = &workspace.spec;
         let idle = workspace.status.state == WorkspaceState::Idle;

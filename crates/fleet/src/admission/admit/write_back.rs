@@ -1,10 +1,10 @@
-//! What may be written back when two have a say: the narrower of both.
+//! The intersection of two write-back policies.
 
 use std::collections::BTreeMap;
 
 use bailiwick_resources::{WriteBackMode, WriteBackPolicy};
 
-/// What both allow, with the one who either of them wants to be asked.
+/// What both policies allow, with the approvals of either.
 pub fn narrowed(one: &WriteBackPolicy, other: &WriteBackPolicy) -> WriteBackPolicy {
     let both = one.allowed_targets.iter().filter(|target| other.allowed_targets.contains(target));
     let allowed_targets: Vec<_> = both.copied().collect();

@@ -21,7 +21,7 @@ pub struct SubagentDefinition {
     pub limits: Limits,
     /// Its MCP servers out of its parent's, by the names that agents have for them.
     pub mcp_servers: Vec<String>,
-    /// What its skills tell it.
+    /// The texts of its skills.
     #[serde(default)]
     pub skills: Vec<String>,
 }
@@ -75,7 +75,7 @@ fn skills(input: &CompileInput<'_>, child: &Object<AgentSubagent>) -> Vec<String
     texts.flatten().filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// How many may work at once, by the one who says so before a pool is known.
+/// How many may run in parallel, before the pool is known.
 pub(super) fn parallel(input: &CompileInput<'_>) -> ParallelLimits {
     ParallelLimits {
         run: None,

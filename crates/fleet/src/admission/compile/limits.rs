@@ -1,4 +1,4 @@
-//! The limits of everybody who has a say, one after the other. All of them have to allow a call.
+//! All limits. Each of them must allow a call.
 
 use bailiwick_policy::{Limit, Limits};
 use bailiwick_resources::{
@@ -24,7 +24,7 @@ pub(super) fn of(
     if input.approval_policy.require_for.contains(&ApprovalReason::ToolCall) {
         let whose = "the rule".to_owned();
         limits.push(match input.frozen.stack.spec.approval_mode {
-            // Where nobody is asked, what would ask is denied.
+            // Without approvals, calls that would need one are denied.
             ApprovalMode::Deny => Limit { whose, deny_tools: touching(), ..Limit::default() },
             ApprovalMode::Prompt | ApprovalMode::PolicyDerived | ApprovalMode::Yolo => {
                 Limit { whose, ask_tools: touching(), ..Limit::default() }

@@ -1,8 +1,7 @@
 //! From a stack to what the engine reads: a task.toml, and limits that are laid over the role's policy.
 //!
-//! Every limit of the repository, the tool profile, the stack, the rule and the sub-agent becomes one of
-//! the limits of `bailiwick_policy`, judged by the same rules as everything else. A limit that no rule can
-//! hold is a fault: it is never left out in silence.
+//! Every limit of the repository, the tool profile, the stack, the rule and the sub-agent becomes a limit of
+//! `bailiwick_policy`. A limit that no rule can enforce is a fault: it is never ignored.
 
 mod children;
 mod limits;
@@ -39,7 +38,7 @@ pub struct CompileInput<'a> {
     pub repository: &'a Object<Repository>,
     /// Who has to be asked for what.
     pub approval_policy: &'a ApprovalPolicy,
-    /// What it is permitted; nothing of a secret arrives without it.
+    /// Its permission review, without which no secret is mounted.
     pub review: Option<&'a Review>,
     /// Parameters that the capabilities of its role accept.
     pub accepted: &'a [String],
@@ -69,13 +68,12 @@ impl CompileFault {
     }
 }
 
-/// An MCP server as the agent program sees it; secrets are named, never held.
+/// An MCP server as the agent program sees it, with the names of secrets and without values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpDefinition {
     /// What agents call it.
     pub name: String,
-    /// How it is spoken to.
     pub transport: McpTransport,
     /// The program.
     pub command: Option<String>,
@@ -93,7 +91,7 @@ pub struct McpDefinition {
 }
 
 impl McpDefinition {
-    /// The variable by which a value of its environment or of its headers reaches the one who holds the agent.
+    /// The variable by which the supervisor gets a value of its environment or headers.
     pub fn variable(&self, value: &ValueFrom) -> String {
         let kind = if self.env_from.contains(value) { "env" } else { "header" };
         let digest = Sha256Hex::of(format!("{}\n{kind}\n{}", self.name, value.name));
@@ -101,14 +99,13 @@ impl McpDefinition {
     }
 }
 
-/// What the engine reads.
+/// The compiled stack.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compiled {
     /// The task.toml.
     pub task: String,
     /// What is laid over the policy of its role.
     pub limits: Limits,
-    /// Its MCP servers.
     pub mcp_servers: Vec<McpDefinition>,
     /// Its sub-agents.
     pub subagents: Vec<SubagentDefinition>,
@@ -116,19 +113,18 @@ pub struct Compiled {
     pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
-    /// Skills whose files arrive with the agent.
+    /// Skills whose files are copied for the agent.
     pub skills: Vec<SkillFiles>,
     /// What people should know: limits that came out narrower than they were written.
     pub notes: Vec<String>,
 }
 
-/// What a launch carries besides the task.
+/// The limits of a launch besides the task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LaunchLimits {
     /// What is laid over the policy.
     pub limits: Limits,
-    /// MCP servers.
     pub mcp_servers: Vec<McpDefinition>,
     /// Sub-agents that it may start.
     #[serde(default)]
@@ -138,33 +134,30 @@ pub struct LaunchLimits {
     pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
-    /// Skills whose files arrive with the agent.
+    /// Skills whose files are copied for the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<SkillFiles>,
 }
 
-/// A skill that is a directory: its files arrive with the agent.
+/// A skill that is a directory, which is copied for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SkillFiles {
-    /// Its name.
     pub name: String,
     /// The directory, in the commit that binds the work.
     pub path: String,
 }
 
 impl Compiled {
-    /// What stands in the launch beside the task.
-    pub fn launch_limits(&self) -> serde_json::Value {
-        let limits = LaunchLimits {
+    pub fn launch_limits(&self) -> LaunchLimits {
+        LaunchLimits {
             limits: self.limits.clone(),
             mcp_servers: self.mcp_servers.clone(),
             subagents: self.subagents.clone(),
             parallel: self.parallel,
             audit_level: self.audit_level,
             skills: self.skills.clone(),
-        };
-        serde_json::to_value(limits).unwrap_or_default()
+        }
     }
 }
 

@@ -80,7 +80,6 @@ fn checked(host: &str) -> Result<String, String> {
     }
 }
 
-/// The host of a repository.
 pub(super) fn repository_host(repository: &Repository) -> Option<String> {
     host_of(repository.clone_url.as_deref().or(repository.api_url.as_deref())?)
 }

@@ -1,4 +1,4 @@
-//! Values of secrets and config maps: which of them arrive with the agent, which with its servers, and how.
+//! Values of secrets and config maps: which are mounted for the agent, which for its servers, and how.
 
 use bailiwick_resources::{
     AgentMcpServer, ConfigMount, KeyRef, Kind, McpTransport, Object, SecretMount, ValueFrom,

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// What came of asking an agent program what it can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdapterProbe {
-    /// Nobody has asked.
+    /// Not asked yet.
     NotYet,
     /// No adapter has this name.
     Unsupported(String),
@@ -35,7 +35,7 @@ pub struct AdapterFacts {
     pub approval_modes: Vec<ApprovalMode>,
 }
 
-/// What an agent program says of itself, in one schema for all of them.
+/// The capabilities of an agent program, in one schema for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgramFacts {
@@ -59,9 +59,8 @@ pub struct ProgramFacts {
 /// What came of starting an MCP server and asking for its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpProbe {
-    /// Nobody has asked.
+    /// Not asked yet.
     NotYet,
-    /// It answered.
     Answered(Vec<DiscoveredTool>),
     /// It did not.
     Failed(String),
@@ -72,7 +71,7 @@ pub enum McpProbe {
 /// What came of looking for a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillProbe {
-    /// Nobody has looked.
+    /// Not checked yet.
     NotYet,
     /// It is there.
     Found {
@@ -90,7 +89,7 @@ pub enum SkillProbe {
 /// What came of resolving a stack's role in the kit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KitRole {
-    /// Nobody has looked.
+    /// Not checked yet.
     NotYet,
     /// The kit has no such role, or cannot bind it.
     Missing(String),
@@ -134,7 +133,6 @@ pub struct StackFacts {
     pub skills: BTreeMap<String, SkillProbe>,
     /// The instructions of the repository that it names.
     pub agents_doc: SkillProbe,
-    /// Its role.
     pub role: KitRole,
 }
 

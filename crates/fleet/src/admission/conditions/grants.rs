@@ -64,7 +64,7 @@ pub fn secret_grant_conditions(
     with_ready(vec![
         exists.end(Reason::SecretFound, "the secret is there"),
         keys.end(Reason::KeysFound, "its keys are there"),
-        subject.end(Reason::GrantMatchesServiceAccount, "whoever it is for is there"),
+        subject.end(Reason::GrantMatchesServiceAccount, "its subject exists"),
         policy.end(Reason::PolicyAdmitted, "policy allows it"),
     ])
 }
@@ -116,7 +116,7 @@ pub fn config_grant_conditions(
     with_ready(vec![
         exists.end(Reason::ConfigMapFound, "the config map is there"),
         keys.end(Reason::KeysFound, "its keys are there"),
-        subject.end(Reason::GrantMatchesServiceAccount, "whoever it is for is there"),
+        subject.end(Reason::GrantMatchesServiceAccount, "its subject exists"),
         policy.end(Reason::PolicyAdmitted, "policy allows it"),
     ])
 }

@@ -125,7 +125,7 @@ pub fn role_binding_conditions(
     }
     with_ready(vec![
         resolved.end(Reason::RoleFound, "the role is there"),
-        subjects.end(Reason::SubjectsFound, "whoever gets it is there"),
+        subjects.end(Reason::SubjectsFound, "its subjects exist"),
         synced.end(Reason::RoleBindingReady, "the platform's binding is as it should be"),
         escalated.end(Reason::NoEscalation, "it gives no more than is allowed"),
     ])

@@ -1,7 +1,7 @@
 //! The conditions of each kind, worked out from what is really there.
 //!
-//! Each function takes facts and gives exactly the conditions of its kind, in their order. What nobody
-//! has looked at yet is unknown, and unknown is never ready.
+//! Each function takes facts and returns exactly the conditions of its kind, in order. What was not observed yet is
+//! unknown, and unknown is never ready.
 
 mod facts;
 mod grants;
@@ -52,7 +52,7 @@ impl Judgement {
         self.doubt.get_or_insert_with(|| (reason, message.into()));
     }
 
-    /// A fault, or a doubt where nobody could look.
+    /// A fault, or a doubt where the facts are unknown.
     pub(crate) fn fault_or_doubt(&mut self, reason: Reason, message: impl Into<String>) {
         match reason == Reason::AccessReviewUnavailable || reason == Reason::NotYetObserved {
             true => self.doubt(reason, message),

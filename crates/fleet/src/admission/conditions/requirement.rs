@@ -10,16 +10,16 @@ use super::{Judgement, service_account_conditions, with_ready};
 use crate::admission::inventory::{Found, Inventory};
 use crate::admission::review::{Entry, EntryDecision, Review};
 
-/// What a review says of the needs of one owner.
-fn entries<'a>(review: &'a Review, owner: &ObjectRef) -> Vec<&'a Entry> {
+/// What a review says of the needs of one owner, with the kind that would grant each.
+fn entries<'a>(review: &'a Review, owner: &ObjectRef) -> Vec<(Kind, &'a Entry)> {
     let mine = |other: &ObjectRef| other.kind == owner.kind && other.name == owner.name;
     let secrets = review.required_secrets.iter().filter(|secret| mine(&secret.need.owner));
     let configs = review.required_configs.iter().filter(|config| mine(&config.need.owner));
     let roles = review.required_roles.iter().filter(|_| owner.kind == Kind::AgentStack);
     secrets
-        .map(|secret| &secret.entry)
-        .chain(configs.map(|config| &config.entry))
-        .chain(roles.map(|role| &role.entry))
+        .map(|secret| (Kind::AgentSecretGrant, &secret.entry))
+        .chain(configs.map(|config| (Kind::AgentConfigGrant, &config.entry)))
+        .chain(roles.map(|role| (Kind::AgentRoleBinding, &role.entry)))
         .collect()
 }
 
@@ -43,7 +43,8 @@ pub fn requirement_conditions(
     match review {
         None => resolved.doubt(Reason::NotYetObserved, "nobody has reviewed it"),
         Some(review) => {
-            for entry in entries(review, owner).into_iter().filter(|entry| entry.is_denied()) {
+            let entries = entries(review, owner).into_iter().map(|(_, entry)| entry);
+            for entry in entries.filter(|entry| entry.is_denied()) {
                 let message = format!("{}: {}", entry.why.about, entry.why.message);
                 match entry.why.code == Reason::AccessReviewUnavailable {
                     true => resolved.doubt(entry.why.code, message),
@@ -67,7 +68,7 @@ pub fn requirement_conditions(
     ])
 }
 
-/// Why an identity is not capable of what a word says, if it is not; an error if nobody knows.
+/// Why an identity lacks a capability, if it does; an error if that is unknown.
 fn lacking(
     word: &str,
     owner: &ObjectRef,
@@ -82,7 +83,7 @@ fn lacking(
                 let spec = stack.spec;
                 (spec.runtime_identity.service_account_ref, spec.runner_pool)
             }
-            // Whose needs these are is told by another condition.
+            // Another condition reports a missing owner.
             Found::Missing => return Ok(None),
             Found::Unknown(why) => return Err(why),
         },
@@ -132,17 +133,12 @@ pub fn requirement_status(
     let findings = requirement_conditions(&requirement.spec, inventory, namespace, review);
     let mine =
         review.map(|review| entries(review, &requirement.spec.owner_ref)).unwrap_or_default();
-    let lacking = mine.iter().filter(|entry| entry.decision == EntryDecision::MissingGrant);
-    let messages: Vec<&str> = lacking.map(|entry| entry.why.message.as_str()).collect();
+    let lacking = mine.iter().filter(|(_, entry)| entry.decision == EntryDecision::MissingGrant);
+    let messages: Vec<&str> = lacking.map(|(_, entry)| entry.why.message.as_str()).collect();
     let missing = review.map(|review| review.missing_grants.as_slice()).unwrap_or_default();
     let missing_grants: Vec<MissingGrant> =
         missing.iter().filter(|grant| messages.contains(&grant.reason.as_str())).cloned().collect();
-    let invalid = mine.iter().flat_map(|entry| {
-        let kind = if entry.why.about.starts_with("ConfigMap/") {
-            Kind::AgentConfigGrant
-        } else {
-            Kind::AgentSecretGrant
-        };
+    let invalid = mine.iter().flat_map(|&(kind, entry)| {
         let namespace = Some(namespace.clone());
         entry.invalid.iter().map(move |name| ObjectRef {
             kind,

@@ -41,7 +41,6 @@ pub enum WorkspaceFacts {
 pub enum RunnerFacts {
     /// It has not been looked for.
     NotYet,
-    /// It waits for its turn.
     Queued(String),
     /// A pool has it.
     Accepted(String),
@@ -68,7 +67,7 @@ pub enum SessionFacts {
     LaunchFailed(String),
 }
 
-/// How one question stands.
+/// The state of one approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApprovalFacts {
     /// What was asked for.
@@ -95,15 +94,12 @@ pub enum ArtifactFacts {
 /// What was observed of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFacts {
-    /// Its context.
     pub context: ContextFacts,
-    /// Its workspace.
     pub workspace: WorkspaceFacts,
-    /// Its runner.
     pub runner: RunnerFacts,
     /// Its agent program.
     pub session: SessionFacts,
-    /// Its questions; nothing if nobody has looked.
+    /// Its approvals; nothing if they were not read.
     pub approvals: Option<Vec<ApprovalFacts>>,
     /// What it made.
     pub artifacts: ArtifactFacts,

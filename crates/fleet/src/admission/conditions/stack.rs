@@ -57,8 +57,7 @@ pub fn stack_conditions(input: &StackInput<'_>) -> Vec<Finding> {
     ])
 }
 
-/// What reviews say of a part. A person who has to be asked does not keep a stack from being ready: its
-/// runs wait for them.
+/// The result of the reviews for a part. A required approval does not make a stack unready: its runs wait.
 fn reviewed(
     input: &StackInput<'_>,
     kind: ConditionType,
@@ -82,7 +81,7 @@ fn reviewed(
     }
     let message = match seen {
         0 => "nothing is required".to_owned(),
-        count => format!("{count} looked at, nothing is wanting"),
+        count => format!("{count} checked, nothing is missing"),
     };
     judgement.end(good, message)
 }
@@ -100,7 +99,7 @@ fn named_grants(kind: ConditionType, review: &Review, judgement: &mut Judgement)
     }
 }
 
-/// How a stack stands, for its `status.validation`.
+/// The `status.validation` of a stack.
 pub fn validation_of(findings: &[Finding]) -> Validation {
     let has = |standing| findings.iter().any(|finding| finding.status == standing);
     match (has(Standing::False), has(Standing::Unknown)) {

@@ -15,9 +15,9 @@ use crate::admission::inventory::Found;
 use crate::admission::requirements::collect;
 use crate::admission::review::is_privileged;
 use crate::admission::snapshot::MissingObject;
-use crate::admission::wildcards;
-use crate::bundle::{label_faults, unsafe_patterns};
+use crate::bundle::{Breach, label_faults, unsafe_patterns};
 use crate::subagents::is_checkable;
+use crate::wildcards;
 
 fn adapter<'a>(input: &StackInput<'a>) -> Option<&'a AdapterFacts> {
     match &input.facts.adapter {
@@ -265,8 +265,9 @@ pub fn skills_validated(input: &StackInput<'_>) -> Finding {
             judgement.fault(Reason::SkillNotAllowed, message);
         }
         let texts = [Some(&spec.prompt_fragment), spec.source_ref.inline.as_ref()];
-        for why in texts.into_iter().flatten().flat_map(|text| unsafe_patterns(text)) {
-            judgement.fault(Reason::UnsafePromptFragment, format!("the text of `{name}` {why}"));
+        for pattern in texts.into_iter().flatten().flat_map(|text| unsafe_patterns(text)) {
+            let message = format!("the text of `{name}` {}", pattern.text);
+            judgement.fault(Reason::UnsafePromptFragment, message);
         }
         for tool in &spec.required_tools {
             match admits(input, tool) {
@@ -294,8 +295,8 @@ pub fn skills_validated(input: &StackInput<'_>) -> Finding {
         }
         match input.facts.skills.get(name).unwrap_or(&SkillProbe::NotYet) {
             SkillProbe::Found { text, .. } => {
-                for why in unsafe_patterns(text).iter().filter(|why| why.starts_with("hides")) {
-                    let message = format!("the text of `{name}` {why}");
+                for what in hidden_text(text) {
+                    let message = format!("the text of `{name}` {what}");
                     judgement.fault(Reason::UnsafePromptFragment, message);
                 }
             }
@@ -316,14 +317,20 @@ pub fn skills_validated(input: &StackInput<'_>) -> Finding {
     judgement.end(Reason::SkillsFound, "every skill is there and fits")
 }
 
+/// What hides a part of a text from the people who read it. Other rules are for labels alone.
+fn hidden_text(text: &str) -> impl Iterator<Item = String> {
+    let hidden = unsafe_patterns(text).into_iter().filter(|one| one.breach == Breach::HidesText);
+    hidden.map(|one| one.text)
+}
+
 /// Whether the instructions that the stack names are in the commit that binds its work.
 fn agents_doc(input: &StackInput<'_>, judgement: &mut Judgement) {
     let Some(doc) = &input.frozen.stack.spec.agents_doc_ref else { return };
     let path = &doc.path;
     match &input.facts.agents_doc {
         SkillProbe::Found { text, .. } => {
-            for why in unsafe_patterns(text).iter().filter(|why| why.starts_with("hides")) {
-                let message = format!("the text of `{path}` {why}");
+            for what in hidden_text(text) {
+                let message = format!("the text of `{path}` {what}");
                 judgement.fault(Reason::UnsafePromptFragment, message);
             }
         }
@@ -473,7 +480,7 @@ pub fn policy_admitted(input: &StackInput<'_>) -> Finding {
     }
     if stack.spec.secret_policy.allow_on_forks {
         match input.inventory.all::<AgentSecretGrant>() {
-            Err(why) => judgement.doubt(Reason::AccessReviewUnavailable, why),
+            Err(error) => judgement.doubt(Reason::AccessReviewUnavailable, error.to_string()),
             Ok(grants) => {
                 let allowed = &stack.spec.secret_policy.allowed_secret_refs;
                 let open = grants.iter().find(|grant| {

@@ -1,17 +1,17 @@
-//! What a review says of one thing.
+//! An entry of a review.
 
 use bailiwick_resources::Reason;
 use serde::{Deserialize, Serialize};
 
 use super::Decision;
 
-/// How one thing stands.
+/// The decision about one requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EntryDecision {
     /// It may be used.
     Allowed,
-    /// A person has to say so first.
+    /// It needs an approval.
     RequiresApproval,
     /// It may not be used.
     Denied,
@@ -36,13 +36,12 @@ impl EntryDecision {
     }
 }
 
-/// Whose grant it is: the first is the strongest.
+/// The level of a grant, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantLevel {
     /// Of the identity itself.
     Subject,
-    /// Of the stack.
     Stack,
     /// Of a tool profile, a skill or an MCP server.
     Capability,
@@ -76,13 +75,12 @@ pub struct ReviewReason {
     pub message: String,
 }
 
-/// How one thing stands, and why.
+/// The decision about one requirement, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
     /// How it stands.
     pub decision: EntryDecision,
-    /// Why.
     pub why: ReviewReason,
     /// The grant that permits it, by its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +91,7 @@ pub struct Entry {
     /// Whose grant it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<GrantLevel>,
-    /// Grants that are for it and do not hold here.
+    /// Grants for it that do not apply here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Whom the work runs as, and which roles that identity has.
+//! The identity of the work, and its roles.
 
 use bailiwick_resources::{
     AgentRoleBinding, AgentServiceAccount, Kind, Object, OwnerKind, Reason, Repository,
@@ -9,7 +9,7 @@ use super::entries::{Entry, EntryDecision};
 use super::{RequiredRole, ReviewInput, Scope};
 use crate::admission::inventory::Found;
 use crate::admission::roles::{self, Escalation, EscalationAnswer};
-use crate::admission::wildcards;
+use crate::wildcards;
 
 /// The identities that were found.
 pub(super) struct Identities {
@@ -57,7 +57,7 @@ pub(super) fn resolve(input: &ReviewInput<'_>) -> Identities {
     Identities { runtime, runner, entries }
 }
 
-/// Why an identity is not this stack's to run as: it belongs to somebody else.
+/// Why a stack may not use an identity.
 fn belongs(
     input: &ReviewInput<'_>,
     account: &Object<AgentServiceAccount>,
@@ -274,7 +274,7 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     }
 }
 
-/// Why a binding does not hold here: its scope is elsewhere.
+/// Why a binding does not apply here.
 fn elsewhere(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Option<String> {
     let scope = &binding.spec.scope;
     let name = scope.name.as_deref();
@@ -288,7 +288,7 @@ fn elsewhere(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Opt
         ScopeKind::Repository => {
             repository.is_none_or(|full| name.is_some_and(|name| is_repository(input, name, full)))
         }
-        // An organisation is the one who the repositories belong to.
+        // An organisation is the owner of its repositories.
         ScopeKind::Organization => name.is_none_or(|name| {
             let owner = |full: &str| full.split('/').next().unwrap_or_default().to_owned();
             repository.is_none_or(|full| owner(full).eq_ignore_ascii_case(name))
@@ -310,7 +310,7 @@ pub(super) fn is_for(input: &ReviewInput<'_>, subject: &Subject) -> bool {
     level_of(input, subject).is_some()
 }
 
-/// Whether a subject is a team or a group of which nobody knows who is in it.
+/// Whether a subject is a team or group with unknown members.
 pub(super) fn may_belong(input: &ReviewInput<'_>, subject: &Subject) -> bool {
     let unknown = match input.scope {
         Scope::Here(situation) => situation.memberships.is_empty(),

@@ -1,4 +1,4 @@
-//! Keys of secrets and of config maps: which grant permits each, and whether it holds here.
+//! Keys of secrets and of config maps: which grant permits each, and whether it applies here.
 
 use bailiwick_resources::{
     AgentConfigGrant, AgentSecretGrant, ConfigMap, EventSource, Globs, KeysRef, Kind, Object,
@@ -10,7 +10,7 @@ use super::identities::{level_of, may_belong};
 use super::{RequiredConfig, RequiredSecret, ReviewInput, Scope, Situation};
 use crate::admission::inventory::Found;
 use crate::admission::requirements::{ConfigNeed, KeyNeed, SecretNeed};
-use crate::admission::wildcards;
+use crate::wildcards;
 
 const MILLIS_A_DAY: u64 = 86_400_000;
 
@@ -37,7 +37,7 @@ impl GrantTerms<'_> {
 
     /// How near its subject is; a grant to a capability is for that one alone.
     fn level<P>(&self, input: &ReviewInput<'_>, need: &KeyNeed<P>) -> Option<GrantLevel> {
-        // What is forbidden to a team is forbidden to the one who may be in it.
+        // A denial for a team counts for everybody who may be in it.
         let meant = self.deny && may_belong(input, self.subject);
         let level = level_of(input, self.subject).or(meant.then_some(GrantLevel::Team))?;
         let owner = match self.subject.kind {
@@ -69,7 +69,7 @@ impl GrantTerms<'_> {
         wildcards::any(self.repositories, &situation.repository)
     }
 
-    /// Why a yes does not hold here.
+    /// Why a grant does not apply here.
     fn objection(&self, situation: &Situation) -> Option<String> {
         if !self.allows_repository(situation) {
             return Some(format!("it is not for the repository `{}`", situation.repository));
@@ -116,9 +116,10 @@ pub(super) fn secrets(input: &ReviewInput<'_>) -> Vec<RequiredSecret> {
     let grants = input.inventory.all::<AgentSecretGrant>();
     let required = input.requirements.secrets.iter().map(|need| match &grants {
         Ok(grants) => secret(input, need, grants),
-        Err(why) => {
+        Err(error) => {
             let about = about("Secret", input, need);
-            let entry = denied(Reason::AccessReviewUnavailable, &about, why);
+            let why = error.to_string();
+            let entry = denied(Reason::AccessReviewUnavailable, &about, &why);
             RequiredSecret { need: need.clone(), entry, arrives: None, version: None }
         }
     });
@@ -201,7 +202,7 @@ fn found_key(input: &ReviewInput<'_>, need: &SecretNeed, about: &str) -> Result<
     }
 }
 
-/// The strongest grant that holds here.
+/// The strongest grant that applies here.
 fn choose(
     input: &ReviewInput<'_>,
     need: &SecretNeed,
@@ -325,9 +326,10 @@ pub(super) fn configs(input: &ReviewInput<'_>) -> Vec<RequiredConfig> {
     let grants = input.inventory.all::<AgentConfigGrant>();
     let required = input.requirements.configs.iter().map(|need| match &grants {
         Ok(grants) => config(input, need, grants),
-        Err(why) => {
+        Err(error) => {
             let about = about("ConfigMap", input, need);
-            let entry = denied(Reason::AccessReviewUnavailable, &about, why);
+            let why = error.to_string();
+            let entry = denied(Reason::AccessReviewUnavailable, &about, &why);
             RequiredConfig { need: need.clone(), entry, arrives: None }
         }
     });

@@ -1,4 +1,4 @@
-//! The permission review: what a run would be permitted, by whom, and what is wanting.
+//! The permission review: what a run would be permitted, by which grants, and which are missing.
 //!
 //! In this order: the stack is expanded, its needs are collected, its identities are resolved, then
 //! roles, secrets and config maps; each against where and why the work is done. An explicit no comes
@@ -26,7 +26,7 @@ pub use keys::is_privileged;
 
 pub use entries::{Entry, EntryDecision, GrantLevel, ReviewReason, Severity};
 
-/// Where, by whom and why a piece of work is done.
+/// The situation of a piece of work: repository, ref, actor, event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Situation {
@@ -39,7 +39,7 @@ pub struct Situation {
     pub trust_tier: TrustTier,
     /// Who did what started it.
     pub actor: Option<String>,
-    /// The groups and teams of the actor, as the identity provider says; none where nobody has said.
+    /// The groups and teams of the actor, if they are known.
     #[serde(default)]
     pub memberships: Vec<String>,
     /// What started it.
@@ -52,7 +52,7 @@ pub struct Situation {
     pub task_kind: String,
 }
 
-/// Whether a review speaks of one piece of work, or of the stack as such.
+/// Whether a review is about one piece of work or about the stack in general.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
     /// Of the stack as such: that grants exist. Nothing is started by it.
@@ -74,7 +74,7 @@ pub struct ReviewInput<'a> {
     pub scope: Scope<'a>,
     /// The pool that would execute it.
     pub pool: Option<&'a Object<RunnerPool>>,
-    /// Whom the rule or the request wants to be asked.
+    /// The approvals that the rule or the request requires.
     pub approval_policy: &'a ApprovalPolicy,
     /// The time, for the age of secrets.
     pub now: Moment,
@@ -86,7 +86,7 @@ pub struct ReviewInput<'a> {
 pub enum Decision {
     /// Nothing is in the way.
     Allowed,
-    /// A person has to say yes first.
+    /// It needs an approval.
     RequiresApproval,
     /// It may not be.
     Denied,
@@ -96,9 +96,7 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequiredRole {
-    /// The binding.
     pub binding: String,
-    /// Its role.
     pub role: String,
     /// How it stands.
     pub entry: Entry,
@@ -217,7 +215,6 @@ pub struct Review {
     pub situation: Option<Situation>,
     /// The identity the agent runs as, as `namespace/name` of the platform.
     pub runtime_identity: Option<String>,
-    /// The identity of its runner.
     pub runner_identity: Option<String>,
     /// How the identities stand.
     pub identities: Vec<Entry>,
@@ -227,7 +224,6 @@ pub struct Review {
     pub required_secrets: Vec<RequiredSecret>,
     /// Config maps.
     pub required_configs: Vec<RequiredConfig>,
-    /// Grants that are wanting.
     pub missing_grants: Vec<MissingGrant>,
     /// Each of them as an object that could be applied.
     pub yaml_preview: Vec<String>,

@@ -29,14 +29,13 @@ pub use approvals::{DecisionAnswer, DecisionRequest, Verdict, WriteBackAnswer};
 pub use checks::{ChecksAnswer, ForgeCheck, RunCheck, UnreadableRun};
 pub use permissions::{PermissionDecision, PermissionQuestion, PermissionReview};
 pub use rules::{
-    ExecutionAnswer, FireRequest, LifecycleAnswer, LifecycleRequest, MatcherResult, ReplayRequest,
-    RuleSample, RuleTrial,
+    ExecutionAnswer, FireRequest, LifecycleAnswer, LifecycleRequest, LifecycleVerb, MatcherResult,
+    ReplayRequest, RuleSample, RuleTrial,
 };
 pub use runs::{DispatchRequest, RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest};
 pub use workspaces::{WorkspaceAnswer, WorkspaceRequest};
 
 use super::store::{FleetError, TokenScope};
-pub use crate::triggers::LifecycleVerb;
 pub use crate::workspaces::Verb as WorkspaceVerb;
 
 /// Who asks: as the token says, never as the request does.

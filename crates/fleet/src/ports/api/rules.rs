@@ -5,7 +5,40 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{LifecycleVerb, PermissionReview};
+use super::PermissionReview;
+
+/// What a person does to a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LifecycleVerb {
+    /// A draft or a disabled rule goes to work.
+    Enable,
+    /// It stops for now.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It stops.
+    Disable,
+    /// It is kept for the record, for good.
+    Archive,
+}
+
+impl LifecycleVerb {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Enable, Self::Pause, Self::Resume, Self::Disable, Self::Archive];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Disable => "disable",
+            Self::Archive => "archive",
+        }
+    }
+}
 
 /// An event to try a rule with: one that came in, or one made up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! From what a rule says to patterns that can be asked: bounded in number, size and work.
+//! Compiles the matcher of a rule to patterns of bounded number, size and cost.
 
 use bailiwick_model::globs::Globs as PathGlobs;
 use bailiwick_resources::{Globs as GlobLists, Matcher, PayloadMatch, Reason};
@@ -20,7 +20,7 @@ struct Compiler {
     faults: Vec<(Reason, String)>,
 }
 
-/// Makes a matcher ready, or says everything that is wrong with it.
+/// Compiles a matcher, or returns all of its faults.
 pub fn compile(matcher: &Matcher) -> Result<CompiledMatcher, Vec<(Reason, String)>> {
     let mut compiler = Compiler::default();
     let compiled = CompiledMatcher {

@@ -1,5 +1,4 @@
-//! Whether an event is meant by a rule, and if not, why. What a rule demands and nobody knows does not
-//! match.
+//! Whether a rule matches an event, and if not, why. An unknown field does not match.
 
 mod compile;
 
@@ -280,7 +279,7 @@ fn ending(text: &str, most: usize) -> &str {
     text.get(start..).unwrap_or_default()
 }
 
-/// A stranger's text in a line for people.
+/// Untrusted text, shortened to one line.
 fn quote(text: &str) -> String {
     let line = visible(beginning(text, 512)).replace(['\n', '\t'], " ");
     format!("`{}`", clipped(&line, 120).replace('\n', " "))

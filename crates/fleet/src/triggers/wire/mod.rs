@@ -1,4 +1,4 @@
-//! What forges send, one language a file. Their shapes end here: what goes on is a `SourceEvent`.
+//! Parses the payloads of forges, one format for each file, into `SourceEvent`s.
 
 mod generic;
 mod gitea;
@@ -33,7 +33,7 @@ pub struct Delivery<'a> {
     pub received_at: Moment,
 }
 
-/// Why a delivery says nothing.
+/// Why a delivery has no events.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
     /// Too much.
@@ -42,7 +42,6 @@ pub enum WireError {
         /// How much it was.
         bytes: usize,
     },
-    /// No JSON.
     #[error("the payload is no JSON ({why}); set the webhook's content type to application/json")]
     NoJson {
         /// What is wrong.
@@ -51,9 +50,7 @@ pub enum WireError {
     /// JSON of another shape.
     #[error("`{event}` of {forge}: {why}")]
     Shape {
-        /// The forge.
         forge: &'static str,
-        /// The event.
         event: String,
         /// What is wrong.
         why: String,

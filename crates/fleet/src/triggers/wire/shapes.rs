@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::triggers::event::{Association, SourceEvent};
 
-/// Somebody.
+/// An account.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct User {
     pub(super) login: String,
@@ -28,7 +28,6 @@ pub(super) struct DeliveryHeader {
     pub(super) action: Option<String>,
 }
 
-/// A label.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Label {
     pub(super) name: String,
@@ -46,7 +45,6 @@ pub(super) struct Side {
     pub(super) repo: Option<Repo>,
 }
 
-/// A pull request.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct PullRequest {
     pub(super) number: u64,
@@ -84,7 +82,6 @@ pub(super) struct Issue {
     pub(super) author_association: Option<String>,
 }
 
-/// A comment.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Comment {
     #[serde(default)]
@@ -114,7 +111,6 @@ pub(super) struct Step {
     pub(super) conclusion: Option<String>,
 }
 
-/// A run of a workflow.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct WorkflowRun {
     #[serde(default)]
@@ -168,7 +164,6 @@ impl RepoRef {
     }
 }
 
-/// A job of a workflow.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct WorkflowJob {
     pub(super) id: u64,

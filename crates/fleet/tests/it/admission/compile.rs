@@ -424,7 +424,7 @@ fn files_arrive_of_those_skills_that_are_directories() {
     let compiled = compiled_as(&world, None).unwrap();
     let (name, path) = ("runbook".to_owned(), "skills/runbook".to_owned());
     assert_eq!(compiled.skills, [SkillFiles { name, path }]);
-    assert_eq!(compiled.launch_limits()["skills"][0]["path"], "skills/runbook");
+    assert_eq!(compiled.launch_limits().skills[0].path, "skills/runbook");
     world.set(skill.0, skill.1, "/format", json!("file"));
     assert_eq!(compiled_as(&world, None).unwrap().skills, []);
 }

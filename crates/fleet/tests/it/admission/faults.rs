@@ -173,7 +173,7 @@ fn fault_14_skills_servers_tools_context_and_labels_reach_the_task() {
     for part in ["docs", "reviewer", "claude-code", "tokens = 1000"] {
         assert!(task.contains(part), "{part} is missing in\n{task}");
     }
-    let limits = admitted.compiled.launch_limits();
+    let limits = serde_json::to_value(admitted.compiled.launch_limits()).unwrap();
     assert_eq!(limits["mcpServers"][0]["command"], "docs-mcp");
     assert_eq!(limits["subagents"][0]["spec"]["rolePrompt"], "You look over changes.");
     assert!(limits["limits"].to_string().contains("cargo check"), "{limits}");
@@ -205,7 +205,7 @@ fn fault_21_a_grant_has_no_place_for_a_value() {
         serde_json::to_string(&admitted.review).unwrap(),
         serde_json::to_string(&admitted.bundle_object).unwrap(),
         admitted.bundle.render(),
-        admitted.compiled.launch_limits(),
+        serde_json::to_string(&admitted.compiled.launch_limits()).unwrap(),
     );
     assert!(!all.contains("s3cr3t-value"));
     assert!(all.contains("denied-value"), "it is counted");

@@ -105,7 +105,8 @@ fn a_snapshot_thaws_into_what_was_frozen_and_an_altered_one_does_not() {
 
 #[test]
 fn what_a_skill_adds_says_of_which_version_it_is() {
-    use bailiwick_fleet::bundle::{StackTexts, stack_parts};
+    use bailiwick_fleet::admission::context::stack_parts;
+    use bailiwick_fleet::bundle::StackTexts;
     let mut world = World::good();
     let from = |world: &World| -> Vec<String> {
         let parts = stack_parts(&world.frozen(), StackTexts::default());

@@ -13,7 +13,7 @@ fn hidden_text_grants_and_secrets_are_unsafe_and_plain_text_is_not() {
         "Grüße, 日本語, emoji 🙂 are text.",
         "Approvals are slow: write good summaries.",
     ] {
-        assert_eq!(unsafe_patterns(text), [""; 0], "{text}");
+        assert_eq!(unsafe_patterns(text), [], "{text}");
     }
     for text in [
         "zero\u{200b}width",
@@ -40,7 +40,7 @@ fn hidden_text_grants_and_secrets_are_unsafe_and_plain_text_is_not() {
         "the key is sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
         "<span style=\"display:none\">x</span>",
     ] {
-        assert_ne!(unsafe_patterns(text), [""; 0], "{text:?}");
+        assert_ne!(unsafe_patterns(text), [], "{text:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, MemoryFleet, Page,
     Received, Selection, TokenRecord, World as _, Write,
@@ -38,11 +38,7 @@ pub(super) fn counting(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood>
         opened: AtomicUsize::new(0),
         again: Mutex::default(),
     };
-    ControlPlane {
-        store: Arc::new(store),
-        engine: Arc::clone(&plane.engine),
-        world: Arc::clone(&plane.world),
-    }
+    ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
 }
 
 impl FleetStore for Counting {
@@ -148,7 +144,7 @@ async fn with_history(more: usize) -> Plane {
         "concurrencyPolicy": { "group": "{{ event.branch }}", "mode": "queue", "maxActive": 1 },
     });
     declare(&plane, &[document(Kind::AgentTriggerRule, "broken", rule)]).await;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     deliver(&plane, "first").await;
     turn(&plane).await;
     let mut run = all::<AgentDispatchRun>(&plane).await.remove(0);
@@ -175,7 +171,7 @@ async fn read(plane: &Plane) -> usize {
     deliver(plane, "second").await;
     let before = plane.engine.launched.lock().unwrap().len();
     for _ in 0..4 {
-        let turn = counting.turn().await;
+        let turn = counting.advance().await;
         assert_eq!(turn.errors, []);
     }
     assert_eq!(plane.engine.launched.lock().unwrap().len(), before + 1);
@@ -202,7 +198,7 @@ async fn a_delivery_that_starts_nothing_costs_few_reads() {
             deliver(&plane, id).await;
         }
         counting.store.read.store(0, Ordering::Relaxed);
-        counting.turn().await;
+        counting.advance().await;
         reads.push(counting.store.read.load(Ordering::Relaxed));
     }
     // The delivery, its repository, and the rules, twice.
@@ -215,7 +211,7 @@ async fn a_turn_with_nothing_to_do_asks_few_questions() {
     let plane = stand(|_| {}).await;
     let counting = counting(&plane);
     turn(&plane).await;
-    let turn = counting.turn().await;
+    let turn = counting.advance().await;
     assert_eq!((turn.done, turn.errors), (0, Vec::new()));
     let read = counting.store.read.load(Ordering::Relaxed);
     assert!(read > 5 && read < 35, "{read}");
@@ -238,10 +234,10 @@ async fn secrets_are_opened_once_for_a_delivery_however_many_runs_it_starts() {
             let name = format!("broken-{number}");
             declare(&plane, &[document(Kind::AgentTriggerRule, &name, rule)]).await;
         }
-        plane.reconcile().await;
+        plane.reconcile_statuses().await;
         deliver(&plane, "first").await;
         let counting = counting(&plane);
-        assert_eq!(counting.turn().await.errors, []);
+        assert_eq!(counting.advance().await.errors, []);
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
         assert_eq!(counting.store.opened.load(Ordering::Relaxed), 1);
         // None of them has it in what it reads.

@@ -78,7 +78,7 @@ async fn with_a_rule() -> Plane {
         "agentStack": "fixer", "taskKind": "repair", "promptTemplate": "Mend it.",
     });
     declare(&plane, &[document(Kind::AgentTriggerRule, "broken", rule)]).await;
-    plane.reconcile().await;
+    plane.reconcile_statuses().await;
     plane
 }
 
@@ -114,9 +114,9 @@ async fn together_becomes_of_each_what_becomes_of_it_alone() {
             *seen.entry(format!("{says:?}")).or_insert(0) += 1;
             together.store.receive(says.delivery(number)).await.unwrap();
             alone.store.receive(says.delivery(number)).await.unwrap();
-            assert_eq!(alone.turn().await.errors, []);
+            assert_eq!(alone.advance().await.errors, []);
         }
-        assert_eq!(together.turn().await.errors, []);
+        assert_eq!(together.advance().await.errors, []);
         let (left, right) = (became(&together).await, became(&alone).await);
         assert_eq!(left, right);
         assert!(left.0.iter().all(|(_, evaluated, _, _)| *evaluated), "{left:?}");
@@ -130,7 +130,7 @@ async fn what_no_rule_means_is_noted_in_one_commit() {
     let counting = counting(&plane);
     let commits = async || {
         counting.store.commits.store(0, Ordering::Relaxed);
-        assert_eq!(counting.turn().await.errors, []);
+        assert_eq!(counting.advance().await.errors, []);
         counting.store.commits.load(Ordering::Relaxed)
     };
     // The first that speaks of a workflow is noticed.
@@ -162,18 +162,18 @@ async fn what_no_rule_means_is_noted_in_one_commit() {
 async fn one_that_comes_again_meanwhile_does_not_hold_up_the_others() {
     let plane = with_a_rule().await;
     let counting = counting(&plane);
-    counting.turn().await;
+    counting.advance().await;
     for number in 0..10 {
         plane.store.receive(Says::Push.delivery(number)).await.unwrap();
     }
     *counting.store.again.lock().unwrap() = Some(Says::Push.delivery(4));
-    assert_eq!(counting.turn().await.errors, []);
+    assert_eq!(counting.advance().await.errors, []);
     let left = |all: Vec<Object<WebhookDelivery>>| -> Vec<String> {
         let left = all.iter().filter(|one| !one.status.evaluated);
         left.map(|one| one.name().to_owned()).collect()
     };
     assert_eq!(left(all(&plane).await), ["wd-004"], "the others were held up");
-    assert_eq!(counting.turn().await.errors, []);
+    assert_eq!(counting.advance().await.errors, []);
     let deliveries: Vec<Object<WebhookDelivery>> = all(&plane).await;
     assert_eq!(deliveries[4].status.redeliveries, 1, "that it came again was overwritten");
     assert_eq!(left(deliveries), [] as [&str; 0]);
@@ -189,7 +189,7 @@ async fn large_ones_are_looked_at_a_few_at_a_time() {
         plane.store.receive(delivery(&name, "app", payload, plane.world.now())).await.unwrap();
     }
     let counting = counting(&plane);
-    assert_eq!(counting.turn().await.errors, []);
+    assert_eq!(counting.advance().await.errors, []);
     let deliveries: Vec<Object<WebhookDelivery>> = all(&plane).await;
     assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|one| one.status.evaluated));

@@ -30,7 +30,7 @@ async fn the_log_that_was_fetched_by_the_jobs_id_is_the_one_that_is_read() {
     let log = "error: the parser is broken".to_owned();
     *plane.world.forge.logs.lock().unwrap() = VecDeque::from([Err(lost), Ok(log)]);
     arrive(&plane, "a", ForgeKind::Generic, "job", &failed_job(json!({}))).await;
-    assert_eq!(plane.turn().await.errors.len(), 1, "it is told that the forge is silent");
+    assert_eq!(plane.advance().await.errors.len(), 1, "it is told that the forge is silent");
     super::later(&plane, 60_000);
     turns(&plane).await;
     // The event and its twin are one delivery; only ids are asked for.

@@ -39,7 +39,7 @@ async fn a_line_is_joined_with_its_delivery_rule_run_and_digests() {
     }
     let cancel = RunVerbRequest::default();
     let name = target(run.name());
-    plane.act_on_run(&caller("ada"), &name, RunVerb::Cancel, cancel).await.unwrap();
+    plane.api.act_on_run(&caller("ada"), &name, RunVerb::Cancel, cancel).await.unwrap();
     turns(&plane).await;
     let ended = lines(&plane, "AgentDispatchCancelled").await;
     assert_eq!(ended.len(), 1);
@@ -61,7 +61,7 @@ async fn a_summary_counts_work_items_apart_and_a_refusal_triggers_nothing() {
     assert_eq!((paused.execution_summary.rejected, paused.last_triggered_at), (1, None));
     let delivery = bailiwick_fleet::triggers::delivery_name("acme/app", "a");
     let sample = RuleSample { delivery: Some(delivery), ..RuleSample::default() };
-    plane.materialize(&caller("ada"), &target("mend"), sample).await.unwrap();
+    plane.api.materialize(&caller("ada"), &target("mend"), sample).await.unwrap();
     let status = one::<AgentTriggerRule>(&plane, "mend").await.status;
     let counted = (status.execution_summary.created, status.execution_summary.materialized);
     assert_eq!(counted, (0, 1));

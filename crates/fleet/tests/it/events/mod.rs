@@ -17,7 +17,7 @@ use bailiwick_fleet::admission::conditions::{
 };
 use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
-use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     Caller, CheckRun, Engine, EngineError, EngineEvent, FetchError, FinishedWork, FleetStore as _,
     Forge, ForgeError, IncomingDelivery, Launch, Launched, LaunchedChild, LaunchedState,
@@ -317,9 +317,9 @@ async fn stand() -> Plane {
         asked: Mutex::default(),
         personal: Mutex::new(Ok(Vec::new())),
     };
-    let plane = ControlPlane { store, engine: Arc::new(Agents::default()), world: Arc::new(world) };
+    let plane = ControlPlane::new(store, Arc::new(Agents::default()), Arc::new(world));
     declare(&plane, &fleet()).await;
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     plane
 }
 
@@ -383,7 +383,7 @@ async fn executions(plane: &Plane, rule: &str) -> Vec<AgentTriggerExecution> {
 
 async fn turns(plane: &Plane) {
     for _ in 0..6 {
-        assert_eq!(plane.turn().await.errors, []);
+        assert_eq!(plane.advance().await.errors, []);
     }
 }
 

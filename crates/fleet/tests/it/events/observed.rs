@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::ports::FireRequest;
 use bailiwick_fleet::ports::{ActionError, CheckRun, FleetStore as _, Target, World as _};
+use bailiwick_fleet::ports::{FireRequest, Fleet as _};
 use bailiwick_resources::{
     AgentTriggerRule, ConditionType, EventSource, ExecutionDecision, ForgeKind, Kind, Reason,
     Repository, Standing, TrustTier, WebhookDelivery,
@@ -86,13 +86,13 @@ async fn workflows_and_labels_are_known_once_they_were_seen() {
         .await;
     }
     rule(&plane, "labels", |spec| spec["match"] = json!({ "labels": ["bugg"] })).await;
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     let ci = one::<AgentTriggerRule>(&plane, "ci").await;
     let source = ConditionType::SourceConfigured;
     assert_eq!(standing(&ci, source), (Standing::Unknown, Reason::NotYetObserved));
     arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
     turns(&plane).await;
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     let ci = one::<AgentTriggerRule>(&plane, "ci").await;
     assert_eq!(standing(&ci, source), (Standing::True, Reason::SourcesReady));
     let nightly = one::<AgentTriggerRule>(&plane, "nightly").await;
@@ -116,7 +116,7 @@ async fn a_template_is_tried_with_what_came_in_last() {
         })
         .await;
     }
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     let kind = ConditionType::ContextTemplateValid;
     let unknown = (Standing::Unknown, Reason::NotYetObserved);
     assert_eq!(standing(&one(&plane, "bad").await, kind), unknown);
@@ -124,7 +124,7 @@ async fn a_template_is_tried_with_what_came_in_last() {
     arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
     // Something else came later: neither rule means it.
     push(&plane, "b", "main", &sha('b')).await;
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     let good = standing(&one(&plane, "good").await, kind);
     assert_eq!(good, (Standing::True, Reason::TemplateRendered));
     let bad = standing(&one(&plane, "bad").await, kind);
@@ -146,7 +146,7 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
         payload: workflow_run("CI", &sha(commit)),
     };
     *plane.world.forge.checks.lock().unwrap() = vec![check('a'), check('b')];
-    assert_eq!(plane.turn().await.errors, []);
+    assert_eq!(plane.advance().await.errors, []);
     let kept = all::<WebhookDelivery>(&plane).await;
     assert_eq!(kept.len(), 2);
     assert!(kept.iter().all(|one| one.spec.delivery_id.starts_with("poll/17/")), "{kept:?}");
@@ -180,16 +180,16 @@ async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_reques
         ..FireRequest::default()
     };
     let ada = caller("ada");
-    let first = plane.fire_rule(&ada, &target("by-hand"), wish("1")).await.unwrap();
+    let first = plane.api.fire(&ada, &target("by-hand"), wish("1")).await.unwrap();
     assert_eq!(first.decision, ExecutionDecision::Created, "{}", first.reason);
-    let again = plane.fire_rule(&ada, &target("by-hand"), wish("1")).await;
+    let again = plane.api.fire(&ada, &target("by-hand"), wish("1")).await;
     if let Ok(again) = again {
         assert_eq!((again.decision, again.run), (ExecutionDecision::Deduplicated, first.run));
     }
     // Another wish under the same id is a mistake, and is said to be one.
     let mut other = wish("1");
     other.payload = json!({ "what": "the cellar" });
-    let taken = plane.fire_rule(&ada, &target("by-hand"), other).await;
+    let taken = plane.api.fire(&ada, &target("by-hand"), other).await;
     assert!(
         matches!(&taken, Err(ActionError::Conflict { code, .. }) if code == "RequestIdTaken"),
         "{taken:?}"
@@ -199,12 +199,12 @@ async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_reques
     assert_eq!(runs, 1);
     assert_eq!((found[0].source, found[0].trust_tier), (EventSource::Manual, TrustTier::Trusted));
     assert_eq!(executions(&plane, "others").await, []);
-    let refused = plane.fire_rule(&ada, &target("others"), wish("2")).await;
+    let refused = plane.api.fire(&ada, &target("others"), wish("2")).await;
     assert!(matches!(&refused, Err(ActionError::Conflict { code, .. }) if code == "NotManual"));
     // A pull request of nobody knows whom is not trusted.
     let mut fork = wish("3");
     fork.reference = Some("refs/pull/7/head".to_owned());
-    let answer = plane.fire_rule(&ada, &target("by-hand"), fork).await.unwrap();
+    let answer = plane.api.fire(&ada, &target("by-hand"), fork).await.unwrap();
     assert_eq!(answer.decision, ExecutionDecision::Rejected, "{}", answer.reason);
     let lines = plane.store.audit(0, 100).await.unwrap();
     let fired = lines.iter().filter(|(_, line)| line.event == "AgentTriggerFired");

@@ -54,7 +54,7 @@ async fn a_source_that_is_silent_is_asked_again_while_other_rules_go_on() {
     two_rules(&plane).await;
     say(&plane, [silence(), silence(), Ok(Some("+a line".to_owned()))]);
     let name = push(&plane, "a", "main", &sha('a')).await;
-    plane.turn().await;
+    plane.advance().await;
     assert_eq!(executions(&plane, "without").await.len(), 1);
     assert_eq!(executions(&plane, "with-diff").await.len(), 0);
     let waits = one::<WebhookDelivery>(&plane, &name).await;
@@ -129,8 +129,8 @@ async fn those_that_wait_do_not_hold_up_those_behind_them() {
         push(&plane, &format!("slow-{number}"), "slow", &sha('a')).await;
     }
     push(&plane, "quick", "main", &sha('b')).await;
-    plane.turn().await;
-    plane.turn().await;
+    plane.advance().await;
+    plane.advance().await;
     assert_eq!(executions(&plane, "quick").await.len(), 1);
     assert_eq!(executions(&plane, "with-diff").await.len(), 0, "they wait still");
 }
@@ -149,7 +149,7 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
     say(&plane, [good(), Err(FetchError::Failed("no".to_owned())), good()]);
     for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
         push(&plane, id, "main", &sha(commit)).await;
-        plane.turn().await;
+        plane.advance().await;
         let runs = super::all::<bailiwick_resources::AgentDispatchRun>(&plane).await;
         let first = &runs[0].status;
         let replaced = first.cancel_requested.is_some() || first.phase.is_final();
@@ -171,7 +171,7 @@ async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_recor
     // It is due ten minutes after the beginning, and waited for for ten more.
     let mut recorded = Vec::new();
     for _ in 0..25 {
-        plane.turn().await;
+        plane.advance().await;
         later(&plane, 60_000);
         recorded.push(executions(&plane, "nightly").await.len());
     }
@@ -197,7 +197,7 @@ async fn the_tip_that_binds_strangers_is_waited_for() {
     more.push(super::document(Kind::RunnerPool, "outside", pool));
     declare(&plane, &more).await;
     rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
-    assert_eq!(plane.reconcile().await.errors, []);
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
     let silent = Err(FetchError::Unavailable("no route".to_owned()));
     plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([silent]));
     let payload = json!({ "bailiwick": {
@@ -205,7 +205,7 @@ async fn the_tip_that_binds_strangers_is_waited_for() {
         "headRepository": "eve/app", "trust": "untrusted",
     } });
     let name = arrive(&plane, "x", ForgeKind::Generic, "push", &payload).await;
-    plane.turn().await;
+    plane.advance().await;
     assert_eq!(executions(&plane, "look").await, []);
     let waiting = one::<WebhookDelivery>(&plane, &name).await.status;
     assert!(!waiting.evaluated && waiting.fault.unwrap_or_default().contains("no route"));
@@ -226,7 +226,7 @@ async fn a_repository_says_that_it_cannot_be_fetched_from_until_it_can() {
     let silent = VecDeque::from([silence()]);
     plane.world.commits.lock().unwrap().insert(sha('a'), silent);
     push(&plane, "a", "main", &sha('a')).await;
-    plane.turn().await;
+    plane.advance().await;
     let fault = async || one::<Repository>(&plane, "app").await.status.fault;
     assert_eq!(fault().await.as_deref(), Some("fetching: nobody answered: no route"));
     later(&plane, 120_000);

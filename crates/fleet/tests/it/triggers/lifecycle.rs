@@ -1,7 +1,8 @@
 //! Draft, active, paused, disabled, archived.
 
+use bailiwick_fleet::ports::LifecycleVerb;
 use bailiwick_fleet::triggers::lifecycle::{apply, may_dispatch};
-use bailiwick_fleet::triggers::{Intent, LifecycleVerb, evaluate};
+use bailiwick_fleet::triggers::{Intent, evaluate};
 use bailiwick_resources::{ExecutionDecision, LifecycleState};
 
 use super::{failed_check, now, rule, seen};

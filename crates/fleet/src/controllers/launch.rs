@@ -1,0 +1,292 @@
+//! Starts an attempt with exactly what was admitted and stored before.
+
+use std::sync::Arc;
+
+use bailiwick_resources::{
+    AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent, AttemptReason, ConfigMap,
+    Kind, LabelRef, Metadata, Object, Repository, Resource, RunnerPool, StackSnapshot, TrustTier,
+};
+use serde::Deserialize as _;
+
+use super::costs::within_budget;
+use super::objects::ObjectQueries as _;
+use super::prepared_launch::{Prepared, PreparedValue};
+use super::run_queries::RunQueries as _;
+use super::run_results::with_earlier_verdict;
+use super::{LaunchRefusal, ReconcileError, ServerValueProblem};
+use crate::admission::admit::uncovered;
+use crate::admission::compile::subagent_name;
+use crate::admission::review::{ReviewInput, Scope};
+use crate::admission::snapshot::thaw;
+use crate::admission::{Decision, Inventory, Situation, collect, review};
+use crate::ports::{AttemptOwner, Clock, Engine, Launch, ModelKey, ObjectStore, SecretStore};
+
+/// Launches attempts through the engine.
+pub(super) struct Launcher<S, E, W> {
+    store: Arc<S>,
+    engine: Arc<E>,
+    world: Arc<W>,
+}
+
+impl<S, E, W> Launcher<S, E, W> {
+    pub(super) fn new(store: Arc<S>, engine: Arc<E>, world: Arc<W>) -> Self {
+        Self { store, engine, world }
+    }
+}
+
+impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
+    /// Launches an attempt; launching it again does nothing.
+    pub(super) async fn launch(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<(), ReconcileError> {
+        let repository = self.store.repository(&run.spec.repository).await?;
+        self.require_permission(run, attempt, &repository).await?;
+        let prepared = self.store.prepared(attempt).await?;
+        let mut environment = self.environment(&repository, &prepared).await?;
+        environment.extend(self.server_values(&repository, &prepared).await?);
+        let resume = match attempt.spec.attempt_reason {
+            AttemptReason::Resume | AttemptReason::Continuation => {
+                Some(attempt.spec.message.clone().unwrap_or_default())
+            }
+            AttemptReason::Initial
+            | AttemptReason::Retry
+            | AttemptReason::Repair
+            | AttemptReason::RerunAfterFix => None,
+        };
+        let launch = Launch {
+            attempt: attempt.name().to_owned(),
+            agent: agent_of(attempt),
+            checkout: repository.spec.checkout.clone(),
+            base: run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()),
+            kit_from: bound_by(run, &repository, &prepared)?,
+            model_key: match prepared.lent_model_key {
+                true => ModelKey::Lent,
+                false => ModelKey::Withheld,
+            },
+            task: within_budget(run, attempt, prepared.task)?,
+            context: with_earlier_verdict(&attempt.spec, prepared.context),
+            limits: prepared.limits,
+            environment,
+            resume,
+            belongs: self.belongs(run, attempt).await?,
+        };
+        Ok(self.engine.launch(launch).await?)
+    }
+
+    /// Refuses an attempt whose admitted stack is not covered by today's grants.
+    async fn require_permission(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        repository: &Object<Repository>,
+    ) -> Result<(), ReconcileError> {
+        let spec = &run.spec;
+        let refused = |why: String| ReconcileError::from(LaunchRefusal::PermissionsChanged(why));
+        let kept = &attempt.spec.agent_stack_snapshot;
+        let mut frozen =
+            thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;
+        let inventory = self.store.inventory().await;
+        // Permissions are today's; everything else is as admitted.
+        let permitting = &mut frozen;
+        permitting.service_account = match permitting.service_account.take() {
+            Some(then) => now(&inventory, &then),
+            None => None,
+        };
+        permitting.role_bindings =
+            permitting.role_bindings.iter().filter_map(|then| now(&inventory, then)).collect();
+        permitting.secret_grants =
+            permitting.secret_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+        permitting.config_grants =
+            permitting.config_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+        let situation = Situation {
+            repository: spec.repository.clone(),
+            reference: spec.reference.clone(),
+            trust_tier: spec.trust_tier.min(repository.spec.trust_tier),
+            actor: spec.source_event.actor.clone(),
+            memberships: Vec::new(),
+            source: spec.source_event.source,
+            workflow: spec.source_refs.pipeline.clone(),
+            job: spec.source_refs.job.clone(),
+            task_kind: spec.task_kind.clone(),
+        };
+        let namespace = &repository.metadata.namespace;
+        let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();
+        let reviewed = review(&ReviewInput {
+            frozen: &frozen,
+            requirements: &collect(&frozen),
+            inventory: &inventory,
+            scope: Scope::Here(&situation),
+            pool: pool.as_ref(),
+            approval_policy: &spec.approval_policy,
+            now: self.world.now(),
+        });
+        let reasons = || {
+            let each = reviewed.reasons.iter().map(|why| why.message.as_str());
+            each.collect::<Vec<_>>().join("; ")
+        };
+        match reviewed.decision {
+            Decision::Allowed => Ok(()),
+            Decision::Denied => Err(refused(reasons())),
+            Decision::RequiresApproval => {
+                let asked = self.store.start_approvals(run).await?;
+                let wanted = &reviewed.approval_requirements;
+                let open = uncovered(&asked, wanted, self.world.now());
+                match open.first() {
+                    Some(one) => {
+                        let why =
+                            format!("a person has to be asked: {}: {}", one.about, one.message);
+                        Err(refused(why))
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The owner of an attempt, with the capacity of its pool.
+    async fn belongs(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<AttemptOwner, ReconcileError> {
+        let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
+        Ok(AttemptOwner {
+            stack: run.spec.agent_stack.clone(),
+            pool: attempt.spec.runner_pool.clone(),
+            capacity: pool.map(|pool| pool.spec.capacity),
+            repository: run.spec.repository.clone(),
+        })
+    }
+
+    /// The values of MCP servers, under variables that only the supervisor knows. A secret must have been admitted.
+    async fn server_values(
+        &self,
+        repository: &Object<Repository>,
+        prepared: &Prepared,
+    ) -> Result<Vec<(String, String)>, ReconcileError> {
+        let namespace = &repository.metadata.namespace;
+        let mut all = Vec::new();
+        for server in &prepared.limits.mcp_servers {
+            for value in server.env_from.iter().chain(&server.headers_from) {
+                let unusable = |problem: ServerValueProblem| LaunchRefusal::ServerValue {
+                    server: server.name.clone(),
+                    value: value.name.clone(),
+                    problem,
+                };
+                let found = match (&value.secret_ref, &value.config_map_ref) {
+                    (Some(key), None) => {
+                        let admitted =
+                            |one: &PreparedValue| one.secret == key.name && one.key == key.key;
+                        let Some(admitted) = prepared.values.iter().find(|one| admitted(one))
+                        else {
+                            return Err(unusable(ServerValueProblem::SecretNotGranted).into());
+                        };
+                        // The reviewed namespace, not a secret of the same name elsewhere.
+                        let home = admitted.namespace.as_ref().unwrap_or(namespace);
+                        let bytes = self.store.secret_value(home, &key.name, &key.key).await?;
+                        bytes.and_then(|bytes| String::from_utf8(bytes).ok())
+                    }
+                    (None, Some(key)) => {
+                        let admitted =
+                            |one: &&PreparedValue| one.secret == key.name && one.key == key.key;
+                        let Some(admitted) = prepared.configs.iter().find(admitted) else {
+                            return Err(unusable(ServerValueProblem::ConfigNotGranted).into());
+                        };
+                        self.config_value(namespace, admitted).await?
+                    }
+                    (Some(_), Some(_)) | (None, None) => None,
+                };
+                let found = found.ok_or_else(|| unusable(ServerValueProblem::Gone))?;
+                all.push((server.variable(value), found));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The admitted variables with their current values.
+    async fn environment(
+        &self,
+        repository: &Object<Repository>,
+        prepared: &Prepared,
+    ) -> Result<Vec<(String, String)>, ReconcileError> {
+        let namespace = &repository.metadata.namespace;
+        let mut all = Vec::new();
+        for value in &prepared.values {
+            // The reviewed namespace, not a secret of the same name elsewhere.
+            let home = value.namespace.as_ref().unwrap_or(namespace);
+            let found = self.store.secret_value(home, &value.secret, &value.key).await?;
+            let found = found.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(|| {
+                LaunchRefusal::SecretGone(value.secret.clone(), value.key.clone())
+            })?;
+            all.push((value.name.clone(), found));
+        }
+        for value in &prepared.configs {
+            let found = self.config_value(namespace, value).await?.ok_or_else(|| {
+                LaunchRefusal::ConfigGone(value.secret.clone(), value.key.clone())
+            })?;
+            all.push((value.name.clone(), found));
+        }
+        Ok(all)
+    }
+
+    async fn config_value(
+        &self,
+        namespace: &str,
+        value: &PreparedValue,
+    ) -> Result<Option<String>, ReconcileError> {
+        let home = value.namespace.as_deref().unwrap_or(namespace);
+        let map = self.store.get(Kind::ConfigMap, home, &value.secret).await?;
+        let map = map.map(|map| map.typed::<ConfigMap>()).transpose()?;
+        Ok(map.and_then(|map| map.spec.data.get(&value.key).cloned()))
+    }
+}
+
+/// The commit whose kit binds an attempt; never that of untrusted work.
+fn bound_by(
+    run: &Object<AgentDispatchRun>,
+    repository: &Object<Repository>,
+    prepared: &Prepared,
+) -> Result<Option<String>, ReconcileError> {
+    match (run.spec.trust_tier.min(repository.spec.trust_tier), &prepared.kit_from) {
+        (TrustTier::Untrusted, None) => Err(LaunchRefusal::TrustedKitMissing.into()),
+        // A pushed commit does not bind: the kit stays that of the original commit.
+        (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => {
+            let own = run.status.pushed.as_ref().map(|_| run.spec.sha.clone());
+            Ok(kit_from.clone().or(own))
+        }
+    }
+}
+
+pub(super) fn now<R: Resource>(inventory: &Inventory, then: &Object<R>) -> Option<Object<R>> {
+    inventory.get::<R>(&then.metadata.namespace, then.name()).here()
+}
+
+/// The labels that a rule or a person added to the stack's own.
+pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
+    let stack =
+        snapshot.objects.first().and_then(|first| AgentStack::deserialize(&first.spec).ok());
+    let own = stack.map(|stack| stack.context_label_refs).unwrap_or_default();
+    let labels = snapshot.objects.iter().filter(|one| one.object.kind == Kind::AgentContextLabel);
+    let more = labels.filter(|one| !own.iter().any(|label| label.name == one.object.name));
+    more.map(|one| LabelRef { name: one.object.name.clone(), digest: None }).collect()
+}
+
+/// The agent of an attempt: its own, or that of the conversation that it continues.
+pub(super) fn agent_of(attempt: &Object<AgentDispatchAttempt>) -> String {
+    let known = attempt.status.agent_mux_run_id.clone();
+    known.unwrap_or_else(|| attempt.name().to_owned())
+}
+
+/// The sub-agents that an attempt was admitted with, by the names that the agent uses.
+pub(super) fn subagents_of(attempt: &Object<AgentDispatchAttempt>) -> Vec<(String, AgentSubagent)> {
+    let objects = attempt.spec.agent_stack_snapshot.objects.iter();
+    let children = objects.filter(|one| one.object.kind == Kind::AgentSubagent);
+    let named = children.filter_map(|one| {
+        let spec = AgentSubagent::deserialize(&one.spec).ok()?;
+        let child = Object::new(Metadata::named(one.object.name.clone()), spec);
+        Some((subagent_name(&child).to_owned(), child.spec))
+    });
+    named.collect()
+}

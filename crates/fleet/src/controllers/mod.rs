@@ -1,0 +1,192 @@
+//! The control plane: one controller for each concern, each with only the ports that it uses.
+//!
+//! ```text
+//!  WebhookDelivery ─TriggerController▶ TriggerExecution + Run + Attempt + Bundle (+ Approval)   one commit
+//!  ScheduleController, RuleApi ─────────▲      │
+//!                                              ▼
+//!  Run queued ─RunQueue▶ Run running ─RunController▶ engine ─▶ Artifact, WriteBack, Run succeeded
+//! ```
+//!
+//! A controller compares what is stored with what should be: nothing depends on having seen a change. Writes that
+//! belong together are one commit, so that a kill at any moment leaves all of them or none, and whatever reaches the
+//! world outside carries a name by which a second try is recognised.
+
+mod api;
+mod audit_log;
+mod backoff;
+mod commit_status;
+mod costs;
+mod error;
+mod forge_access;
+mod idempotency;
+mod launch;
+mod objects;
+mod outcome;
+mod prepared_launch;
+mod redaction;
+mod repository_controller;
+mod retention;
+mod run_admission;
+mod run_controller;
+mod run_queries;
+mod run_queue;
+mod run_results;
+mod run_status;
+mod schedule_controller;
+mod sessions;
+mod status_reconciler;
+mod subagent_runs;
+mod summary;
+mod tool_approvals;
+mod trigger_controller;
+mod workspace_controller;
+mod write_back_controller;
+
+pub use api::{Api, QuestionOwner};
+pub use backoff::RetryTable;
+pub use error::{
+    CredentialProblem, LaunchRecordProblem, LaunchRefusal, ReconcileError, ServerValueProblem,
+    StoredWriteError,
+};
+pub use outcome::reason_for_retry;
+pub use retention::{Pruned, Retention};
+pub use summary::ReconcileSummary;
+
+use std::sync::Arc;
+
+use commit_status::CommitStatusController;
+use forge_access::ForgeAccess;
+use launch::Launcher;
+use redaction::Redaction;
+use repository_controller::RepositoryController;
+use retention::RetentionController;
+use run_admission::RunAdmission;
+use run_controller::RunController;
+use run_queue::{Revalidator, RunQueue};
+use run_status::RunStatusWriter;
+use schedule_controller::ScheduleController;
+use sessions::SessionRecorder;
+use status_reconciler::StatusReconciler;
+use subagent_runs::SubagentController;
+use tool_approvals::ToolApprovals;
+use trigger_controller::TriggerController;
+use workspace_controller::WorkspaceController;
+use write_back_controller::WriteBackController;
+
+use crate::ports::{Engine, FleetStore, World};
+
+/// The actor of the audit log for what the control plane does by itself.
+pub const OURSELVES: &str = "bailiwick";
+
+/// The controllers over one store, one engine and one world, and the API in front of them.
+pub struct ControlPlane<S, E, W> {
+    /// Everything that is declared and recorded.
+    pub store: Arc<S>,
+    /// Runs attempts.
+    pub engine: Arc<E>,
+    /// The clock, repositories, forges and agent programs.
+    pub world: Arc<W>,
+    /// What people and programs request.
+    pub api: Arc<Api<S, E, W>>,
+    repositories: RepositoryController<S, W>,
+    triggers: Arc<TriggerController<S, W>>,
+    schedules: ScheduleController<S, W>,
+    queue: RunQueue<S, W>,
+    workspaces: Arc<WorkspaceController<S, E, W>>,
+    runs: RunController<S, E, W>,
+    subagents: Arc<SubagentController<S, E, W>>,
+    commit_statuses: CommitStatusController<S, W>,
+    statuses: StatusReconciler<S, W>,
+    retention: RetentionController<S, E, W>,
+}
+
+impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
+    /// Builds the controllers.
+    pub fn new(store: Arc<S>, engine: Arc<E>, world: Arc<W>) -> Self {
+        let (s, e, w) = (|| Arc::clone(&store), || Arc::clone(&engine), || Arc::clone(&world));
+        let forges = Arc::new(ForgeAccess::new(s(), w()));
+        let redaction = Arc::new(Redaction::new(s(), w()));
+        let run_statuses = Arc::new(RunStatusWriter::new(s(), w()));
+        let sessions = Arc::new(SessionRecorder::new(s(), w()));
+        let workspaces = Arc::new(WorkspaceController::new(s(), e(), w()));
+        let admission =
+            Arc::new(RunAdmission::new(s(), w(), Arc::clone(&forges), Arc::clone(&redaction)));
+        let triggers =
+            Arc::new(TriggerController::new(s(), w(), Arc::clone(&forges), Arc::clone(&admission)));
+        let approvals = Arc::new(ToolApprovals::new(s(), e(), w()));
+        let subagents = Arc::new(SubagentController::new(
+            s(),
+            e(),
+            w(),
+            Arc::clone(&approvals),
+            Arc::clone(&run_statuses),
+            Arc::clone(&redaction),
+        ));
+        let revalidator =
+            Revalidator::new(s(), w(), Arc::clone(&forges), Arc::clone(&run_statuses));
+        let write_backs =
+            WriteBackController::new(s(), w(), Arc::clone(&forges), Arc::clone(&run_statuses));
+        let api = Api::new((s(), e(), w()), &forges, &admission, &sessions, &triggers, &workspaces);
+        Self {
+            api: Arc::new(api),
+            repositories: RepositoryController::new(s(), w(), Arc::clone(&forges)),
+            schedules: ScheduleController::new(s(), w(), Arc::clone(&triggers)),
+            queue: RunQueue::new(s(), w(), revalidator, Arc::clone(&run_statuses)),
+            runs: RunController {
+                store: s(),
+                engine: e(),
+                world: w(),
+                launcher: Launcher::new(s(), e(), w()),
+                approvals,
+                sessions,
+                subagents: Arc::clone(&subagents),
+                write_backs,
+                statuses: Arc::clone(&run_statuses),
+                redaction,
+            },
+            commit_statuses: CommitStatusController::new(s(), w(), forges),
+            statuses: StatusReconciler::new(s(), w(), run_statuses),
+            retention: RetentionController::new(s(), e(), w()),
+            triggers,
+            workspaces,
+            subagents,
+            store,
+            engine,
+            world,
+        }
+    }
+
+    /// Moves everything that is due one step on.
+    pub async fn advance(&self) -> ReconcileSummary {
+        self.advance_with(&mut RetryTable::default()).await
+    }
+
+    /// The same, skipping objects that failed recently: an object that keeps failing delays no other.
+    pub async fn advance_with(&self, retries: &mut RetryTable) -> ReconcileSummary {
+        let started_at = self.world.now();
+        let mut summary = ReconcileSummary::starting(started_at, std::mem::take(retries));
+        self.repositories.observe_forges(&mut summary).await;
+        self.triggers.evaluate_deliveries(&mut summary).await;
+        self.schedules.fire_schedules(&mut summary).await;
+        self.repositories.poll_forges(&mut summary).await;
+        self.queue.settle_queue(&mut summary).await;
+        self.workspaces.reconcile_workspaces(&mut summary).await;
+        self.runs.follow_runs(&mut summary).await;
+        self.subagents.follow_children(&mut summary).await;
+        self.commit_statuses.report_statuses(&mut summary).await;
+        self.queue.count_pools(&mut summary).await;
+        summary.retries.forget_stale(started_at);
+        *retries = std::mem::take(&mut summary.retries);
+        summary
+    }
+
+    /// Updates the status of everything that is declared.
+    pub async fn reconcile_statuses(&self) -> ReconcileSummary {
+        self.statuses.reconcile().await
+    }
+
+    /// Deletes a batch of what is kept no longer.
+    pub async fn prune(&self, retention: &mut Retention) -> ReconcileSummary {
+        self.retention.prune(retention).await
+    }
+}

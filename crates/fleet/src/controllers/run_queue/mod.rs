@@ -1,0 +1,264 @@
+//! The queue of runs: pools have a capacity, groups have limits, waiting has a timeout.
+
+mod renewal;
+mod revalidation;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bailiwick_resources::{
+    ActionType, AgentApproval, AgentApprovalStatus, AgentDispatchRun, AgentTriggerRule, AnyObject,
+    ApprovalPhase, Kind, Moment, Object, RunPhase, RunnerPool, WriteBackTarget,
+};
+
+use super::audit_log::{Correlation, subject};
+use super::objects::ObjectQueries as _;
+use super::outcome::{EndCode, RunEnd};
+use super::run_queries::RunQueries as _;
+use super::run_status::RunStatusWriter;
+use super::summary::Task;
+use super::{ReconcileError, ReconcileSummary};
+use crate::admission::Inventory;
+use crate::admission::admit::PoolUse;
+use crate::ports::{
+    Clock, Commits, Forges, ObjectStore, SecretStore, Selection, StackSources, Worktrees, Write,
+};
+use crate::triggers::concurrency::limit;
+use crate::wildcards;
+use crate::write_back::expire;
+use revalidation::Revalidation;
+pub(super) use revalidation::Revalidator;
+
+pub(super) struct RunQueue<S, W> {
+    store: Arc<S>,
+    world: Arc<W>,
+    revalidator: Revalidator<S, W>,
+    statuses: Arc<RunStatusWriter<S, W>>,
+}
+
+impl<S, W> RunQueue<S, W> {
+    pub(super) fn new(
+        store: Arc<S>,
+        world: Arc<W>,
+        revalidator: Revalidator<S, W>,
+        statuses: Arc<RunStatusWriter<S, W>>,
+    ) -> Self {
+        Self { store, world, revalidator, statuses }
+    }
+}
+
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + Worktrees>
+    RunQueue<S, W>
+{
+    /// Starts queued runs as far as there is room, and queues runs that people have approved.
+    pub(super) async fn settle_queue(&self, summary: &mut ReconcileSummary) {
+        self.expire_approvals(summary).await;
+        let mut full = BTreeSet::new();
+        for phase in [RunPhase::WaitingForApproval, RunPhase::Queued] {
+            let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
+            let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
+                Ok(runs) => runs,
+                Err(error) => return summary.record("queue", Err(error)),
+            };
+            for run in runs {
+                let name = run.name().to_owned();
+                if run.status.cancel_requested.is_none()
+                    && summary.is_backing_off(Task::Queue, &name)
+                {
+                    continue;
+                }
+                let result = if phase == RunPhase::Queued {
+                    self.settle_queued(run, &mut full).await
+                } else {
+                    self.settle_waiting(run).await
+                };
+                summary.record_with_backoff(Task::Queue, &name, result);
+            }
+        }
+    }
+
+    /// Expires approvals that were not answered in time or that no run needs any more.
+    async fn expire_approvals(&self, summary: &mut ReconcileSummary) {
+        let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
+        let asked = match self.store.all_typed::<AgentApproval>(selection).await {
+            Ok(asked) => asked,
+            Err(error) => return summary.record("approvals", Err(error)),
+        };
+        for mut approval in asked {
+            let now = self.world.now();
+            let late = expire(&approval.spec, &approval.status, now);
+            let status = match late {
+                Some(late) => Some(late),
+                None => self.moot(&approval).await.unwrap_or_default(),
+            };
+            let Some(status) = status else { continue };
+            approval.status = status;
+            let name = approval.name().to_owned();
+            let result = self.store_expired(&approval, now).await;
+            summary.record(&name, result);
+        }
+    }
+
+    /// The status of an approval whose run has ended. The report of that end is the exception: it is asked about
+    /// then.
+    pub(super) async fn moot(
+        &self,
+        approval: &Object<AgentApproval>,
+    ) -> Result<Option<AgentApprovalStatus>, ReconcileError> {
+        if approval.spec.action.kind == ActionType::WriteBack(WriteBackTarget::CheckStatus) {
+            return Ok(None);
+        }
+        let run = self.store.typed::<AgentDispatchRun>(&approval.spec.dispatch_run).await?;
+        let over = run.is_some_and(|run| run.status.phase.is_final());
+        Ok(over.then(|| AgentApprovalStatus {
+            phase: ApprovalPhase::Expired,
+            decided_at: Some(self.world.now()),
+            comment: Some("its run has ended".to_owned()),
+            ..approval.status.clone()
+        }))
+    }
+
+    async fn store_expired(
+        &self,
+        approval: &Object<AgentApproval>,
+        now: Moment,
+    ) -> Result<bool, ReconcileError> {
+        let spec = &approval.spec;
+        let joined = Correlation::default()
+            .with("run", Some(&spec.dispatch_run))
+            .with("attempt", spec.attempt.as_deref())
+            .with("artifactDigest", Some(&spec.artifact_digest));
+        let detail = serde_json::json!({ "phase": approval.status.phase, "action": spec.action });
+        let line = joined.line(now, "AgentApprovalExpired", subject(approval), detail);
+        self.store.commit(vec![Write::Status(AnyObject::of(approval)?), line], now).await?;
+        Ok(true)
+    }
+
+    /// Settles a run that waits for approvals before its start.
+    async fn settle_waiting(&self, run: Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
+        if run.status.started_at.is_some() {
+            return Ok(false);
+        }
+        if let Some(why) = run.status.cancel_requested.clone() {
+            return self.statuses.end(run, RunEnd::cancelled(why)).await;
+        }
+        // Approvals of earlier results do not matter for the start.
+        let asked = self.store.start_approvals(&run).await?;
+        let of = |phase| asked.iter().find(|one| one.status.phase == phase);
+        if let Some(no) = of(ApprovalPhase::Rejected).or(of(ApprovalPhase::Expired)) {
+            let why = format!("{} was not approved", no.name());
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        }
+        if asked.is_empty() || of(ApprovalPhase::Pending).is_some() {
+            return Ok(false);
+        }
+        let mut run = run;
+        run.status.phase = RunPhase::Queued;
+        run.status.queue_entered_at = Some(self.world.now());
+        self.store.store_status(&run, self.world.now()).await
+    }
+
+    async fn settle_queued(
+        &self,
+        run: Object<AgentDispatchRun>,
+        full: &mut BTreeSet<String>,
+    ) -> Result<bool, ReconcileError> {
+        if let Some(why) = run.status.cancel_requested.clone() {
+            return self.statuses.end(run, RunEnd::cancelled(why)).await;
+        }
+        for name in &run.status.queue_behind {
+            let before = self.store.typed::<AgentDispatchRun>(name).await?;
+            if before.is_some_and(|before| !has_worked(&before)) {
+                return Ok(false);
+            }
+        }
+        let Some(pool) = self.store.typed::<RunnerPool>(&run.spec.runner_pool).await? else {
+            let why = format!("the pool `{}` is gone", run.spec.runner_pool);
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        };
+        if pool.spec.trust_tier != run.spec.trust_tier {
+            let why = format!("the pool `{}` does not take such work any more", pool.name());
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        }
+        let taken = &pool.spec.allowed_repositories;
+        if !taken.is_empty() && !wildcards::any(taken, &run.spec.repository) {
+            let why = format!("the pool `{}` does not take its repository any more", pool.name());
+            return self.statuses.end(run, RunEnd::failed(why)).await;
+        }
+        let entered = run.status.queue_entered_at.unwrap_or_default();
+        let late = pool.spec.queue_timeout.map(|span| entered.plus_millis(span.millis()));
+        if late.is_some_and(|late| self.world.now() >= late) {
+            return self.statuses.end(run, EndCode::QueueTimeout.because("no pool had room")).await;
+        }
+        if full.contains(pool.name()) {
+            return Ok(false);
+        }
+        let counted = self.counted(&pool).await?;
+        if pool.spec.paused || counted.active >= pool.spec.capacity {
+            // The runs behind it need not be checked in this pass.
+            full.insert(pool.name().to_owned());
+            return Ok(false);
+        }
+        if self.is_group_full(&run).await? {
+            return Ok(false);
+        }
+        let (mut run, more) = match self.revalidator.revalidate(run).await? {
+            Revalidation::Settled => return Ok(true),
+            Revalidation::Stands { run, writes } => (*run, writes),
+        };
+        run.status.phase = RunPhase::Running;
+        run.status.started_at = Some(self.world.now());
+        let mut pool = pool;
+        pool.status.active = counted.active + 1;
+        pool.status.queued = counted.queued.saturating_sub(1);
+        // One commit: a concurrent start in this pool conflicts on the pool's version.
+        let mut writes =
+            vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
+        writes.extend(more);
+        self.store.commit(writes, self.world.now()).await?;
+        Ok(true)
+    }
+
+    /// Whether the group of a run has reached its limit. A retry does not displace other runs.
+    async fn is_group_full(&self, run: &Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
+        let (Some(group), Some(rule)) = (&run.spec.concurrency_group, &run.spec.trigger_rule)
+        else {
+            return Ok(false);
+        };
+        let Some(rule) = self.store.typed::<AgentTriggerRule>(rule).await? else {
+            return Ok(false);
+        };
+        let Some(most) = limit(&rule.spec.concurrency_policy) else { return Ok(false) };
+        let at_work = |other: &Object<AgentDispatchRun>| {
+            other.status.started_at.is_some() && !has_worked(other)
+        };
+        let others = self.store.unfinished(group).await?;
+        let others = others.iter().filter(|other| other.name() != run.name() && at_work(other));
+        Ok(others.count() >= most)
+    }
+
+    /// Updates how full the pools are if runs changed their phase in this pass.
+    pub(super) async fn count_pools(&self, summary: &mut ReconcileSummary) {
+        if !summary.runs_moved {
+            return;
+        }
+        let counted = async {
+            let pools = self.store.all(Selection::of(Kind::RunnerPool)).await?;
+            let used = self.store.pool_use(&Inventory::new(pools)).await?;
+            self.store.update_pool_statuses(&used, self.world.now()).await
+        };
+        let counted = counted.await;
+        summary.record("pools", counted);
+    }
+
+    async fn counted(&self, pool: &Object<RunnerPool>) -> Result<PoolUse, ReconcileError> {
+        let inventory = Inventory::new([AnyObject::of(pool)?]);
+        let used: BTreeMap<_, _> = self.store.pool_use(&inventory).await?;
+        Ok(used.get(pool.name()).copied().unwrap_or_default())
+    }
+}
+
+/// Whether the agent of a run has ended; at most its write-backs are left.
+pub(super) fn has_worked(run: &Object<AgentDispatchRun>) -> bool {
+    run.status.phase.is_final() || !run.status.write_backs.is_empty()
+}

@@ -1,0 +1,210 @@
+//! Stores the results of a run with its end: the change, the agent's answer, a review, requested actions.
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{
+    AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentReviewArtifact, AnyObject,
+    ApplyStrategy, ArtifactKind, AttemptReason, Object, PatchDetail,
+};
+use serde::Serialize;
+
+use super::ReconcileError;
+use super::outcome::{EndCode, RunEnd};
+use super::redaction::TextRedactor;
+use super::run_controller::metadata_beside;
+use crate::ports::{FinishedWork, Write, WriteBack};
+use crate::write_back::{AgentAnswer, RequestedReview, report_kind};
+
+/// What is stored of an attempt's work besides the change.
+pub(super) struct Results {
+    /// The agent's answer.
+    pub(super) said: AgentAnswer,
+    /// Why the run fails although its checks passed.
+    pub(super) fault: Option<RunEnd>,
+}
+
+/// An attempt that has ended, and the writes of the commit that stores its end.
+pub(super) struct ResultWriter<'a> {
+    pub(super) run: &'a mut Object<AgentDispatchRun>,
+    pub(super) attempt: &'a mut Object<AgentDispatchAttempt>,
+    pub(super) writes: &'a mut Vec<Write>,
+}
+
+/// The context of an attempt. A repair also gets the verdict on the earlier attempt.
+pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: String) -> String {
+    match (attempt.attempt_reason, &attempt.message) {
+        (AttemptReason::Repair, Some(said)) => {
+            let quoted: Vec<String> = said.lines().map(|line| format!("    {line}")).collect();
+            format!(
+                "{context}\n\nAn earlier attempt did not pass its checks. They said:\n\n{}\n",
+                quoted.join("\n")
+            )
+        }
+        (
+            AttemptReason::Initial
+            | AttemptReason::Retry
+            | AttemptReason::Resume
+            | AttemptReason::Repair
+            | AttemptReason::RerunAfterFix
+            | AttemptReason::Continuation,
+            _,
+        ) => context,
+    }
+}
+
+impl ResultWriter<'_> {
+    /// Stores the change, the answer and the review of an attempt.
+    pub(super) fn store_results(
+        mut self,
+        work: &FinishedWork,
+        words: &TextRedactor,
+    ) -> Result<Results, ReconcileError> {
+        if !work.patch.is_empty() {
+            self.store_patch(work)?;
+        }
+        let Some(answer) = &work.report else {
+            let said = AgentAnswer::default();
+            let fault = self.store_review(&said)?;
+            return Ok(Results { said, fault });
+        };
+        if let Err(error) = words.redactor() {
+            let fault = EndCode::RedactionFailed.because(error.to_string());
+            return Ok(Results { said: AgentAnswer::default(), fault: Some(fault) });
+        }
+        let said = AgentAnswer::read(answer, |text: &str| words.clean(text));
+        self.store_text(&said)?;
+        let fault = self.store_review(&said)?;
+        if let Some(rerun) = &said.rerun {
+            self.store_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
+        }
+        Ok(Results { said, fault })
+    }
+
+    fn keep(
+        &mut self,
+        kind: ArtifactKind,
+        summary: &str,
+        bytes: Vec<u8>,
+        patch: Option<PatchDetail>,
+    ) -> Result<String, ReconcileError> {
+        let digest = Sha256Hex::of(&bytes).to_string();
+        let identity = match kind {
+            ArtifactKind::Patch => format!("{}\n{digest}", self.attempt.name()),
+            ArtifactKind::Diagnosis
+            | ArtifactKind::BranchProposal
+            | ArtifactKind::Review
+            | ArtifactKind::TestReport
+            | ArtifactKind::ReleaseReport
+            | ArtifactKind::SubagentOutput
+            | ArtifactKind::WorkspaceDiff
+            | ArtifactKind::RerunRequest => {
+                format!("{}\n{kind:?}\n{digest}", self.attempt.name())
+            }
+        };
+        let name = format!("aar-{}", Sha256Hex::of(identity).prefix(24));
+        let spec = AgentArtifact {
+            dispatch_run: self.run.name().to_owned(),
+            attempt: self.attempt.name().to_owned(),
+            kind,
+            digest: digest.clone(),
+            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            summary: summary.lines().next().unwrap_or_default().chars().take(200).collect(),
+            patch,
+        };
+        let object = Object::new(metadata_beside(&self.run.metadata, name.clone()), spec);
+        self.writes.push(Write::Blob { digest, bytes });
+        self.writes.push(Write::Create(AnyObject::of(&object)?));
+        self.run.status.artifacts.push(name.clone());
+        self.attempt.status.produced_artifacts.push(name.clone());
+        Ok(name)
+    }
+
+    fn store_json(
+        &mut self,
+        kind: ArtifactKind,
+        summary: &str,
+        value: &impl Serialize,
+    ) -> Result<(), ReconcileError> {
+        let bytes = serde_json::to_vec(value).map_err(ReconcileError::encode("an artifact"))?;
+        self.keep(kind, summary, bytes, None).map(drop)
+    }
+
+    /// Stores the change. Pushing it is a separate write-back.
+    fn store_patch(&mut self, work: &FinishedWork) -> Result<(), ReconcileError> {
+        let risky = |file: &&String| {
+            file.starts_with(".github/")
+                || file.starts_with(".gitea/")
+                || file.ends_with("Cargo.lock")
+        };
+        let apply_strategy = match (work.verified, self.run.spec.source_refs.pull_request) {
+            (false, _) => ApplyStrategy::LocalOnly,
+            (true, Some(_)) => ApplyStrategy::PrUpdate,
+            (true, None) => ApplyStrategy::BranchUpdate,
+        };
+        let detail = PatchDetail {
+            base_sha: work.base.clone(),
+            tree: Some(work.tree.clone()),
+            commit: Some(work.commit.clone()),
+            files: work.files.clone(),
+            merges: work.merges,
+            verified: work.verified,
+            unsafe_files: work.files.iter().filter(risky).cloned().collect(),
+            apply_strategy,
+        };
+        self.keep(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail)).map(drop)
+    }
+
+    /// Stores the answer as the kind of artifact that the task kind asks for.
+    fn store_text(&mut self, said: &AgentAnswer) -> Result<(), ReconcileError> {
+        let kind = report_kind(&self.run.spec.task_kind);
+        let notes = said.release.as_ref().map(|release| release.notes.as_str());
+        let words = notes.filter(|_| said.text.is_empty()).unwrap_or(&said.text);
+        if words.is_empty() {
+            return Ok(());
+        }
+        self.keep(kind, words, words.as_bytes().to_vec(), None).map(drop)
+    }
+
+    /// Stores the review. A run for a review fails without one.
+    fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<RunEnd>, ReconcileError> {
+        let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
+        let Some(review) = &said.review else {
+            let why = said.fault("review").unwrap_or("its agent gave none");
+            return Ok(asked.then(|| EndCode::ReviewArtifactInvalid.because(why)));
+        };
+        self.store_requested_review(review)?;
+        Ok(None)
+    }
+
+    fn store_requested_review(&mut self, review: &RequestedReview) -> Result<(), ReconcileError> {
+        let spec = &self.run.spec;
+        let target_ref = match spec.source_refs.pull_request {
+            Some(number) => format!("{}#{number}@{}", spec.repository, spec.sha),
+            None => format!("{}@{}", spec.repository, spec.sha),
+        };
+        let bytes = review.body.clone().into_bytes();
+        let digest = Sha256Hex::of(&bytes).to_string();
+        let whole = serde_json::to_string(review).map_err(ReconcileError::encode("a review"))?;
+        let identity = format!("{}\n{target_ref}\n{whole}", self.attempt.name());
+        let name = format!("arv-{}", Sha256Hex::of(identity).prefix(24));
+        let spec = AgentReviewArtifact {
+            dispatch_run: self.run.name().to_owned(),
+            target_ref,
+            decision: review.decision,
+            digest: digest.clone(),
+            comments: review.comments.clone(),
+        };
+        let object = Object::new(metadata_beside(&self.run.metadata, name.clone()), spec);
+        self.writes.push(Write::Blob { digest, bytes });
+        self.writes.push(Write::Create(AnyObject::of(&object)?));
+        self.run.status.artifacts.push(name.clone());
+        self.attempt.status.produced_artifacts.push(name);
+        Ok(())
+    }
+
+    /// Stores the proposed branch, so that a person can push it where policy forbids that here.
+    pub(super) fn store_branch(&mut self, change: &[&WriteBack]) -> Result<(), ReconcileError> {
+        let Some(WriteBack::Push { branch, .. }) = change.first() else { return Ok(()) };
+        let summary = branch.clone();
+        self.store_json(ArtifactKind::BranchProposal, &summary, &change)
+    }
+}

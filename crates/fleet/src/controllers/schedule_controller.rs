@@ -1,0 +1,81 @@
+//! Fires rules on a schedule.
+
+use std::sync::Arc;
+
+use bailiwick_resources::{
+    AgentTriggerRule, AnyObject, EventSource, LifecycleState, Moment, Object,
+};
+
+use super::objects::ObjectQueries as _;
+use super::summary::Task;
+use super::trigger_controller::TriggerController;
+use super::{ReconcileError, ReconcileSummary};
+use crate::ports::{Clock, Commits, Forges, ObjectStore, SecretStore, StackSources, Write};
+use crate::triggers::{Intent, schedule};
+
+/// Fires trigger rules on their schedules.
+pub(super) struct ScheduleController<S, W> {
+    store: Arc<S>,
+    world: Arc<W>,
+    triggers: Arc<TriggerController<S, W>>,
+}
+
+impl<S, W> ScheduleController<S, W> {
+    pub(super) fn new(
+        store: Arc<S>,
+        world: Arc<W>,
+        triggers: Arc<TriggerController<S, W>>,
+    ) -> Self {
+        Self { store, world, triggers }
+    }
+}
+
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
+    ScheduleController<S, W>
+{
+    /// Fires the schedules that are due. Missed times are caught up as the rule says; recorded ones are not repeated.
+    pub(super) async fn fire_schedules(&self, summary: &mut ReconcileSummary) {
+        let rules = match self.store.rules().await {
+            Ok(rules) => rules,
+            Err(error) => return summary.record("rules", Err(error)),
+        };
+        for rule in rules {
+            let on_time = rule.spec.sources.contains(&EventSource::Schedule)
+                && rule.spec.lifecycle_state == LifecycleState::Active;
+            if on_time && !summary.is_backing_off(Task::Schedule, rule.name()) {
+                let name = rule.name().to_owned();
+                let result = self.fire(rule).await;
+                summary.record_with_backoff(Task::Schedule, &name, result);
+            }
+        }
+    }
+
+    async fn fire(&self, rule: Object<AgentTriggerRule>) -> Result<bool, ReconcileError> {
+        let Some(written) = &rule.spec.schedule else { return Ok(false) };
+        let compiled = schedule::compile(written)?;
+        let now = self.world.now();
+        let next = rule.status.next_fire_at;
+        if next.is_some_and(|next| now < next) {
+            return Ok(false);
+        }
+        if let Some(next) = next {
+            let repository = self.store.repository(&written.repository).await?;
+            let since = Moment::from_millis(next.millis().saturating_sub(1));
+            for fire in compiled.due(since, now) {
+                let mut events = [compiled.event(rule.name(), fire)];
+                self.triggers.look_up_missing_until_late(&repository, &mut events).await?;
+                let only = Some(rule.name());
+                self.triggers
+                    .evaluate_events(&repository, &events, Intent::Deliver, only, None)
+                    .await?;
+            }
+        }
+        // The evaluation has changed the rule's status.
+        let Some(mut rule) = self.store.typed::<AgentTriggerRule>(rule.name()).await? else {
+            return Ok(true);
+        };
+        rule.status.next_fire_at = compiled.next_after(now);
+        self.store.commit(vec![Write::Status(AnyObject::of(&rule)?)], now).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,451 @@
+//! Writes a run's results to the forge: proposed when its agent has ended, approved, and sent once.
+
+mod proposals;
+
+use std::sync::Arc;
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_resources::{
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
+    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, SubjectKind, WriteBackRecord,
+    WriteBackState,
+};
+
+use super::audit_log::{Correlation, subject, unwritten};
+use super::backoff::Backoff;
+use super::forge_access::ForgeAccess;
+use super::objects::ObjectQueries as _;
+use super::outcome::{EndCode, RunEnd};
+use super::run_controller::metadata_beside;
+use super::run_status::RunStatusWriter;
+use super::{ReconcileError, StoredWriteError};
+use crate::admission::admit::dispatcher;
+use crate::ports::{
+    Clock, Commits, Forge as _, ForgeError, Forges, ObjectStore, SecretStore, Worktrees, Write,
+    WriteBack,
+};
+use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
+use proposals::{blocked_by_dependency, final_phase};
+
+/// Proposes the results of runs and writes them to the forge.
+pub(super) struct WriteBackController<S, W> {
+    store: Arc<S>,
+    world: Arc<W>,
+    forges: Arc<ForgeAccess<S, W>>,
+    statuses: Arc<RunStatusWriter<S, W>>,
+}
+
+impl<S, W> WriteBackController<S, W> {
+    pub(super) fn new(
+        store: Arc<S>,
+        world: Arc<W>,
+        forges: Arc<ForgeAccess<S, W>>,
+        statuses: Arc<RunStatusWriter<S, W>>,
+    ) -> Self {
+        Self { store, world, forges, statuses }
+    }
+}
+
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
+    WriteBackController<S, W>
+{
+    /// Sends the write-backs that are ready; whether anything changed.
+    pub(super) async fn follow_writes(
+        &self,
+        run: Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<bool, ReconcileError> {
+        let mut run = run;
+        let before = run.status.clone();
+        let mut said = before.write_backs.clone();
+        if let Some(why) = run.status.cancel_requested.clone() {
+            // The remaining write-backs are not sent.
+            for record in &mut run.status.write_backs {
+                if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
+                    *record = denied(record.clone(), "the run was cancelled");
+                }
+            }
+            let lines = unwritten(&said, &run, self.world.now());
+            return self.statuses.end_with(run, RunEnd::cancelled(why), lines).await;
+        }
+        let repository = match self.store.repository(&run.spec.repository).await {
+            Ok(repository) => repository,
+            // The repository is gone: trying again does not help.
+            Err(error @ ReconcileError::RepositoryMissing(_)) => {
+                return self.give_up_writing(run, &error.to_string()).await;
+            }
+            Err(error) => return Err(error),
+        };
+        let mut blocked = None;
+        let mut trouble = None;
+        for at in 0..run.status.write_backs.len() {
+            let Some(record) = run.status.write_backs.get(at).cloned() else { break };
+            let open = matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting);
+            if !open {
+                continue;
+            }
+            // Later write-backs can depend on earlier ones.
+            if blocked.is_some() {
+                break;
+            }
+            if let Some(why) = blocked_by_dependency(&run, &record) {
+                if let Some(kept) = run.status.write_backs.get_mut(at) {
+                    *kept = denied(record, &why);
+                }
+                continue;
+            }
+            if record.next_try_at.is_some_and(|at| self.world.now() < at) {
+                blocked = Some(record.state);
+                break;
+            }
+            let tried = self.settle_write(&repository, &run, attempt, record.clone()).await;
+            let (settled, line) = match tried {
+                Ok(settled) => settled,
+                Err(error @ ReconcileError::Store(_)) => return Err(error),
+                Err(error) => {
+                    if let ReconcileError::Forge(error) = &error {
+                        self.forges.report_write_result(&repository, &Err(error.clone())).await;
+                    }
+                    let missed = missed(record, &error, self.world.now());
+                    if missed.state != WriteBackState::Failed {
+                        trouble = Some(error);
+                    }
+                    (missed, None)
+                }
+            };
+            if matches!(settled.state, WriteBackState::Ready | WriteBackState::Waiting) {
+                blocked = Some(settled.state);
+            }
+            let changed = run.status.write_backs.get(at) != Some(&settled);
+            if let Some(kept) = run.status.write_backs.get_mut(at) {
+                *kept = settled;
+            }
+            if changed {
+                // Each result is stored at once, whatever happens to the next.
+                let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
+                writes.extend(line);
+                writes.extend(unwritten(&said, &run, self.world.now()));
+                said.clone_from(&run.status.write_backs);
+                let applied = self.store.commit(writes, self.world.now()).await?;
+                let version = applied.objects.first().map(|one| one.metadata.resource_version);
+                run.metadata.resource_version = version.unwrap_or(0);
+            }
+        }
+        let lines = unwritten(&said, &run, self.world.now());
+        match blocked {
+            Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
+            Some(_) => run.status.phase = RunPhase::Running,
+            None => {
+                let end = final_phase(&run, attempt);
+                return self.statuses.end_with(run, end, lines).await;
+            }
+        }
+        if run.status != before {
+            let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
+            writes.extend(lines);
+            self.store.commit(writes, self.world.now()).await?;
+        }
+        match trouble {
+            Some(error) => Err(error),
+            None => Ok(run.status != before),
+        }
+    }
+
+    /// Fails all open write-backs and the run.
+    async fn give_up_writing(
+        &self,
+        mut run: Object<AgentDispatchRun>,
+        why: &str,
+    ) -> Result<bool, ReconcileError> {
+        let before = run.status.write_backs.clone();
+        for record in &mut run.status.write_backs {
+            if matches!(record.state, WriteBackState::Ready | WriteBackState::Waiting) {
+                *record = failed(record.clone(), why);
+            }
+        }
+        let lines = unwritten(&before, &run, self.world.now());
+        self.statuses.end_with(run, EndCode::WriteBackFailed.because(why), lines).await
+    }
+
+    async fn settle_write(
+        &self,
+        repository: &Object<Repository>,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        mut record: WriteBackRecord,
+    ) -> Result<(WriteBackRecord, Option<Write>), ReconcileError> {
+        let write = match kept_write(self.store.as_ref(), &record).await {
+            Ok(write) => write,
+            Err(error @ ReconcileError::StoredWrite(_)) => {
+                return Ok((failed(record, &error.to_string()), None));
+            }
+            Err(error) => return Err(error),
+        };
+        let forge = self.forges.open_to_write(repository).await?;
+        let allowed = match &record.approval {
+            None => {
+                let proposal = Proposal {
+                    repository: &run.spec.repository,
+                    dispatch_run: run.name(),
+                    attempt: attempt.name(),
+                    requested_by: requester(attempt),
+                    write: &write,
+                    target_state: None,
+                    artifact_refs: Vec::new(),
+                    content: &[],
+                    redactor: None,
+                    summary: String::new(),
+                    now: self.world.now(),
+                };
+                match planned(run, attempt, &proposal) {
+                    Plan::Write(allowed) => allowed,
+                    Plan::Ask(_) => {
+                        return Ok((denied(record, "a person has to be asked now"), None));
+                    }
+                    Plan::Denied(denial) => return Ok((denied(record, &denial.reason), None)),
+                }
+            }
+            Some(name) => {
+                let Some(approval) = self.store.typed::<AgentApproval>(name).await? else {
+                    return Ok((denied(record, "the question is gone"), None));
+                };
+                match approval.status.phase {
+                    ApprovalPhase::Pending => return Ok((record, None)),
+                    ApprovalPhase::Rejected => {
+                        return Ok((denied(record, "a person said no"), None));
+                    }
+                    ApprovalPhase::Expired => {
+                        return Ok((denied(record, "nobody answered in time"), None));
+                    }
+                    ApprovalPhase::Approved => {}
+                }
+                let target_now = match &write {
+                    WriteBack::Push { branch, .. } => Some(
+                        forge
+                            .branch(branch)
+                            .await?
+                            .unwrap_or_else(|| write_back::ABSENT.to_owned()),
+                    ),
+                    WriteBack::Comment { number, pull_request: true, .. }
+                        if approval.spec.target_state.is_some() =>
+                    {
+                        Some(forge.pull_request(*number).await?.head_sha)
+                    }
+                    WriteBack::Comment { .. }
+                    | WriteBack::Review(_)
+                    | WriteBack::OpenPullRequest { .. }
+                    | WriteBack::CheckStatus { .. }
+                    | WriteBack::Rerun { .. }
+                    | WriteBack::ReleaseNote { .. }
+                    | WriteBack::DeploymentApproval { .. } => None,
+                };
+                let allowed = write_back::authorise(
+                    &approval.metadata.uid,
+                    &approval.spec,
+                    &approval.status,
+                    &run.spec.repository,
+                    &write,
+                    target_now.as_deref().filter(|now| !is_there(&write, now)),
+                );
+                match allowed {
+                    Ok(allowed) => allowed,
+                    Err(error @ NotAuthorised::Moved { .. }) => {
+                        return Ok((failed(record, &error.to_string()), None));
+                    }
+                    Err(error) => return Ok((denied(record, &error.to_string()), None)),
+                }
+            }
+        };
+        let answered = send(&forge, &allowed).await;
+        self.forges.report_write_result(repository, &answered).await;
+        if let Err(away @ ForgeError::Unavailable(_)) = answered {
+            return Err(ReconcileError::Forge(away));
+        }
+        match next(answered) {
+            Next::Done(written) => {
+                record.state = WriteBackState::Written;
+                record.next_try_at = None;
+                record.url = written.url;
+                record.detail = format!("written as {}", written.id);
+                let detail = serde_json::json!({
+                    "key": allowed.key(), "id": written.id, "wasThere": written.was_there,
+                });
+                let joined = Correlation::of_run(run).with("approval", record.approval.as_deref());
+                let now = self.world.now();
+                let line = joined.line(now, "AgentWriteBackApplied", subject(run), detail);
+                Ok((record, Some(line)))
+            }
+            Next::TryAgain { why } => Err(ForgeError::Unavailable(why).into()),
+            Next::RebaseFirst { why } | Next::Failed { why } => Ok((failed(record, &why), None)),
+        }
+    }
+}
+
+/// The commit that a run has pushed to its own branch.
+pub(super) async fn pushed(
+    store: &impl ObjectStore,
+    run: &Object<AgentDispatchRun>,
+) -> Result<Option<String>, ReconcileError> {
+    let written = |one: &&WriteBackRecord| one.state == WriteBackState::Written;
+    for record in run.status.write_backs.iter().filter(written) {
+        match kept_write(store, record).await {
+            Ok(WriteBack::Push { branch, commit, from: Some(_) })
+                if run.spec.branch.as_deref() == Some(branch.as_str()) =>
+            {
+                return Ok(Some(commit));
+            }
+            Ok(_) | Err(ReconcileError::StoredWrite(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(run.status.pushed.clone())
+}
+
+async fn kept_write(
+    store: &impl ObjectStore,
+    record: &WriteBackRecord,
+) -> Result<WriteBack, ReconcileError> {
+    let bytes = store.blob(&record.digest).await?;
+    let bytes = bytes
+        .filter(|bytes| Sha256Hex::of(bytes).as_str() == record.digest)
+        .ok_or(StoredWriteError::Gone)?;
+    let read = serde_json::from_slice(&bytes);
+    Ok(read.map_err(|error| StoredWriteError::Unreadable(error.to_string()))?)
+}
+
+/// Whether a repeated push has already arrived.
+fn is_there(write: &WriteBack, now: &str) -> bool {
+    matches!(write, WriteBack::Push { commit, .. } if commit == now)
+}
+
+/// How often a write is tried while the forge does not answer.
+const MAX_TRIES: u32 = 16;
+/// For how long it is tried, in milliseconds; a server that was stopped meanwhile tries once more.
+const RETRY_DEADLINE: u64 = 24 * 60 * 60 * 1000;
+
+/// The record of a write that failed: tried again later, or given up.
+fn missed(record: WriteBackRecord, error: &ReconcileError, now: Moment) -> WriteBackRecord {
+    let permanent = matches!(
+        error,
+        ReconcileError::Forge(
+            ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_),
+        ) | ReconcileError::Object(_)
+    );
+    let tries = record.tries.saturating_add(1);
+    let since = record.tried_since.unwrap_or(now);
+    let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
+    let late = tries >= MAX_TRIES || now >= since.plus_millis(RETRY_DEADLINE);
+    if permanent {
+        return failed(record, &error.to_string());
+    }
+    if late {
+        return failed(record, &format!("given up after {tries} tries: {error}"));
+    }
+    let wait = Backoff::WRITES.delay(tries.saturating_sub(1));
+    record.next_try_at = Some(now.plus_millis(wait));
+    record.detail = format!("tried {tries} times: {error}");
+    record
+}
+
+pub(super) fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
+    record.state = WriteBackState::Denied;
+    why.clone_into(&mut record.detail);
+    record
+}
+
+fn failed(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
+    record.state = WriteBackState::Failed;
+    record.next_try_at = None;
+    why.clone_into(&mut record.detail);
+    record
+}
+
+pub(super) fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
+    Requester { kind: SubjectKind::AgentStack, name: attempt.name().to_owned() }
+}
+
+/// The policies of a run. Its spec has what stack and rule allow together.
+pub(super) fn policies<'a>(
+    run: &'a Object<AgentDispatchRun>,
+    approvals: &'a [&'a ApprovalPolicy],
+) -> Policies<'a> {
+    Policies {
+        stack: &run.spec.write_back_policy,
+        rule: None,
+        approvals,
+        trust: run.spec.trust_tier,
+    }
+}
+
+/// Plans a proposal. The person who requested the run or the attempt cannot approve it, unless the policy allows
+/// that.
+pub(super) fn planned(
+    run: &Object<AgentDispatchRun>,
+    attempt: &Object<AgentDispatchAttempt>,
+    proposal: &Proposal<'_>,
+) -> Plan {
+    let approvals = [&run.spec.approval_policy];
+    match plan(&policies(run, &approvals), proposal) {
+        Plan::Ask(mut approval) => {
+            if !run.spec.write_back_policy.dispatcher_may_approve {
+                approval.dispatched_by = dispatcher(&run.spec.source_event).map(str::to_owned);
+                approval.attempt_asked_by = asked_again_by(run, attempt).map(str::to_owned);
+            }
+            Plan::Ask(approval)
+        }
+        other @ (Plan::Denied(_) | Plan::Write(_)) => other,
+    }
+}
+
+/// The person who requested an attempt, if it is not the one who started the run.
+pub(super) fn asked_again_by<'a>(
+    run: &Object<AgentDispatchRun>,
+    attempt: &'a Object<AgentDispatchAttempt>,
+) -> Option<&'a str> {
+    let first = dispatcher(&run.spec.source_event);
+    attempt.spec.requested_by.as_deref().filter(|by| Some(*by) != first)
+}
+
+pub(super) fn recorded(
+    run: &Object<AgentDispatchRun>,
+    write: &WriteBack,
+    plan: Plan,
+) -> Result<(WriteBackRecord, Vec<Write>), ReconcileError> {
+    let bytes = serde_json::to_vec(write).map_err(ReconcileError::encode("a write-back"))?;
+    let digest = Sha256Hex::of(&bytes).to_string();
+    let mut record = WriteBackRecord {
+        action: write.target(),
+        target: write_back::target(&run.spec.repository, write).name,
+        digest: digest.clone(),
+        stands_on: None,
+        approval: None,
+        state: WriteBackState::Ready,
+        detail: String::new(),
+        url: None,
+        tries: 0,
+        tried_since: None,
+        next_try_at: None,
+    };
+    let mut writes = vec![Write::Blob { digest, bytes }];
+    match plan {
+        Plan::Write(_) => {}
+        Plan::Denied(denial) => {
+            record = denied(record, &denial.to_string());
+        }
+        Plan::Ask(approval) => {
+            let identity = format!(
+                "{}\n{:?}\n{}\n{}",
+                approval.attempt.as_deref().unwrap_or_default(),
+                approval.action.kind,
+                approval.action.target,
+                approval.artifact_digest
+            );
+            let name = format!("aap-{}", Sha256Hex::of(identity).prefix(24));
+            let object = Object::new(metadata_beside(&run.metadata, name.clone()), *approval);
+            writes.push(Write::Create(AnyObject::of(&object)?));
+            record.state = WriteBackState::Waiting;
+            record.approval = Some(name);
+        }
+    }
+    Ok((record, writes))
+}
