@@ -21,8 +21,9 @@ pub struct HostContext {
 impl HostContext {
     /// With this root; the repository around the gate's own directory if none is given.
     pub fn here(root: Option<&Path>) -> Result<Self, String> {
-        let directory = std::env::current_dir()
-            .map_err(|error| format!("the working directory of the gate cannot be read: {error}"))?;
+        let directory = std::env::current_dir().map_err(|error| {
+            format!("the working directory of the gate cannot be read: {error}")
+        })?;
         let root = match root {
             Some(root) => root.to_path_buf(),
             None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
