@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bailiwick_model::event::Ending;
+use bailiwick_model::attempt::Exhausted;
 use nix::sys::statvfs::statvfs;
 
 use super::Supervision;
@@ -52,7 +52,7 @@ impl Guard {
             supervision.disk,
             move || left(&places),
             move |over| held(&walked, over),
-            move |why| hub.end(Ending::BudgetExhausted, why),
+            move |why| hub.exhaust(Exhausted::Disk, why),
         )
     }
 
