@@ -5,8 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bailiwick_runner::supervisor::{Handle, restore_terminal};
 use nix::sys::signal::{SigSet, Signal};
 
-use super::view;
-use crate::output;
+use crate::{output, view};
 
 /// The attempt that a signal stops; without one it ends this process.
 static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);

@@ -10,7 +10,6 @@ use bailiwick_store::Store;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{claiming, output, wire};
 
 /// How many characters of a repository's digest tell two agents of one name apart.
 const SUFFIX_LENGTHS: [usize; 3] = [6, 12, 24];
@@ -49,7 +48,7 @@ impl Scope {
 /// The git directory that all checkouts of the repository around us share.
 pub fn here(context: &Context) -> Option<String> {
     // A directory that git refuses to look at is in no repository.
-    context.repository().and_then(|repository| claiming::place(&repository).ok())
+    context.repository().and_then(|repository| place(&repository).ok())
 }
 
 /// A repository as a person would write it.
@@ -84,7 +83,7 @@ fn is_known(context: &Context, id: &AgentId) -> Result<bool, Failure> {
     if !context.database.path().exists() {
         return Ok(false);
     }
-    wire::with_store(context, async |store| {
+    context.with_store(async |store| {
         Ok(store.find(id).await?.is_some() || !store.attempts(Some(id)).await?.is_empty())
     })
 }
@@ -96,7 +95,7 @@ pub fn suggestion(context: &Context, name: &AgentId) -> Result<String, Failure> 
         return Ok(list.to_owned());
     }
     let scope = Scope::observe(context, false)?;
-    let mut runs = wire::with_store(context, async |store| Ok(store.list(None).await?))?;
+    let mut runs = context.with_store(async |store| Ok(store.list(None).await?))?;
     runs.retain(|run| scope.includes(run));
     let names = runs.iter().map(|run| run.name.as_str());
     let near: Vec<String> = nearest_few(name.as_str(), names, MAX_SUGGESTIONS)
@@ -116,7 +115,7 @@ pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
         return Ok(name.clone());
     }
     adopt(context)?;
-    let found = wire::with_store(context, async |store| Ok(store.runs_named(name).await?))?;
+    let found = context.with_store(async |store| Ok(store.runs_named(name).await?))?;
     let here = here(context);
     match choose(&found, name, here.as_deref()) {
         Choice::Nobody => Ok(name.clone()),
@@ -124,7 +123,7 @@ pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
         Choice::Elsewhere(run) => {
             if here.is_some() {
                 let place = shown(run.repository.as_deref());
-                output::note(format_args!("`{name}` is an agent of {place}"));
+                context.notices.note(format_args!("`{name}` is an agent of {place}"));
             }
             Ok(run.id.clone())
         }
@@ -136,7 +135,7 @@ pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
 pub fn require_here(run: &Run, repository: &Repository) -> Result<(), Failure> {
     let Some(recorded) = &run.repository else { return Ok(()) };
     // A repository that was moved is known by its worktrees alone, which git compares.
-    if !Path::new(recorded).exists() || *recorded == claiming::place(repository)? {
+    if !Path::new(recorded).exists() || *recorded == place(repository)? {
         return Ok(());
     }
     let place = shown(Some(recorded));
@@ -154,7 +153,7 @@ pub fn id_for(context: &Context, repository: &str, name: &AgentId) -> Result<Age
     }
     let find = |id: &AgentId| {
         let id = id.clone();
-        wire::with_store(context, async |store| Ok(store.runs_named(&id).await?))
+        context.with_store(async |store| Ok(store.runs_named(&id).await?))
     };
     // A spawn that was cut short goes on; a name that is taken here is refused by the plan.
     let named = find(name)?;
@@ -221,7 +220,7 @@ fn adopt(context: &Context) -> Result<(), Failure> {
     if !context.database.path().exists() {
         return Ok(());
     }
-    wire::with_store(context, async |store: &Store| {
+    context.with_store(async |store: &Store| {
         for run in store.without_repository().await? {
             let worktree = run.worktree_path.as_deref().map(Path::new);
             if let Some(repository) = worktree.and_then(repository_of_worktree) {
@@ -243,6 +242,15 @@ fn repository_of_worktree(worktree: &Path) -> Option<String> {
     }
     let worktrees = private.parent().filter(|parent| parent.ends_with("worktrees"))?;
     real(worktrees.parent()?)?.to_str().map(str::to_owned)
+}
+
+/// What all checkouts of a repository have in common.
+pub fn place(repository: &Repository) -> Result<String, Failure> {
+    let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+    let place = repository.git().line(common)?;
+    let real = std::fs::canonicalize(&place)
+        .map_err(|error| Failure::general(format!("{place} cannot be used: {error}")))?;
+    Ok(real.display().to_string())
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use bailiwick_model::event::Ending;
 use bailiwick_model::nearest::nearest;
-use bailiwick_model::{Attempt, Run, RunState, RunStatus};
+use bailiwick_model::{AgentId, Attempt, Run, RunState, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::context::Context;
+use crate::failure::Failure;
 
 /// How an agent stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,6 +177,15 @@ impl Seen {
             }
             Ok(_) | Err(_) => (Self::Held, Vec::new()),
         }
+    }
+}
+
+/// An error if an agent was closed by one above it.
+pub fn require_open(context: &Context, run: &AgentId) -> Result<(), Failure> {
+    let known = context.with_store(async |store| Ok(store.delegate(run).await?))?;
+    match known.is_some_and(|known| known.closed) {
+        true => Err(Failure::general(format!("`{run}` was closed before it began"))),
+        false => Ok(()),
     }
 }
 

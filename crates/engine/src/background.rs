@@ -5,28 +5,20 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::RunDirectory;
-use serde_json::json;
 
-use super::own_program;
-use crate::commands::run::How;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, Format};
+use crate::options::RunOptions;
+use crate::system;
 
 /// How long the other process gets to hold the run.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Starts it, comes back when it holds the run, and tells the person.
-pub fn start(context: &Context, id: &AgentId, how: &How, format: Format) -> Result<(), Failure> {
-    let log = begin(context, id, how, Input::Nothing)?;
-    tell(context, id, &log, format)
-}
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a run is taken up again.
 pub struct Again<'a> {
@@ -36,14 +28,13 @@ pub struct Again<'a> {
     pub budget: Vec<String>,
 }
 
-/// Takes it up again for a person, comes back when another process holds it, and tells the person.
+/// Takes it up again for a person; comes back when another process holds it. Gives where its own words go.
 pub fn resume(
     context: &Context,
     id: &AgentId,
-    how: &How,
+    how: &RunOptions,
     again: &Again<'_>,
-    format: Format,
-) -> Result<(), Failure> {
+) -> Result<PathBuf, Failure> {
     let unsaid = |error: std::io::Error| {
         Failure::general(format!("what it is told cannot be handed over: {error}"))
     };
@@ -52,17 +43,7 @@ pub fn resume(
     file.rewind().map_err(unsaid)?;
     let mut more = again.budget.clone();
     more.push("--by-person".to_owned());
-    let log = launch(context, id, how, Input::Words(file), Environment::Inherited, &more)?;
-    tell(context, id, &log, format)
-}
-
-fn tell(context: &Context, id: &AgentId, log: &Path, format: Format) -> Result<(), Failure> {
-    if format == Format::Json {
-        return output::json(&json!({"agent_id": id.as_str(), "log": log}));
-    }
-    output::line(id);
-    output::next_step(format_args!("bailiwick logs -f {id}{}", context.repeated));
-    Ok(())
+    launch(context, id, how, Input::Words(file), Environment::Inherited, &more)
 }
 
 /// What the other process has for its standard input. It holds what is locked as long as it runs.
@@ -76,7 +57,12 @@ pub enum Input {
 }
 
 /// Starts it, or takes it up again; comes back when it holds the run. Gives where its own words go.
-pub fn begin(context: &Context, id: &AgentId, how: &How, input: Input) -> Result<PathBuf, Failure> {
+pub fn begin(
+    context: &Context,
+    id: &AgentId,
+    how: &RunOptions,
+    input: Input,
+) -> Result<PathBuf, Failure> {
     begin_with(context, id, how, input, Environment::Inherited)
 }
 
@@ -127,7 +113,7 @@ pub const NEEDED: [&str; 31] = [
 pub fn begin_with(
     context: &Context,
     id: &AgentId,
-    how: &How,
+    how: &RunOptions,
     input: Input,
     environment: Environment,
 ) -> Result<PathBuf, Failure> {
@@ -137,7 +123,7 @@ pub fn begin_with(
 fn launch(
     context: &Context,
     id: &AgentId,
-    how: &How,
+    how: &RunOptions,
     input: Input,
     environment: Environment,
     more: &[String],
@@ -149,7 +135,7 @@ fn launch(
     let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
     // What is said of an earlier attempt stands there, too.
     let before = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(0);
-    let mut command = Command::new(own_program()?);
+    let mut command = Command::new(system::own_program()?);
     command.arg("supervise").arg(id.as_str()).args(how.arguments()).args(more);
     let input = match input {
         Input::Nothing => Stdio::null(),
@@ -176,7 +162,7 @@ fn launch(
         // Ctrl-C in this terminal is not meant for it.
         .process_group(0);
     let mut child = command.spawn().map_err(failed)?;
-    let late = Instant::now() + PATIENCE;
+    let late = Instant::now() + START_TIMEOUT;
     // Mostly it is there in a few milliseconds.
     let mut pause = Duration::from_millis(1);
     loop {

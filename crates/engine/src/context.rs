@@ -4,10 +4,11 @@ use std::env;
 use std::path::PathBuf;
 
 use bailiwick_source_control::Repository;
-use bailiwick_store::Location;
+use bailiwick_store::{Location, Store};
 
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::notices::Notices;
 
 /// What a command knows of its surroundings.
 #[derive(Debug, Clone)]
@@ -24,11 +25,17 @@ pub struct Context {
     pub database: Database,
     /// The options that a next command must be given again.
     pub repeated: String,
+    /// Where services report what they do.
+    pub notices: Notices,
 }
 
 impl Context {
     /// Reads the surroundings; what was said on the command line goes before the environment.
-    pub fn observe(kit_root: Option<PathBuf>, database: Option<&str>) -> Result<Self, Failure> {
+    pub fn observe(
+        kit_root: Option<PathBuf>,
+        database: Option<&str>,
+        notices: Notices,
+    ) -> Result<Self, Failure> {
         let directory = env::current_dir()
             .map_err(|error| Failure::general(format!("this directory cannot be used: {error}")))?;
         let home = || match variable("HOME")? {
@@ -61,7 +68,15 @@ impl Context {
             None => Location::file(state.join("bailiwick.db")),
         };
         let database = Database::at(database);
-        Ok(Self { directory, state, user_kit, kit_root, database, repeated })
+        Ok(Self { directory, state, user_kit, kit_root, database, repeated, notices })
+    }
+
+    /// Runs something that needs the database.
+    pub fn with_store<T>(
+        &self,
+        work: impl AsyncFnOnce(&Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.database.open()?.with(work)
     }
 
     /// The repository that holds this directory.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bailiwick_lifecycle::ports::{Events, StoreError};
@@ -12,7 +13,7 @@ use bailiwick_store::{Location, Store};
 use tokio::runtime::{Handle, Runtime};
 
 use crate::failure::Failure;
-use crate::wire;
+use crate::system;
 
 /// Where a command finds its database. It is opened when it is first needed, and shared from then on:
 /// opening and closing it takes longer than most of what is asked of it.
@@ -88,13 +89,13 @@ pub struct Kept {
 impl Kept {
     fn open(location: Location) -> Result<Self, Failure> {
         let runtime = runtime()?;
-        let store = wire::wait(runtime, Store::open(location))?;
+        let store = wait(runtime, Store::open(location))?;
         Ok(Self { runtime, store })
     }
 
     /// Does something with it.
     pub fn with<T>(&self, work: impl AsyncFnOnce(&Store) -> T) -> T {
-        wire::wait(self.runtime, work(&self.store))
+        wait(self.runtime, work(&self.store))
     }
 
     /// Keeps what we have seen of a run ourselves, all at once.
@@ -103,7 +104,7 @@ impl Kept {
         run: &AgentId,
         seen: impl IntoIterator<Item = What>,
     ) -> Result<(), StoreError> {
-        let at = wire::now_ms();
+        let at = system::now_ms();
         let event = |what| Event {
             number: 0,
             at,
@@ -130,9 +131,16 @@ impl Drop for Kept {
     fn drop(&mut self) {
         // Inside of another runtime nobody may wait.
         if Handle::try_current().is_err() {
-            wire::wait(self.runtime, self.store.close());
+            wait(self.runtime, self.store.close());
         }
     }
+}
+
+/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled anew for
+/// every command, which was a tenth of this crate.
+pub fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
+    runtime.block_on(work)
 }
 
 /// What drives databases: one for the whole process. It has a thread of its own, so that whoever takes long over

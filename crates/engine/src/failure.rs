@@ -1,69 +1,55 @@
-//! How a command ends when it does not end well.
-//!
-//! | code | meaning |
-//! |---|---|
-//! | 0 | it holds |
-//! | 1 | something could not be loaded or done |
-//! | 2 | denied, verification failed, unknown name, wrong usage |
-
-use std::fmt;
-use std::process::ExitCode;
+//! Why a service did not do what it was asked for. Callers decide what that means for their exit code.
 
 use bailiwick_model::Problem;
 
-use crate::output;
-
-/// Why a command did not end well.
-#[derive(Debug)]
+/// Why a service did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// Something is wrong in files that people wrote.
+    #[error("{}", messages(.0))]
     Problems(Vec<Problem>),
-    /// Anything else.
-    Message {
-        /// The exit code.
-        code: u8,
+    /// Something could not be loaded or done.
+    #[error("{text}")]
+    Failed {
         /// What is wrong.
         text: String,
         /// What to do about it.
         help: Option<String>,
     },
-    /// Everything was said already.
-    Said(u8),
+    /// The request was refused: a limit, a state, an unknown name or a wrong argument stands against it.
+    #[error("{text}")]
+    Refused {
+        /// What is wrong.
+        text: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Message { text, .. } => out.write_str(text),
-            Self::Problems(problems) => {
-                let messages: Vec<&str> =
-                    problems.iter().map(|problem| problem.message.as_str()).collect();
-                out.write_str(&messages.join("; "))
-            }
-            Self::Said(_) => Ok(()),
-        }
-    }
+fn messages(problems: &[Problem]) -> String {
+    let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    messages.join("; ")
 }
 
 impl Failure {
     /// Something could not be done.
     pub fn general(text: impl Into<String>) -> Self {
-        Self::Message { code: 1, text: text.into(), help: None }
+        Self::Failed { text: text.into(), help: None }
     }
 
-    /// The command was called wrongly, or with a name that is not known.
+    /// The request was refused, or has a name that is not known.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self::Message { code: 2, text: text.into(), help: None }
+        Self::Refused { text: text.into(), help: None }
     }
 
     /// The same with advice.
     #[must_use]
     pub fn help(self, advice: impl Into<String>) -> Self {
+        let help = Some(advice.into());
         match self {
-            Self::Message { code, text, .. } => {
-                Self::Message { code, text, help: Some(advice.into()) }
-            }
-            other @ (Self::Problems(_) | Self::Said(_)) => other,
+            Self::Failed { text, .. } => Self::Failed { text, help },
+            Self::Refused { text, .. } => Self::Refused { text, help },
+            problems @ Self::Problems(_) => problems,
         }
     }
 
@@ -76,11 +62,29 @@ impl Failure {
         }
     }
 
-    /// The exit code.
-    pub fn code(&self) -> u8 {
+    /// The same with another text; problems keep theirs.
+    #[must_use]
+    pub fn map_text(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
-            Self::Problems(_) => 1,
-            Self::Message { code, .. } | Self::Said(code) => *code,
+            Self::Failed { text, help } => Self::Failed { text: change(text), help },
+            Self::Refused { text, help } => Self::Refused { text: change(text), help },
+            problems @ Self::Problems(_) => problems,
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        match self {
+            Self::Failed { help, .. } | Self::Refused { help, .. } => help.as_deref(),
+            Self::Problems(_) => None,
+        }
+    }
+
+    /// What is wrong and what to do about it, in one line.
+    pub fn in_one_line(&self) -> String {
+        match self.advice() {
+            Some(advice) => format!("{self} ({advice})"),
+            None => self.to_string(),
         }
     }
 }
@@ -113,18 +117,3 @@ general!(
     bailiwick_lifecycle::ports::WorkspaceError,
     bailiwick_source_control::GitError
 );
-
-/// Tells the person, and gives the exit code.
-pub fn finish(result: Result<(), Failure>) -> ExitCode {
-    let Err(failure) = result else {
-        let Some(why) = output::unprinted() else { return ExitCode::SUCCESS };
-        output::error(&format!("the result could not be printed: {why}"), None);
-        return ExitCode::FAILURE;
-    };
-    match &failure {
-        Failure::Problems(problems) => output::problems(problems),
-        Failure::Message { text, help, .. } => output::error(text, help.as_deref()),
-        Failure::Said(_) => {}
-    }
-    ExitCode::from(failure.code())
-}

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::set_variable;
 use crate::failure::Failure;
-use crate::wire;
+use crate::system;
 
 const FILE: &str = "managed.json";
 
@@ -90,7 +90,7 @@ impl Managed {
     pub fn keep(&self, directory: &RunDirectory) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Failure::general(format!("{FILE} cannot be written: {error}")))?;
-        wire::write_whole(&directory.path().join(FILE), &text)
+        system::write_whole(&directory.path().join(FILE), &text)
     }
 
     /// The servers that a task chooses, with the values that whoever holds the run was given for them.

@@ -7,7 +7,6 @@ use bailiwick_runner::supervisor::RunDirectory;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::wire;
 
 /// Words of fewer characters are all there were.
 const CUT: usize = 4000;
@@ -25,7 +24,7 @@ pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result
     if last.detail.chars().count() < CUT {
         return Ok(last.detail.clone());
     }
-    let events = wire::with_store(context, async |store| {
+    let events = context.with_store(async |store| {
         let from = store.last_event(run).await?.saturating_sub(BACK);
         Ok(store.run_events(run, from, u32::MAX).await?)
     })?;
@@ -48,7 +47,7 @@ pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<
         Failure::general(format!("what `{run}` has not heard cannot be read: {error}"))
     })?;
     let events =
-        wire::with_store(context, async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
+        context.with_store(async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
     let told = events.into_iter().filter_map(|event| {
         let What::Message { text } = event.what else { return None };
         Some(text)
@@ -58,7 +57,7 @@ pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<
 
 /// What a run had its parent notified of, the latest last.
 pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
-    let events = wire::with_store(context, async |store| {
+    let events = context.with_store(async |store| {
         Ok(store.events_of_kind(run, "notification", NOTIFICATIONS).await?)
     })?;
     let told = events.into_iter().filter_map(|event| {

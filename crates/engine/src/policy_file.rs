@@ -11,7 +11,7 @@ use bailiwick_source_control::Repository;
 
 use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::{output, wire};
+use crate::sources;
 
 /// What a policy is compiled from.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub fn recorded(directory: &RunDirectory) -> Result<CompiledPolicy, Failure> {
 
 /// That a person named neither a role nor a task, and which roles there are.
 pub fn unnamed(context: &Context) -> Result<Failure, Failure> {
-    let names = wire::working_kit(context)?.role_names()?;
+    let names = sources::working_kit(context)?.role_names()?;
     let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Ok(Failure::usage("say what binds it: --role ROLE or --task FILE")
         .help(format!("roles: {names} (bailiwick roles list says what each may do)")))
@@ -79,7 +79,7 @@ pub fn note_root(context: &Context, globs: &[&[String]]) {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let is_elsewhere = real(&context.directory) != real(repository.root());
     if is_elsewhere && globs.iter().any(|list| !list.is_empty()) {
-        output::note(format_args!(
+        context.notices.note(format_args!(
             "--files and --deny count from the repository's root, {}",
             repository.root().display()
         ));
@@ -99,22 +99,22 @@ pub fn bound(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), 
         None => None,
     };
     let kit = match (&repository, commit) {
-        (Some(repository), Some(commit)) => wire::committed_kit(context, repository, &commit)?,
-        _ => wire::working_kit(context)?,
+        (Some(repository), Some(commit)) => sources::committed_kit(context, repository, &commit)?,
+        _ => sources::working_kit(context)?,
     };
-    let bound = wire::bind_committed(context, &kit, &source(context, what)?, "HEAD")?;
+    let bound = sources::bind_committed(context, &kit, &source(context, what)?, "HEAD")?;
     let compiled = of_bound(context, &bound, None, repository.as_ref().map(Repository::root))?;
     Ok((bound, compiled))
 }
 
 /// Compiles a policy to look at: from the working copy, and says where that differs from the commit.
 pub fn compile_working(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
-    let (kit, watch) = wire::watched_kit(context)?;
+    let (kit, watch) = sources::watched_kit(context)?;
     let bound = bind(&kit, &source(context, what)?)?;
     let repository = context.repository();
     let root = repository.as_ref().map(Repository::root);
     let compiled = of_bound(context, &bound, None, root)?;
-    wire::note(watch)?;
+    sources::note(context, watch)?;
     Ok(compiled)
 }
 
@@ -133,7 +133,7 @@ pub fn of_bound(
 
 fn source(context: &Context, what: &What) -> Result<Source, Failure> {
     match what {
-        What::Task(path) => wire::read_task(context, path),
+        What::Task(path) => sources::read_task(context, path),
         What::Role { role, files, deny } => {
             let list = |globs: &[String]| {
                 let globs = globs.iter().map(|glob| toml::Value::String(glob.clone()));

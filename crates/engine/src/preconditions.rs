@@ -7,7 +7,7 @@ use bailiwick_runner::sandbox::{self, Level, Part};
 use bailiwick_source_control::git::version;
 
 use crate::failure::Failure;
-use crate::verifying::SandboxLevel;
+use crate::options::SandboxLevel;
 
 /// What the two lower levels mean, for a machine that has no user namespaces.
 const LOWER_LEVELS: &str = "`--sandbox partial` does not help: it works without Landlock or seccomp, but needs user \

@@ -1,24 +1,20 @@
-//! The one place that knows every adapter.
+//! Where kits, tasks and files of commits are read from.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use bailiwick_kit::templates::discovery::IN_KIT;
+use bailiwick_kit::templates::discovery::{IN_KIT, project_directories};
 use bailiwick_kit::{Bound, Kit, Layer, Layout, Origin, Tree, bind};
-use bailiwick_model::{Problem, Source};
+use bailiwick_model::Source;
 use bailiwick_source_control::git::Input;
 use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
-use bailiwick_store::Store;
-use tokio::runtime::Runtime;
 
 use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
-use crate::output;
-use crate::templates;
 use crate::watch::{self, Kept, Watch, WatchedTree};
+
+/// Reads a file by its path from the root of the repository; nothing if there is none.
+pub type Files<'a> = dyn Fn(&str) -> Result<Option<String>, Failure> + 'a;
 
 /// Where the repository's kit is.
 pub const REPOSITORY_KIT: &str = ".bailiwick";
@@ -45,9 +41,9 @@ pub fn watched_kit(context: &Context) -> Result<(Kit, Option<Watch>), Failure> {
     Ok((kit, Some(watch)))
 }
 
-/// Says where what was read differs from the commit.
-pub fn note(watch: Option<Watch>) -> Result<Kept, Failure> {
-    watch.map_or(Ok(Kept::Committed), Watch::note)
+/// Reports where what was read differs from the commit.
+pub fn note(context: &Context, watch: Option<Watch>) -> Result<Kept, Failure> {
+    watch.map_or(Ok(Kept::Committed), |watch| watch.note(&context.notices))
 }
 
 /// The kit as it stands in a commit; for commands that bind an agent. What lies outside the
@@ -153,7 +149,7 @@ fn kit(
 }
 
 /// The directory that `--kit-root` names.
-pub(crate) fn kit_root(context: &Context) -> Result<Option<PathBuf>, Failure> {
+pub fn kit_root(context: &Context) -> Result<Option<PathBuf>, Failure> {
     let Some(root) = &context.kit_root else { return Ok(None) };
     let found = std::fs::canonicalize(context.directory.join(root)).map_err(|error| {
         Failure::general(format!("the kit root {} cannot be used: {error}", root.display()))
@@ -162,7 +158,7 @@ pub(crate) fn kit_root(context: &Context) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// A directory as the person would write it, with a slash behind it.
-pub(crate) fn shown(context: &Context, directory: &Path) -> String {
+pub fn shown(context: &Context, directory: &Path) -> String {
     let here =
         std::fs::canonicalize(&context.directory).unwrap_or_else(|_| context.directory.clone());
     let path =
@@ -177,7 +173,7 @@ pub(crate) fn shown(context: &Context, directory: &Path) -> String {
     }
 }
 
-pub(crate) fn not_utf8(path: &Path) -> Failure {
+pub fn not_utf8(path: &Path) -> Failure {
     Failure::general(format!("the path {} is not UTF-8", path.display()))
 }
 
@@ -188,12 +184,12 @@ pub fn note_differences(context: &Context) -> Result<(), Failure> {
         let names = KIT_DIRECTORIES.iter().flat_map(|(_, names)| *names);
         let mut paths: Vec<String> = names.map(|name| format!("{prefix}{name}")).collect();
         match context.kit_root {
-            None => paths.extend(templates::repository_directories(context, &repository)?),
+            None => paths.extend(repository_directories(context, &repository)?),
             Some(_) => paths.push(format!("{prefix}{IN_KIT}")),
         }
         let mut all = paths.clone();
         all.extend(Some(inside).filter(|inside| !inside.is_empty()));
-        watch::note_differences(&repository, &paths, &all)?;
+        watch::note_differences(&context.notices, &repository, &paths, &all)?;
     }
     Ok(())
 }
@@ -287,6 +283,20 @@ pub fn contents(
     Ok(found)
 }
 
+/// Where the person stands in the repository; empty at its root.
+pub fn inside(context: &Context, repository: &Repository) -> Result<String, Failure> {
+    let inside = context.directory.strip_prefix(repository.root()).unwrap_or(Path::new(""));
+    inside.to_str().map(str::to_owned).ok_or_else(|| not_utf8(&context.directory))
+}
+
+/// The directories of the repository that templates are read from, here.
+pub fn repository_directories(
+    context: &Context,
+    repository: &Repository,
+) -> Result<Vec<String>, Failure> {
+    Ok(project_directories(&inside(context, repository)?))
+}
+
 /// A task's file.
 pub fn read_task(context: &Context, path: &Path) -> Result<Source, Failure> {
     let text = std::fs::read_to_string(context.directory.join(path)).map_err(|error| {
@@ -324,52 +334,4 @@ pub fn task_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     files.sort_unstable();
     Ok(files)
-}
-
-/// Shows warnings on standard error.
-pub fn warn(warnings: &[Problem]) {
-    output::problems(warnings);
-}
-
-/// Runs something that needs the database.
-pub fn with_store<T>(
-    context: &Context,
-    work: impl AsyncFnOnce(&Store) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    context.database.open()?.with(work)
-}
-
-/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled anew for
-/// every command, which was a tenth of this crate.
-pub fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
-    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
-    runtime.block_on(work)
-}
-
-/// Writes a file so that it is never seen half written.
-pub fn write_whole(file: &Path, text: &str) -> Result<(), Failure> {
-    let write = || -> std::io::Result<()> {
-        let directory = file.parent().unwrap_or(Path::new("."));
-        let mut fresh = tempfile::Builder::new().prefix(".fresh-").tempfile_in(directory)?;
-        fresh.write_all(text.as_bytes())?;
-        fresh.as_file().sync_all()?;
-        fresh.persist(file).map(drop).map_err(|error| error.error)
-    };
-    write()
-        .map_err(|error| Failure::general(format!("{} cannot be written: {error}", file.display())))
-}
-
-/// Milliseconds since 1970.
-pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A random number.
-pub fn random() -> Result<u16, Failure> {
-    let mut bytes = [0; 2];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Failure::general(format!("the system gives no random numbers: {error}"))
-    })?;
-    Ok(u16::from_le_bytes(bytes))
 }

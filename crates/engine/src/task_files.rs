@@ -2,9 +2,8 @@
 
 use bailiwick_source_control::Repository;
 
-use super::declared::Files;
 use crate::failure::Failure;
-use crate::wire;
+use crate::sources::{self, Files};
 
 /// How long all of them may be. Some programs are told their task in an argument, which cannot be longer.
 const LONGEST: usize = 96 * 1024;
@@ -24,7 +23,7 @@ pub fn read(
     commit: &str,
     files: &[String],
 ) -> Result<Vec<Handed>, Failure> {
-    read_in(&|path| wire::committed_file(repository, commit, path), files)
+    read_in(&|path| sources::committed_file(repository, commit, path), files)
 }
 
 /// The same, with the files of a commit or of the working copy.

@@ -10,15 +10,15 @@ use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
 
 use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::wire;
+use crate::sources;
 
 /// The templates as they are on disk now; for people.
 pub fn working(context: &Context) -> Result<Templates, Failure> {
     let mut places = Vec::new();
-    if let Some(root) = wire::kit_root(context)? {
+    if let Some(root) = sources::kit_root(context)? {
         places.push(on_disk(context, Origin::KitRoot, &root, IN_KIT));
     } else if let Some(repository) = context.repository() {
-        let inside = inside(context, &repository)?;
+        let inside = sources::inside(context, &repository)?;
         for directory in project_directories(&inside) {
             places.push(on_disk(context, Origin::Repository, repository.root(), &directory));
         }
@@ -36,11 +36,11 @@ pub fn committed(
     inside: &str,
 ) -> Result<Templates, Failure> {
     let mut places = Vec::new();
-    if let Some(root) = wire::kit_root(context)? {
+    if let Some(root) = sources::kit_root(context)? {
         places.push(match root.strip_prefix(repository.root()) {
             Err(_) => on_disk(context, Origin::KitRoot, &root, IN_KIT),
             Ok(prefix) => {
-                let prefix = prefix.to_str().ok_or_else(|| wire::not_utf8(&root))?;
+                let prefix = prefix.to_str().ok_or_else(|| sources::not_utf8(&root))?;
                 in_commit(Origin::KitRoot, repository, commit, prefix, IN_KIT)?
             }
         });
@@ -52,20 +52,6 @@ pub fn committed(
     }
     places.extend(users(context)?);
     Ok(Templates::over_embedded(places))
-}
-
-/// Where the person stands in the repository; empty at its root.
-pub fn inside(context: &Context, repository: &Repository) -> Result<String, Failure> {
-    let inside = context.directory.strip_prefix(repository.root()).unwrap_or(Path::new(""));
-    inside.to_str().map(str::to_owned).ok_or_else(|| wire::not_utf8(&context.directory))
-}
-
-/// The directories of the repository that templates are read from, here.
-pub fn repository_directories(
-    context: &Context,
-    repository: &Repository,
-) -> Result<Vec<String>, Failure> {
-    Ok(project_directories(&inside(context, repository)?))
 }
 
 /// The user's `.codex/.agents` before the directory that we write first templates to: a file of ours
@@ -81,7 +67,7 @@ fn users(context: &Context) -> Result<Vec<Place>, Failure> {
 
 fn on_disk(context: &Context, origin: Origin, root: &Path, directory: &str) -> Place {
     let tree = Box::new(DirectoryTree::new(root));
-    Place::new(origin, &wire::shown(context, root), directory, tree)
+    Place::new(origin, &sources::shown(context, root), directory, tree)
 }
 
 /// Each directory is asked for by itself: a link on the way to it must not read as nothing there.

@@ -10,18 +10,18 @@ use bailiwick_source_control::{DirectoryTree, Repository};
 
 use crate::counted::counted;
 use crate::failure::Failure;
-use crate::output;
+use crate::notices::Notices;
 
 type Seen = Rc<RefCell<BTreeMap<String, Option<String>>>>;
 
 /// A directory that remembers what was read from it, and what was looked for and not there.
-pub(crate) struct WatchedTree {
+pub struct WatchedTree {
     tree: DirectoryTree,
     seen: Seen,
 }
 
 impl WatchedTree {
-    pub(crate) fn new(tree: DirectoryTree, seen: Seen) -> Self {
+    pub fn new(tree: DirectoryTree, seen: Seen) -> Self {
         Self { tree, seen }
     }
 }
@@ -57,7 +57,7 @@ pub struct Watch {
 
 impl Watch {
     /// Watches the directory `prefix` of the repository.
-    pub(crate) fn start(repository: Repository, prefix: &str) -> Result<Self, Failure> {
+    pub fn start(repository: Repository, prefix: &str) -> Result<Self, Failure> {
         let listing = repository.start_listing(prefix)?;
         let prefix = match prefix {
             "" => String::new(),
@@ -66,12 +66,12 @@ impl Watch {
         Ok(Self { repository, prefix, seen: Seen::default(), listing })
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         Rc::clone(&self.seen)
     }
 
     /// Says which files that were read differ from the commit that would bind an agent.
-    pub fn note(self) -> Result<Kept, Failure> {
+    pub fn note(self, notices: &Notices) -> Result<Kept, Failure> {
         let committed = self.listing.finish()?;
         let seen = self.seen.borrow();
         let suspect = seen.iter().filter(|(path, text)| match &committed {
@@ -94,9 +94,9 @@ impl Watch {
             "" => paths.clone(),
             directory => vec![directory.to_owned()],
         };
-        match (note_differences(&self.repository, &paths, &all)?, behind) {
+        match (note_differences(notices, &self.repository, &paths, &all)?, behind) {
             (Kept::Committed, Some(path)) => {
-                output::note(format_args!(
+                notices.note(format_args!(
                     "{path} was read through a link and is not in the commit; an agent is bound by \
                      what is committed"
                 ));
@@ -109,7 +109,8 @@ impl Watch {
 
 /// Says how these files differ from the commit, and how many do below `all`. Git has the last word: it knows
 /// of line endings and filters.
-pub(crate) fn note_differences(
+pub fn note_differences(
+    notices: &Notices,
     repository: &Repository,
     paths: &[String],
     all: &[String],
@@ -125,7 +126,7 @@ pub(crate) fn note_differences(
         0 => String::new(),
         more => format!(", and {}", counted(more, "more file")),
     };
-    output::note(format_args!(
+    notices.note(format_args!(
         "{} {}{more}; an agent is bound by what is committed",
         first.path, first.kind
     ));

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::policy_file::{self, What, compile_working};
 use bailiwick_gate::{Surroundings, look_up};
 use bailiwick_model::RoleName;
 use bailiwick_policy::call::{Action, Call};
@@ -19,11 +22,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::fleet::{Namespace, explain as object};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{self, What, compile_working};
-use crate::wire;
 
 /// Explain what the limits say to a command, or why a resource is in its state
 ///
@@ -127,7 +127,7 @@ impl Explain {
         policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
         let call = self.call(context)?;
         let compiled = match compile_working(context, &what) {
-            Err(Failure::Problems(problems))
+            Err(ServiceFailure::Problems(problems))
                 if problems.iter().all(|problem| problem.code == "unaccepted-parameter") =>
             {
                 let What::Role { role, .. } = what else { return Err(problems.into()) };
@@ -135,7 +135,7 @@ impl Explain {
             }
             other => other?,
         };
-        wire::warn(&compiled.warnings);
+        output::problems(&compiled.warnings);
         let root = context
             .repository()
             .map_or_else(|| context.directory.clone(), |found| found.root().to_path_buf());

@@ -6,9 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::delegating::Session;
+use bailiwick_engine::delegating::http::{self, Announcement};
+use bailiwick_engine::delegating::server::{Answer, Server};
+use bailiwick_engine::options::RunOptions;
+use bailiwick_engine::system::random_name;
 use bailiwick_lifecycle::ports::{Consent, Delegation as _};
 use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_model::attempt::Allowance;
+use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task;
 use bailiwick_runner::supervisor;
 use clap::Args;
@@ -16,13 +23,8 @@ use rmcp::ServiceExt as _;
 use serde_json::Value;
 
 use super::agents;
-use super::run::{How, LandWhen};
-use crate::context::Context;
-use crate::delegating::server::{Answer, Server};
-use crate::delegating::{self, Session};
 use crate::failure::Failure;
 use crate::output;
-use crate::running::assign::random_name;
 
 /// Serve the delegation tools to an agent program over MCP
 ///
@@ -84,7 +86,7 @@ impl Mcp {
             None => {
                 context.require_repository()?;
                 agents::seed(context);
-                let how = How { land: Some(LandWhen::Never), ..How::default() };
+                let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
                 let root = Some(random_name()?);
                 let (context, limits) = (context.clone(), self.budget.allowance());
                 let session = Session { context, caller: None, root, limits, how };
@@ -94,7 +96,7 @@ impl Mcp {
             }
         };
         match self.http {
-            Some(address) => delegating::http::serve(&answer, address),
+            Some(address) => Ok(http::serve(&answer, address, &announce)?),
             None => {
                 if std::io::stdin().is_terminal() {
                     output::note("an agent program is to speak here, not a person: see --help");
@@ -102,6 +104,14 @@ impl Mcp {
                 serve(answer)
             }
         }
+    }
+}
+
+/// Prints how callers reach the server.
+fn announce(announcement: Announcement) {
+    match announcement {
+        Announcement::Token(token) => output::line(format_args!("token {token}")),
+        Announcement::Address(address) => output::line(address),
     }
 }
 

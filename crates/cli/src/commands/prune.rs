@@ -5,6 +5,10 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::agent_names::{self, Scope};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::{enclose::SETUP_NOTE, recover};
+use bailiwick_engine::verifying::cache_key;
 use bailiwick_model::size::readable_size;
 use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_runner::checks::{build_caches, is_build_cache_in_use, remove_build_cache};
@@ -14,15 +18,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::rm::{hold, private_places, remove_files, task_directory};
-use crate::agent_names::{self, Scope};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::running::enclose::SETUP_NOTE;
-use crate::running::recover;
-use crate::running::view::forget_typed;
-use crate::verifying::cache_key;
-use crate::wire;
+use crate::view::forget_typed;
 
 /// Remove the worktrees of finished agents, build caches and installed setups
 ///
@@ -118,7 +116,7 @@ impl Prune {
         for name in &self.force {
             forced.insert(agent_names::require(context, name)?);
         }
-        let runs = wire::with_store(context, async |store| Ok(store.list(None).await?))?;
+        let runs = context.with_store(async |store| Ok(store.list(None).await?))?;
         let mut items = Vec::new();
         for run in runs.into_iter().filter(|run| scope.includes(run) || forced.contains(&run.id)) {
             items.extend(agent_item(context, run, &forced)?);

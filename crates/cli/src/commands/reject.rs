@@ -1,18 +1,17 @@
 //! `bailiwick reject`: says no to an agent's work, and keeps it.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::way_on;
+use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::{agent_names, system};
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_source_control::git::REJECTED_MARKER;
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::way_on;
-use crate::verifying::{Places, Subject};
-use crate::wire;
 
 /// Reject an agent's work; its worktree and branch stay
 ///
@@ -67,7 +66,7 @@ impl Reject {
 fn note_rejection(subject: &Subject, agent: &AgentId) -> Result<(), Failure> {
     let run = subject.context.state.join("runs").join(agent.as_str());
     if run.is_dir() {
-        wire::write_whole(&run.join(REJECTED_MARKER), "")?;
+        system::write_whole(&run.join(REJECTED_MARKER), "")?;
     }
     Ok(())
 }
@@ -103,7 +102,7 @@ pub(crate) fn reject(
             None
         }
     };
-    wire::with_store(&subject.context, async |store| {
+    subject.context.with_store(async |store| {
         Ok(store.change_status(agent, RunStatus::Rejected, reason).await?)
     })?;
     Ok(kept)

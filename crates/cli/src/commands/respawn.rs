@@ -1,5 +1,12 @@
 //! `bailiwick respawn`: a new attempt at a task, told what was wrong with the last.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::landing::{TITLE, chosen_title};
+use bailiwick_engine::managed::Managed;
+use bailiwick_engine::running::{forbidden_files::left_out, way_on};
+use bailiwick_engine::spawning::{Lineage, Naming, spawn};
+use bailiwick_engine::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
+use bailiwick_engine::{agent_names, policy_file, system};
 use bailiwick_kit::task_text;
 use bailiwick_lifecycle::respawn::{Former, failure_report};
 use bailiwick_model::attempt::Allowance;
@@ -8,20 +15,12 @@ use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_store::Event;
 use clap::Args;
 
-use super::land::{TITLE, chosen_title};
 use super::ledger::tree::is_again;
 use super::reason;
 use super::reject::reject;
-use super::spawn::{Lineage, Naming, print, spawn};
-use crate::agent_names;
-use crate::context::Context;
+use super::spawn::print;
 use crate::failure::Failure;
-use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
-use crate::running::forbidden_files::left_out;
-use crate::running::way_on;
-use crate::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
-use crate::{policy_file, wire};
 
 /// Start a new attempt at a task, with the reasons of the failure in its prompt
 ///
@@ -55,7 +54,7 @@ impl Respawn {
         let former = &self.agent;
         let subject = Subject::of_agent(context, former, &Places::default())?;
         let lock = subject.lock(former)?;
-        let (run, events, all) = wire::with_store(&subject.context, async |store| {
+        let (run, events, all) = subject.context.with_store(async |store| {
             let events = store.events(former.as_str()).await?;
             Ok((store.get(former).await?, events, store.list(None).await?))
         })?;
@@ -113,7 +112,7 @@ impl Respawn {
         let id = AgentId::parse(&spawned.agent_id)
             .map_err(|error| Failure::general(error.to_string()))?;
         // One that was delegated stays where it was in its tree; a title is for the task, whoever does it.
-        wire::with_store(context, async |store| {
+        context.with_store(async |store| {
             if let Some(title) = chosen_title(&events) {
                 store.append_run_note(&id, TITLE, &title).await?;
             }
@@ -122,7 +121,7 @@ impl Respawn {
                 delegate.given = Allowance::default();
                 delegate.closed = false;
                 delegate.pending = false;
-                delegate.created_at = wire::now_ms();
+                delegate.created_at = system::now_ms();
                 store.save_delegate(&delegate).await?;
             }
             Ok(())

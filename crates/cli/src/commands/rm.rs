@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::recover;
+use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::{agent_names, system};
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError, spec_sha};
 use bailiwick_model::claim::Outcome;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus};
@@ -10,13 +14,8 @@ use bailiwick_source_control::Repository;
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::recover;
-use crate::verifying::{Places, Subject};
-use crate::wire;
 
 /// Remove an agent's worktree, task directory and private files; its branch, ledger row and events stay
 #[derive(Debug, Args)]
@@ -55,7 +54,7 @@ impl Rm {
 
     fn remove(&self, context: &Context, name: &AgentId) -> Result<RemovedAgent, Failure> {
         let agent = agent_names::require(context, name)?;
-        let run = wire::with_store(context, async |store| Ok(store.get(&agent).await?))?;
+        let run = context.with_store(async |store| Ok(store.get(&agent).await?))?;
         let Some(_lock) = hold(context, &run)? else {
             return Err(Failure::usage(format!("`{name}` is at work"))
                 .help(format!("end it first: bailiwick stop {name}")));
@@ -70,7 +69,7 @@ impl Rm {
         }
         let removed = remove_files(context, &run)?;
         if unused {
-            wire::with_store(context, async |store| {
+            context.with_store(async |store| {
                 let why = Some("removed before it was started");
                 Ok(store.change_status(&run.id, RunStatus::Rejected, why).await?)
             })?;
@@ -146,8 +145,8 @@ pub(super) fn remove_files(context: &Context, run: &Run) -> Result<Removed, Fail
         // It stays if there is anything else in it.
         let _ = std::fs::remove_dir(tasks);
     }
-    let now = wire::now_ms();
-    wire::with_store(context, async |store| {
+    let now = system::now_ms();
+    context.with_store(async |store| {
         if removed == Removed::Files {
             store
                 .append_run_note(&run.id, FILES_REMOVED, "worktree, task and private files")

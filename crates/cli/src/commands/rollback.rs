@@ -1,23 +1,25 @@
 //! `bailiwick rollback`: reverts what a run has landed.
 
+use bailiwick_engine::agent_names;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::landing::LandedRecord;
+use bailiwick_engine::running::way_on;
+use bailiwick_engine::verifying::{Places, Shown, Subject};
 use bailiwick_lifecycle::landing;
 use bailiwick_lifecycle::ports::{
     Base, LandError, Landing, Merge, Method, RunStore as _, Snapshot, Work as _, WorkError,
 };
+use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 use bailiwick_source_control::GitWork;
 use clap::Args;
 use serde::Serialize;
 
-use super::land::LandedRecord;
+use super::options::CheckArguments;
 use super::reason;
-use crate::agent_names;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::way_on;
-use crate::verifying::{Live, Manner, Places, Shown, Subject};
-use crate::wire;
+use crate::view::verification::Live;
 
 /// Revert what an agent has landed, by a commit on today's base
 ///
@@ -37,7 +39,7 @@ pub struct Rollback {
     #[arg(long)]
     unchecked: bool,
     #[command(flatten)]
-    manner: Manner,
+    manner: CheckArguments,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -150,7 +152,8 @@ impl Rollback {
         json: bool,
     ) -> Result<(), Failure> {
         let mut live = Live::start(json);
-        let done = subject.verify_reverted(base, reverted, self.manner, &mut live)?;
+        let mut tell = |progress: Progress<'_>| live.tell(&progress);
+        let done = subject.verify_reverted(base, reverted, self.manner.into(), &mut tell)?;
         drop(live);
         if done.results.is_empty() || done.holds() {
             return Ok(());
@@ -159,7 +162,7 @@ impl Rollback {
         if json {
             output::json(&shown)?;
         } else {
-            shown.print();
+            output::print_verification(&shown);
         }
         output::next_step("the checks may be about what is taken away: --unchecked");
         Err(Failure::Said(2))
@@ -181,7 +184,7 @@ impl Rollback {
     ) -> Result<(), Failure> {
         let detail = serde_json::to_string(done)
             .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
-        wire::with_store(&subject.context, async |store| {
+        subject.context.with_store(async |store| {
             let summary = format!("rolled back by {:.12} on {}", done.commit, done.branch);
             Ok(store.roll_back(&self.agent, &summary, &detail).await?)
         })?;
@@ -203,7 +206,7 @@ impl Rollback {
 
 /// What a run has landed, if it has and that was not taken back.
 fn landed(subject: &Subject, agent: &AgentId) -> Result<(Run, LandedRecord), Failure> {
-    let (run, events) = wire::with_store(&subject.context, async |store| {
+    let (run, events) = subject.context.with_store(async |store| {
         let run = store.find(agent).await?;
         Ok((run, store.events(agent.as_str()).await?))
     })?;

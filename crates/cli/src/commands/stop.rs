@@ -2,19 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use bailiwick_engine::agent_names;
+use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::recover;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names;
-use crate::agent_state::{AgentState, Seen};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::recover;
-use crate::wire;
 
 /// Stop running agents; their work is kept
 #[derive(Debug, Args)]
@@ -105,7 +104,7 @@ pub(crate) fn ask(context: &Context, agent: &AgentId, request: &Request) -> Resu
 
 /// That an agent is not at work, how it stands instead, and what can be done with it.
 pub(crate) fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failure> {
-    let (run, attempts) = wire::with_store(context, async |store| {
+    let (run, attempts) = context.with_store(async |store| {
         Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
     })?;
     let Some(run) = run else {

@@ -1,12 +1,16 @@
 //! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
 //! a last line with phase, budget and time.
 
+pub mod standing;
+pub mod verification;
+
 use std::io::{BufRead as _, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bailiwick_engine::running::observer::RunView;
 use bailiwick_model::Event;
 use bailiwick_model::event::{Answer, FileChange, Phase, What, Witness};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
@@ -15,8 +19,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
-use super::standing::Standing;
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, shortened_middle, styled};
+use crate::view::standing::Standing;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
@@ -88,38 +92,9 @@ impl View {
         self
     }
 
-    /// The run goes on to this phase.
-    pub fn phase(&self, phase: Phase) {
-        self.change(|shown| shown.standing.enter(phase));
-    }
-
     fn change(&self, change: impl FnOnce(&mut Shown)) {
         if let Some(status) = &self.status {
             change(&mut status.shared.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-    }
-
-    /// Something happened, and is kept.
-    pub fn show(&mut self, event: &Event) {
-        self.change(|shown| shown.standing.count(event));
-        if let What::Approval { id, about, answer: None } = &event.what {
-            self.ask(id, about);
-        }
-        if self.quiet {
-            return;
-        }
-        if let Some(line) = line(event) {
-            if self.status.is_some() {
-                clear();
-            }
-            let lines = match std::io::stderr().is_terminal() {
-                true => folded(event, &line, ""),
-                false if is_denial(event) => vec![line],
-                false => vec![shortened(&line, MAX_PIPED_CHARS)],
-            };
-            for line in lines {
-                let _ = writeln!(anstream::stderr(), "{line}");
-            }
         }
     }
 
@@ -164,6 +139,35 @@ impl View {
                 output::note(why);
             }
         });
+    }
+}
+
+impl RunView for View {
+    fn phase(&self, phase: Phase) {
+        self.change(|shown| shown.standing.enter(phase));
+    }
+
+    fn show(&mut self, event: &Event) {
+        self.change(|shown| shown.standing.count(event));
+        if let What::Approval { id, about, answer: None } = &event.what {
+            self.ask(id, about);
+        }
+        if self.quiet {
+            return;
+        }
+        if let Some(line) = line(event) {
+            if self.status.is_some() {
+                clear();
+            }
+            let lines = match std::io::stderr().is_terminal() {
+                true => folded(event, &line, ""),
+                false if is_denial(event) => vec![line],
+                false => vec![shortened(&line, MAX_PIPED_CHARS)],
+            };
+            for line in lines {
+                let _ = writeln!(anstream::stderr(), "{line}");
+            }
+        }
     }
 }
 
@@ -296,7 +300,7 @@ fn draw(shown: &Standing, since: Duration) {
 }
 
 /// Clears the line that moves, where there is one.
-pub(super) fn clear() {
+pub(crate) fn clear() {
     if !std::io::stderr().is_terminal() {
         return;
     }

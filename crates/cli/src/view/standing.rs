@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use bailiwick_engine::counted::counted;
 use bailiwick_model::Event;
 use bailiwick_model::event::{Answer, Phase, What};
 
-use crate::counted::counted;
-use crate::verifying::live::elapsed;
+use crate::view::verification::elapsed;
 
 /// How a run stands, by what has happened.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use bailiwick_lifecycle::verification::Progress;
 use bailiwick_verify::Pass;
 
 use crate::output::{self, shortened};
-use crate::running::view::plain;
+use crate::view::plain;
 
 /// Shows progress until it is dropped.
 pub struct Live {

@@ -25,12 +25,13 @@ use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
 use bailiwick_verify::Change;
 
+use queue::Queue;
+
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::running::IfClosed;
+use crate::options::IfClosed;
 use crate::verifying::Subject;
-use crate::{agent_names, delegating, output, policy_file, wire};
-use queue::Queue;
+use crate::{agent_names, agent_state, policy_file, system};
 
 /// What a refusal names as its rule.
 const RULE: &str = "claims";
@@ -97,13 +98,12 @@ impl<'a> Claimant<'a> {
             Some(parent) => Some(agent_names::resolve(context, parent)?),
             None => None,
         };
-        let line = wire::with_store(context, async |store| {
-            Ok(store.ancestor_ids(parent.as_ref()).await?)
-        })?;
+        let line =
+            context.with_store(async |store| Ok(store.ancestor_ids(parent.as_ref()).await?))?;
         // Who may work for longer has it for longer.
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));
-        let repository = place(repository)?;
+        let repository = agent_names::place(repository)?;
         let wish = Wish { run: id.clone(), line, repository, inside, except, lease };
         Ok(Some(Self { context, id, claims, wish }))
     }
@@ -113,18 +113,18 @@ impl<'a> Claimant<'a> {
     fn take(&self, patience: Patience<'_>) -> Result<Acquired, Failure> {
         let queue = Queue::beside(self.context.database.path());
         let mut ticket = None;
-        let begun = wire::now_ms();
+        let begun = system::now_ms();
         loop {
             if patience.if_closed == IfClosed::Refuse {
-                delegating::require_open(self.context, self.id)?;
+                agent_state::require_open(self.context, self.id)?;
             }
-            let now = wire::now_ms();
+            let now = system::now_ms();
             let obstacle = match self.first_ahead(&queue, ticket.as_ref(), now)? {
                 Some(obstacle) => obstacle,
                 None => {
-                    let acquired = wire::with_store(self.context, async |store| {
-                        Ok(store.acquire(&self.wish, now).await?)
-                    })?;
+                    let acquired = self
+                        .context
+                        .with_store(async |store| Ok(store.acquire(&self.wish, now).await?))?;
                     match acquired {
                         acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => {
                             return Ok(acquired);
@@ -150,7 +150,9 @@ impl<'a> Claimant<'a> {
                         ))
                     })?;
                     ticket = Some(taken);
-                    output::note(format_args!("`{}` waits: {}", self.id, obstacle.why));
+                    self.context
+                        .notices
+                        .note(format_args!("`{}` waits: {}", self.id, obstacle.why));
                 }
             }
             std::thread::sleep(PAUSE);
@@ -171,7 +173,7 @@ impl<'a> Claimant<'a> {
             return Ok(None);
         }
         let Wish { run, repository, lease, .. } = &self.wish;
-        let (own, claims) = wire::with_store(self.context, async |store| {
+        let (own, claims) = self.context.with_store(async |store| {
             let own = store.renew_claim(run, repository, now.saturating_add(*lease)).await?;
             Ok((own, store.claims(Some(repository)).await?))
         })?;
@@ -196,10 +198,10 @@ impl<'a> Claimant<'a> {
     /// be there either until the lease that this begins is over.
     fn require_held(&self) -> Result<Claim, Failure> {
         let Wish { run, repository, lease, .. } = &self.wish;
-        let until = wire::now_ms().saturating_add(*lease);
-        let held = wire::with_store(self.context, async |store| {
-            Ok(store.renew_claim(run, repository, until).await?)
-        })?;
+        let until = system::now_ms().saturating_add(*lease);
+        let held = self
+            .context
+            .with_store(async |store| Ok(store.renew_claim(run, repository, until).await?))?;
         let id = self.id;
         match held {
             Some((claim, Holding::Holds)) => Ok(claim),
@@ -269,8 +271,8 @@ pub fn take_for<T>(
     let acquired = claimant.take(patience)?;
     let spawned = spawn();
     if let (Err(_), Acquired::Granted(claim)) = (&spawned, acquired) {
-        let now = wire::now_ms();
-        wire::with_store(context, async |store| {
+        let now = system::now_ms();
+        context.with_store(async |store| {
             Ok(store.release(claim.fence, Outcome::Failed, now).await?)
         })?;
     }
@@ -339,10 +341,8 @@ fn of_subject(
 /// Lets others have what an agent has claimed, as if its time were over: its work lands as long as nobody
 /// took it. How many claims there were.
 pub fn let_go(context: &Context, id: &AgentId) -> Result<usize, Failure> {
-    let now = wire::now_ms();
-    wire::with_store(context, async |store| {
-        Ok(store.release_run(id, Outcome::Expired, now).await?)
-    })
+    let now = system::now_ms();
+    context.with_store(async |store| Ok(store.release_run(id, Outcome::Expired, now).await?))
 }
 
 fn reasons(obstacles: &[Obstacle]) -> String {
@@ -352,13 +352,4 @@ fn reasons(obstacles: &[Obstacle]) -> String {
         all.push(format!("and {more} more"));
     }
     all.join("; ")
-}
-
-/// What all checkouts of a repository have in common.
-pub fn place(repository: &Repository) -> Result<String, Failure> {
-    let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
-    let place = repository.git().line(common)?;
-    let real = std::fs::canonicalize(&place)
-        .map_err(|error| Failure::general(format!("{place} cannot be used: {error}")))?;
-    Ok(real.display().to_string())
 }

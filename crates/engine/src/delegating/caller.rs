@@ -15,10 +15,10 @@ use toml::Table;
 use super::session::Session;
 use super::startable::both;
 use super::starting::SpawnAgent;
+use crate::agent_programs::USUAL;
 use crate::failure::Failure;
-use crate::running::assign::USUAL;
 use crate::verifying::{Places, Subject, settings};
-use crate::{policy_file, wire};
+use crate::{policy_file, system};
 
 /// How many levels may be below the first agent, unless the settings say otherwise.
 const DEEPEST: u32 = 2;
@@ -107,9 +107,9 @@ impl Session {
         let subject = Subject::of_agent(&self.context, id, &Places::default())?;
         let directory = RunDirectory::new(&self.context.state, id.as_str());
         let policy = policy_file::recorded(&directory)?.policy;
-        let (run, known) = wire::with_store(&self.context, async |store| {
-            Ok((store.get(id).await?, store.delegate(id).await?))
-        })?;
+        let (run, known) = self
+            .context
+            .with_store(async |store| Ok((store.get(id).await?, store.delegate(id).await?)))?;
         let task = &subject.bound.task;
         let text = |line: &Option<task::Line>| line.as_ref().map(ToString::to_string);
         let may_start: Vec<String> =
@@ -357,7 +357,7 @@ fn root(id: &AgentId, task: &Task, may_start: &[String]) -> Delegate {
         given: Allowance::default(),
         pending: false,
         closed: false,
-        created_at: wire::now_ms(),
+        created_at: system::now_ms(),
     }
 }
 

@@ -11,11 +11,11 @@ use bailiwick_runner::supervisor::RunDirectory;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
-use super::returning;
 use super::session::{Session, said};
 use super::standing::Status;
 use crate::failure::Failure;
 use crate::managed::{Managed, template};
+use crate::messages;
 
 /// What a control plane has declared for the caller.
 pub(super) struct Declared(pub(super) Managed);
@@ -152,7 +152,7 @@ impl Session {
         };
         let last = self.attempts(&one.run)?.pop();
         let returned = match &last {
-            Some(last) => returning::final_message(&self.context, &one.run, last).map_err(said)?,
+            Some(last) => messages::final_message(&self.context, &one.run, last).map_err(said)?,
             None => words.clone(),
         };
         let faults = handed.faults(&returned);

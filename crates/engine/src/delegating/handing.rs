@@ -6,7 +6,7 @@ use super::caller::Caller;
 use super::session::{Session, said};
 use super::starting::SpawnAgent;
 use crate::counted::counted;
-use crate::running::handed;
+use crate::task_files;
 
 impl Session {
     /// An error if a file that is to be handed over is not there, or if they are more than may be.
@@ -28,6 +28,6 @@ impl Session {
             ));
         }
         let repository = self.context.require_repository().map_err(said)?;
-        handed::read(&repository, &caller.base, files).map(drop).map_err(said)
+        task_files::read(&repository, &caller.base, files).map(drop).map_err(said)
     }
 }

@@ -22,8 +22,7 @@ use tokio::sync::Semaphore;
 use super::server::{Answer, Server};
 use crate::context::variable;
 use crate::failure::Failure;
-use crate::output;
-use crate::running::assign::random_name;
+use crate::system::random_name;
 
 /// Where the token is.
 const TOKEN: &str = "BAILIWICK_MCP_TOKEN";
@@ -41,13 +40,26 @@ const AT_ONCE: usize = 64;
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 
-/// Serves until it is ended.
-pub fn serve(answer: &Answer, address: SocketAddr) -> Result<(), Failure> {
+/// What callers of a server need to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Announcement {
+    /// The token, where one was made.
+    Token(String),
+    /// Where the server is.
+    Address(String),
+}
+
+/// Serves until it is ended; `announce` hears how it is reached.
+pub fn serve(
+    answer: &Answer,
+    address: SocketAddr,
+    announce: &dyn Fn(Announcement),
+) -> Result<(), Failure> {
     if !address.ip().is_loopback() {
         return Err(Failure::usage(format!("{address} can be reached from other machines"))
             .help("use an address of the loopback, such as 127.0.0.1:7777"));
     }
-    let shown = Sha256Hex::of(format!("Bearer {}", token()?).as_bytes());
+    let shown = Sha256Hex::of(format!("Bearer {}", token(announce)?).as_bytes());
     let failed = |error: std::io::Error| Failure::general(format!("{address}: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -63,7 +75,7 @@ pub fn serve(answer: &Answer, address: SocketAddr) -> Result<(), Failure> {
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
-        output::line(format_args!("http://{here}{PATH}"));
+        announce(Announcement::Address(format!("http://{here}{PATH}")));
         let places = Arc::new(Semaphore::new(AT_ONCE));
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
@@ -124,14 +136,14 @@ async fn whole(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Statu
 }
 
 /// The token that callers have to show.
-fn token() -> Result<String, Failure> {
+fn token(announce: &dyn Fn(Announcement)) -> Result<String, Failure> {
     match variable(TOKEN)? {
         Some(token) if token.len() >= SHORTEST => Ok(token),
         Some(_) => Err(Failure::usage(format!("{TOKEN} is shorter than {SHORTEST} characters"))
             .help("leave it out, and one is made")),
         None => {
             let token = random_name()?;
-            output::line(format_args!("token {token}"));
+            announce(Announcement::Token(token.clone()));
             Ok(token)
         }
     }

@@ -11,7 +11,6 @@
 //! pending    who is just being started
 //! purse      what is reserved for whom
 //! declared   sub-agents that a control plane has declared: which, and how many at once
-//! returning  what an agent returned
 //! standing   list_active_agents, wait: how those below stand
 //! talking    send_input, close_agent, set_thread_note
 //! ```
@@ -24,7 +23,6 @@ mod handing;
 pub mod http;
 mod pending;
 pub mod purse;
-pub mod returning;
 pub mod server;
 pub mod session;
 pub mod standing;
@@ -32,4 +30,4 @@ mod startable;
 pub mod starting;
 pub mod talking;
 
-pub use session::{Session, require_open};
+pub use session::Session;

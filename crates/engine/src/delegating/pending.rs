@@ -10,8 +10,8 @@ use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, Delegate, RunStatus};
 
 use super::session::{Session, said};
-use crate::running::detached::Input;
-use crate::{claiming, wire};
+use crate::background::Input;
+use crate::claiming;
 
 /// Held while an agent is being started.
 pub(super) struct Pending {
@@ -98,7 +98,7 @@ impl Session {
         })?;
         if never {
             let why = Some("whoever started it was killed before it began");
-            let failed = wire::with_store(&self.context, async |store| {
+            let failed = self.context.with_store(async |store| {
                 Ok(store.change_status(&one.run, RunStatus::Failed, why).await?)
             });
             // It may not be in the ledger at all, and have a claim all the same.

@@ -16,9 +16,8 @@ use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
 use super::session::{Session, said};
-use crate::commands::run::raised;
 use crate::failure::Failure;
-use crate::wire;
+use crate::options::raise_option;
 
 /// How many earlier runs of a template are looked at, the newest.
 const EARLIER: usize = 100;
@@ -41,8 +40,7 @@ impl Session {
         all: &[Delegate],
         idle: Option<&AgentId>,
     ) -> Result<Tree, String> {
-        let attempts =
-            wire::with_store(&self.context, async |store| Ok(store.attempts(None).await?));
+        let attempts = self.context.with_store(async |store| Ok(store.attempts(None).await?));
         let mut used: BTreeMap<AgentId, (Used, Attempt)> = BTreeMap::new();
         for attempt in attempts.map_err(said)? {
             let sum =
@@ -294,7 +292,7 @@ fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
     if last.ending != Some(Ending::BudgetExhausted) || is_raised(one, &last.budget) {
         return None;
     }
-    raised(&last.detail)
+    last.exhausted.and_then(raise_option)
 }
 
 /// Whether a run has more for itself and all below it than when it could spend this by itself. What it gave
@@ -330,6 +328,7 @@ fn spent(used: &Used) -> Spent {
 
 #[cfg(test)]
 mod tests {
+    use bailiwick_model::attempt::Exhausted;
     use bailiwick_model::event::Phase;
 
     use super::*;
@@ -357,7 +356,7 @@ mod tests {
         }
     }
 
-    fn attempt(ending: Ending, detail: &str, budget: Allowance) -> Attempt {
+    fn attempt(ending: Ending, exhausted: Option<Exhausted>, budget: Allowance) -> Attempt {
         Attempt {
             run: AgentId::parse("one").unwrap(),
             number: 1,
@@ -369,7 +368,8 @@ mod tests {
             session: None,
             phase: Phase::Over,
             ending: Some(ending),
-            detail: detail.to_owned(),
+            detail: String::new(),
+            exhausted,
             started_at: 1,
             ended_at: Some(2),
             used: Used::default(),
@@ -381,23 +381,17 @@ mod tests {
     fn only_a_limit_that_is_spent_waits_until_it_is_raised() {
         let turns = |turns| Allowance { turns: Some(turns), ..Allowance::default() };
         let (spent, failed) = (Ending::BudgetExhausted, Ending::Failed);
-        for (ending, detail, has, option) in [
-            (spent, "the budget is spent: turns", 5, Some("--turns N")),
-            (spent, "the budget is spent: tokens", 5, Some("--tokens N")),
-            (spent, "the budget is spent: turns", 6, None),
-            (spent, "the budget is spent: disk, of which it may add 16 MiB in an attempt", 5, None),
-            (
-                spent,
-                "the budget is spent: disk, to which it may add 9 files in an attempt",
-                5,
-                None,
-            ),
-            (spent, "the disk has less than 512 MiB left", 5, None),
-            (spent, "nothing says what x costs, and the budget is in dollars", 5, None),
-            (failed, "the budget is spent: turns", 5, None),
+        for (ending, exhausted, has, option) in [
+            (spent, Some(Exhausted::Turns), 5, Some("--turns N")),
+            (spent, Some(Exhausted::Tokens), 5, Some("--tokens N")),
+            (spent, Some(Exhausted::Turns), 6, None),
+            (spent, Some(Exhausted::Disk), 5, None),
+            (spent, Some(Exhausted::Price), 5, None),
+            (spent, None, 5, None),
+            (failed, Some(Exhausted::Turns), 5, None),
         ] {
-            let last = attempt(ending, detail, turns(5));
-            assert_eq!(to_raise(&delegate(turns(has)), &last), option, "{detail} {has}");
+            let last = attempt(ending, exhausted, turns(5));
+            assert_eq!(to_raise(&delegate(turns(has)), &last), option, "{exhausted:?} {has}");
         }
     }
 }

@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::server::SPAWNABLE;
 use super::startable::lets;
-use crate::commands::run::How;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{claiming, policy_file, templates, wire};
+use crate::options::RunOptions;
+use crate::{agent_names, policy_file, sources, templates};
 
 /// What agents are told that reach for others.
 const NOT_YOURS: &str = "is not one of the agents below you";
@@ -40,7 +40,7 @@ pub struct Session {
     /// What all that a root session starts may spend together, as a person has limited it.
     pub limits: Allowance,
     /// How runs that it starts are held.
-    pub how: How,
+    pub how: RunOptions,
 }
 
 /// Held while it is decided who may start what: siblings see each other's reservations.
@@ -80,30 +80,20 @@ fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, String> {
 
 /// A failure in one line, for an agent.
 pub(super) fn said(failure: Failure) -> String {
-    match failure {
-        Failure::Message { text, help: Some(help), .. } => format!("{text} ({help})"),
-        Failure::Message { text, help: None, .. } => text,
-        Failure::Problems(problems) => {
-            problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("; ")
-        }
-        Failure::Said(code) => format!("it ended with {code}"),
-    }
-}
-
-/// An error if an agent was closed by one above it.
-pub fn require_open(context: &Context, run: &AgentId) -> Result<(), Failure> {
-    let known = wire::with_store(context, async |store| Ok(store.delegate(run).await?))?;
-    match known.is_some_and(|known| known.closed) {
-        true => Err(Failure::general(format!("`{run}` was closed before it began"))),
-        false => Ok(()),
-    }
+    failure.in_one_line()
 }
 
 impl Session {
     /// A person at a terminal, who is above all.
     pub fn at_terminal(context: &Context) -> Self {
         let limits = Allowance::default();
-        Self { context: context.clone(), caller: None, root: None, limits, how: How::default() }
+        Self {
+            context: context.clone(),
+            caller: None,
+            root: None,
+            limits,
+            how: RunOptions::default(),
+        }
     }
 
     /// Which types the caller may start, and when to use them: for whoever describes the tool to its
@@ -182,7 +172,7 @@ impl Session {
     pub(super) fn binding_templates(&self, binding: &str) -> Result<Templates, Failure> {
         let repository = self.context.require_repository()?;
         let inside = match &self.caller {
-            None => templates::inside(&self.context, &repository)?,
+            None => sources::inside(&self.context, &repository)?,
             Some(_) => String::new(),
         };
         templates::committed(&self.context, &repository, binding, &inside)
@@ -191,7 +181,7 @@ impl Session {
     /// The commit that binds the caller.
     pub(super) fn binding(&self) -> Result<Option<String>, Failure> {
         let Some(caller) = &self.caller else { return Ok(None) };
-        let (run, spec) = wire::with_store(&self.context, async |store| {
+        let (run, spec) = self.context.with_store(async |store| {
             let run = store.find(caller).await?;
             let spec = match &run {
                 Some(run) => store.spec(&run.spec_sha).await?,
@@ -205,15 +195,16 @@ impl Session {
         let named = Task::parse(&Source::new(format!("the task of {caller}"), spec))?;
         let named = named.task.kit_commit.as_ref().map(Line::as_str);
         let repository = self.context.require_repository()?;
-        wire::binding_commit(&repository, named, &base).map(Some)
+        sources::binding_commit(&repository, named, &base).map(Some)
     }
 
     pub(super) fn delegates(&self) -> Result<Vec<Delegate>, String> {
-        wire::with_store(&self.context, async |store| Ok(store.delegates().await?)).map_err(said)
+        self.context.with_store(async |store| Ok(store.delegates().await?)).map_err(said)
     }
 
     pub(super) fn keep(&self, delegate: &Delegate) -> Result<(), String> {
-        wire::with_store(&self.context, async |store| Ok(store.save_delegate(delegate).await?))
+        self.context
+            .with_store(async |store| Ok(store.save_delegate(delegate).await?))
             .map_err(said)
     }
 
@@ -228,12 +219,12 @@ impl Session {
 
     /// The repository that the caller is in, by its path.
     pub(super) fn repository(&self) -> Result<String, Failure> {
-        claiming::place(&self.context.require_repository()?)
+        agent_names::place(&self.context.require_repository()?)
     }
 
     /// Whether an agent is below the caller. A person at a terminal is above all, a root session above
     /// what it started.
-    pub(crate) fn is_above(&self, one: &Delegate, all: &[Delegate]) -> bool {
+    pub fn is_above(&self, one: &Delegate, all: &[Delegate]) -> bool {
         let Some(caller) = &self.caller else {
             return self.root.is_none() || top(one, all).session == self.root;
         };

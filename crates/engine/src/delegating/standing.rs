@@ -13,10 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::returning;
 use super::session::{Session, said};
 use crate::counted::counted;
-use crate::wire;
+use crate::{messages, system};
 
 const SHORTEST: u64 = 10_000;
 pub(super) const LONGEST: u64 = 1_800_000;
@@ -165,7 +164,8 @@ impl Session {
                 agent_type: Some(one.agent_type.clone()).filter(|name| !name.is_empty()),
                 agent_name: one.agent_name.clone(),
                 status: status.label(),
-                status_duration_sec: since.map(|since| wire::now_ms().saturating_sub(since) / 1000),
+                status_duration_sec: since
+                    .map(|since| system::now_ms().saturating_sub(since) / 1000),
                 model: last
                     .map(|last| last.model)
                     .filter(|model| !model.is_empty())
@@ -173,7 +173,7 @@ impl Session {
                     .unwrap_or_default(),
                 reasoning_effort: one.reasoning_effort.clone(),
                 updated_at: since,
-                notifications: returning::notifications(&self.context, &one.run).map_err(said)?,
+                notifications: messages::notifications(&self.context, &one.run).map_err(said)?,
             });
         }
         agents.sort_by(|one, other| one.thread_id.cmp(&other.thread_id));
@@ -238,7 +238,7 @@ impl Session {
     fn notifications(&self, of: &[Delegate]) -> Result<serde_json::Map<String, Value>, String> {
         let mut all = serde_json::Map::new();
         for one in of {
-            let told = returning::notifications(&self.context, &one.run).map_err(said)?;
+            let told = messages::notifications(&self.context, &one.run).map_err(said)?;
             if !told.is_empty() {
                 all.insert(one.run.to_string(), json!(told));
             }
@@ -248,12 +248,12 @@ impl Session {
 
     /// What an agent received and returned.
     fn result(&self, one: &Delegate) -> Result<Value, String> {
-        let run = wire::with_store(&self.context, async |store| Ok(store.find(&one.run).await?));
+        let run = self.context.with_store(async |store| Ok(store.find(&one.run).await?));
         let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
         let last = self.attempts(&one.run)?.into_iter().reduce(together);
         let whole =
-            |last: &Attempt| returning::final_message(&self.context, &one.run, last).map_err(said);
-        let (later, not_heard) = returning::told_later(&self.context, &one.run).map_err(said)?;
+            |last: &Attempt| messages::final_message(&self.context, &one.run, last).map_err(said);
+        let (later, not_heard) = messages::told_later(&self.context, &one.run).map_err(said)?;
         let mut result = json!({
             "received": one.message,
             "received_later": later,
@@ -282,7 +282,7 @@ impl Session {
                     return Ok(status);
                 };
                 let words =
-                    returning::final_message(&self.context, &one.run, &last).map_err(said)?;
+                    messages::final_message(&self.context, &one.run, &last).map_err(said)?;
                 Ok(ended(&last, words))
             }
             Status::PendingInit | Status::Running | Status::Shutdown | Status::NotFound => {
@@ -292,8 +292,7 @@ impl Session {
     }
 
     pub(crate) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, String> {
-        wire::with_store(&self.context, async |store| Ok(store.attempts(Some(run)).await?))
-            .map_err(said)
+        self.context.with_store(async |store| Ok(store.attempts(Some(run)).await?)).map_err(said)
     }
 
     /// Every agent that was delegated, and the roots of their trees.
@@ -309,7 +308,7 @@ impl Session {
     /// How long an agent has worked, in milliseconds, in all its attempts.
     pub fn worked(&self, one: &Delegate) -> Result<u64, String> {
         let took = |attempt: &Attempt| {
-            attempt.ended_at.unwrap_or_else(wire::now_ms).saturating_sub(attempt.started_at)
+            attempt.ended_at.unwrap_or_else(system::now_ms).saturating_sub(attempt.started_at)
         };
         Ok(self.attempts(&one.run)?.iter().map(took).sum())
     }
@@ -321,8 +320,7 @@ impl Session {
 
     /// The same, with since when.
     fn status_since(&self, one: &Delegate) -> Result<(Status, Option<u64>), String> {
-        let known =
-            wire::with_store(&self.context, async |store| Ok(store.delegate(&one.run).await?));
+        let known = self.context.with_store(async |store| Ok(store.delegate(&one.run).await?));
         let known = known.map_err(said)?;
         let closed = known.as_ref().is_none_or(|known| known.closed);
         if known.is_some_and(|known| known.pending && !known.closed) {

@@ -22,17 +22,15 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::pending::Pending;
-use super::session::{Session, require_open, said};
+use super::session::{Session, said};
 use super::standing::LONGEST;
 use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
-use crate::commands::run::How;
-use crate::commands::spawn::{Lineage, Naming, SetupIn, spawn_within};
 use crate::failure::Failure;
-use crate::running::login::LoginOption;
-use crate::running::{IfClosed, assign as assigning, detached, login};
-use crate::{managed, templates, wire};
+use crate::options::{IfClosed, RunOptions};
+use crate::spawning::{Lineage, Naming, SetupIn, spawn_within};
+use crate::{agent_programs, agent_state, background, logins, managed, sources, system, templates};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
 const MOST: u32 = 12;
@@ -100,7 +98,7 @@ impl Session {
             return Ok(asked.files.clone());
         }
         let repository = self.context.require_repository()?;
-        let kit = wire::committed_kit(&self.context, &repository, &caller.binding)?;
+        let kit = sources::committed_kit(&self.context, &repository, &caller.binding)?;
         let role = resolve(&kit, role, Source::new(role.to_string(), "").whole())?;
         let limits = role.capabilities.iter().any(|one| one.to_string() == FILES_WHITELIST);
         Ok(limits.then(|| vec![ALL_FILES.to_owned()]))
@@ -132,7 +130,7 @@ struct Birth {
     task: String,
     base: String,
     lineage: Lineage,
-    how: How,
+    how: RunOptions,
 }
 
 impl Session {
@@ -207,7 +205,7 @@ impl Session {
         let known = models(program.as_ref());
         let given = caller.assignment(asked, template, &known)?;
         let role = caller.role_of(template)?;
-        let run = AgentId::make(&role, wire::now_ms(), wire::random().map_err(said)?);
+        let run = AgentId::make(&role, system::now_ms(), system::random().map_err(said)?);
         let name = template.map_or("", |template| template.agent_type.as_str());
         let estimate = Known {
             caller: asked.estimate(),
@@ -252,7 +250,7 @@ impl Session {
             given: Allowance::default(),
             pending: true,
             closed: false,
-            created_at: wire::now_ms(),
+            created_at: system::now_ms(),
         };
         let servers = child.map(|child| child.mcp_servers.as_slice()).unwrap_or_default();
         let files = self.files_of(&caller, asked, &role).map_err(said)?;
@@ -290,14 +288,14 @@ impl Session {
         let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
         let begun = match gone.load(Ordering::Relaxed) {
             true => Err(format!("nobody waits for `{run}` any more")),
-            false => require_open(&self.context, run)
-                .and_then(|()| detached::begin(&self.context, run, &birth.how, input))
+            false => agent_state::require_open(&self.context, run)
+                .and_then(|()| background::begin(&self.context, run, &birth.how, input))
                 .map(drop)
                 .map_err(said),
         };
         if let Err(why) = &begun {
             // It is in the ledger, and will not run.
-            let failed = wire::with_store(&self.context, async |store| {
+            let failed = self.context.with_store(async |store| {
                 Ok(store.change_status(run, RunStatus::Failed, Some(why)).await?)
             });
             failed.map_err(said)?;
@@ -388,9 +386,9 @@ impl Session {
     }
 
     /// As the caller is run, and paid for in the same way if the agent's program knows that way.
-    fn how_paid(&self, program: &dyn Adapter) -> How {
-        let knows = |login: &LoginOption| login::usable(program).contains(&Login::from(*login));
-        How { login: self.how.login.filter(knows), ..self.how.clone() }
+    fn how_paid(&self, program: &dyn Adapter) -> RunOptions {
+        let knows = |login: &Login| logins::usable(program).contains(login);
+        RunOptions { login: self.how.login.filter(knows), ..self.how.clone() }
     }
 
     /// The agent's program.
@@ -400,9 +398,9 @@ impl Session {
         template: Option<&Template>,
     ) -> Result<Arc<dyn Adapter>, Failure> {
         let name = template.and_then(|template| template.cli.clone()).or(caller.cli.clone());
-        let name = name.unwrap_or_else(|| assigning::USUAL.to_owned());
+        let name = name.unwrap_or_else(|| agent_programs::USUAL.to_owned());
         let repository = self.context.require_repository()?;
-        assigning::adapter_named(&self.context, &repository, &caller.binding, &name)
+        agent_programs::adapter_named(&self.context, &repository, &caller.binding, &name)
     }
 }
 

@@ -11,9 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::session::{Session, said};
-use crate::commands::run::How;
-use crate::running::detached;
-use crate::{claiming, wire};
+use crate::options::RunOptions;
+use crate::{background, claiming, system};
 
 /// How long something that is said waits for somebody who hears it.
 const HEARS: Duration = Duration::from_secs(30);
@@ -69,7 +68,7 @@ pub struct SetThreadNote {
 
 /// A name for something that was said.
 fn submission(run: &AgentId) -> String {
-    format!("{run}-{}", wire::now_ms())
+    format!("{run}-{}", system::now_ms())
 }
 
 /// What an agent is told, of the two ways to say it.
@@ -154,8 +153,8 @@ impl Session {
         let input = pending.input().map_err(|error| format!("`{run}` cannot be told: {error}"))?;
         let before = self.attempts(run)?.len();
         // It is paid for as before.
-        let how = How { login: None, ..self.how.clone() };
-        let begun = detached::begin(&self.context, &one.run, &how, input)
+        let how = RunOptions { login: None, ..self.how.clone() };
+        let begun = background::begin(&self.context, &one.run, &how, input)
             .map_err(said)
             .and_then(|log| self.heard(run, before, &log));
         let _turn = self.turn()?;
@@ -226,7 +225,7 @@ impl Session {
     pub(super) fn free(&self, run: &AgentId) -> Result<usize, String> {
         if self.attempts(run)?.is_empty() {
             // It never began, and never will: what it claimed is free.
-            let failed = wire::with_store(&self.context, async |store| {
+            let failed = self.context.with_store(async |store| {
                 let why = Some("closed before it began");
                 Ok(store.change_status(run, RunStatus::Failed, why).await?)
             });

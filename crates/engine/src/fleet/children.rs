@@ -8,15 +8,13 @@ use bailiwick_resources::RunCost;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::context::Context;
-use crate::delegating::Session;
-use crate::delegating::returning;
-use crate::delegating::standing::Status;
+use crate::delegating::{Session, standing::Status};
 use crate::failure::Failure;
-use crate::wire;
+use crate::messages;
 
 /// Every run below this one, the oldest first.
 pub(super) fn of(context: &Context, agent: &AgentId) -> Result<Vec<LaunchedChild>, Failure> {
-    let all = wire::with_store(context, async |store| Ok(store.delegates().await?))?;
+    let all = context.with_store(async |store| Ok(store.delegates().await?))?;
     let session = Session { caller: Some(agent.clone()), ..Session::at_terminal(context) };
     let mut below: Vec<&Delegate> = all.iter().filter(|one| session.is_above(one, &all)).collect();
     below.sort_by(|one, other| (one.created_at, &one.run).cmp(&(other.created_at, &other.run)));
@@ -26,12 +24,12 @@ pub(super) fn of(context: &Context, agent: &AgentId) -> Result<Vec<LaunchedChild
 fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
     let context = &session.context;
     let (status, last) = session.seen(one).map_err(Failure::general)?;
-    let cursor = wire::with_store(context, async |store| Ok(store.last_event(&one.run).await?))?;
+    let cursor = context.with_store(async |store| Ok(store.last_event(&one.run).await?))?;
     let used = last.as_ref().map(|last| last.used).unwrap_or_default();
     let (state, detail) = stands(status, last.as_ref());
     let returned = match &last {
         Some(last) if state == ChildState::Completed => {
-            Some(returning::final_message(context, &one.run, last)?)
+            Some(messages::final_message(context, &one.run, last)?)
         }
         Some(_) | None => None,
     };

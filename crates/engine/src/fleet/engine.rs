@@ -18,6 +18,7 @@ use bailiwick_fleet::subagents::ParallelLimits;
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
 use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending, What};
+use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
 use bailiwick_resources::RunCost;
@@ -28,15 +29,15 @@ use bailiwick_store::Store;
 use tokio::runtime::Handle;
 
 use super::children;
-use crate::commands::run::{How, LandWhen};
-use crate::commands::spawn::{Lineage, Naming, spawn};
+use crate::background::{self, Environment, Input};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::{Managed, ManagedSkill};
-use crate::running::detached::{self, Environment, Input};
-use crate::running::{assign, granted, login};
+use crate::options::RunOptions;
+use crate::running::granted;
+use crate::spawning::{Lineage, Naming, spawn};
 use crate::verifying::{Places, Shown, Subject};
-use crate::wire;
+use crate::{agent_programs, logins};
 
 /// The longest patch that is kept.
 const LONGEST_PATCH: usize = 16 * 1024 * 1024;
@@ -75,20 +76,7 @@ impl LocalEngine {
         let context = self.context.clone();
         let done = tokio::task::spawn_blocking(move || work(&context)).await;
         done.map_err(|error| EngineError(format!("it broke: {error}")))?
-            .map_err(|failure| EngineError(said(&failure)))
-    }
-}
-
-/// What a failure says, in a line.
-pub fn said(failure: &Failure) -> String {
-    match failure {
-        Failure::Message { text, help: Some(help), .. } => format!("{text} ({help})"),
-        Failure::Message { text, help: None, .. } => text.clone(),
-        Failure::Problems(problems) => {
-            let each = problems.iter().map(|problem| problem.message.clone());
-            each.collect::<Vec<_>>().join("; ")
-        }
-        Failure::Said(code) => format!("it ended with {code}"),
+            .map_err(|failure| EngineError(failure.in_one_line()))
     }
 }
 
@@ -142,7 +130,7 @@ impl Engine for LocalEngine {
         limit: usize,
     ) -> Result<Vec<EngineEvent>, EngineError> {
         // Nothing here waits but for the store: no thread is needed for each of many who follow.
-        let failed = |failure: Failure| EngineError(said(&failure));
+        let failed = |failure: Failure| EngineError(failure.in_one_line());
         let (id, most) = (id(agent).map_err(failed)?, u32::try_from(limit).unwrap_or(u32::MAX));
         let events = self.store.run_events(&id, after, most).await;
         let told = |event: bailiwick_model::Event| -> Result<EngineEvent, EngineError> {
@@ -195,9 +183,8 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     if held()? {
         return Ok(());
     }
-    let (run, attempts) = wire::with_store(&context, async |store| {
-        Ok((store.find(&id).await?, store.attempts(Some(&id)).await?))
-    })?;
+    let (run, attempts) = context
+        .with_store(async |store| Ok((store.find(&id).await?, store.attempts(Some(&id)).await?)))?;
     let spawned = run.as_ref().is_some_and(|run| !run.half_spawned);
     if spawned && !attempts.is_empty() && launch.resume.is_none() {
         return Ok(());
@@ -209,12 +196,12 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         let source = Source::new(format!("the task of {id}"), told(launch)?);
         spawn(&context, &source, Naming::Exactly(&id), &launch.base, lineage(launch)?)?;
     }
-    let how = How { land: Some(LandWhen::Never), ..How::default() };
+    let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
     let input = match &launch.resume {
         None => Input::Nothing,
         Some(words) => Input::Words(written(words)?),
     };
-    detached::begin_with(&context, &id, &how, input, environment).map(drop)
+    background::begin_with(&context, &id, &how, input, environment).map(drop)
 }
 
 /// All that whoever holds it has in its environment: nothing of ours but what a program needs to find its
@@ -222,10 +209,10 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
 fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
     let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     let ours = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
-    let needed = detached::NEEDED.iter().chain(&login::PLACES);
+    let needed = background::NEEDED.iter().chain(&logins::PLACES);
     let mut all: Vec<(OsString, OsString)> = needed.filter_map(ours).collect();
     match launch.model_key {
-        ModelKey::Lent => all.extend(login::LENT.iter().filter_map(ours)),
+        ModelKey::Lent => all.extend(logins::LENT.iter().filter_map(ours)),
         ModelKey::Withheld if spends_a_login(&task) => {
             return Err(Failure::general(
                 "it is to be paid for with a login of this machine, which is not lent to it",
@@ -249,10 +236,10 @@ fn spends_a_login(task: &Task) -> bool {
 
 /// Whoever has no key is not started: it would only find that out by itself.
 fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
-    let name = task.agent.cli.as_ref().map_or(assign::USUAL, |cli| cli.as_str());
+    let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
     let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
     let Some(wire) = wire.filter(|_| !spends_a_login(task)) else { return Ok(()) };
-    let keys = login::keys(wire);
+    let keys = logins::keys(wire);
     if keys.iter().any(|key| environment.iter().any(|(name, _)| name == key)) {
         return Ok(());
     }
@@ -425,9 +412,8 @@ fn answer(
         return Ok(Some(short.to_owned()).filter(|short| !short.is_empty()));
     }
     let after = cursor.saturating_sub(u64::from(LAST_EVENTS));
-    let events = wire::with_store(context, async |store| {
-        Ok(store.run_events(id, after, LAST_EVENTS).await?)
-    })?;
+    let events =
+        context.with_store(async |store| Ok(store.run_events(id, after, LAST_EVENTS).await?))?;
     let beginning: String = short.chars().take(CUT_FROM / 4).collect();
     let said = |what: What| if let What::Text { text } = what { Some(text) } else { None };
     let own = events.into_iter().rev().filter(|event| event.agent.is_none());
@@ -534,6 +520,7 @@ mod tests {
     use super::{LocalEngine, VERIFIED, history, keep_checkout};
     use crate::context::Context;
     use crate::database::Database;
+    use crate::notices::Notices;
     use crate::verifying::Shown;
 
     async fn for_a_moment(over: impl Fn() -> bool) {
@@ -556,6 +543,7 @@ mod tests {
             kit_root: None,
             database: Database::at(database),
             repeated: String::new(),
+            notices: Notices::default(),
         };
         LocalEngine::new(context, store)
     }
@@ -589,6 +577,7 @@ mod tests {
             phase: Phase::Working,
             ending: None,
             detail: "Done.".to_owned(),
+            exhausted: None,
             started_at: 1,
             ended_at: None,
             used: Used::default(),

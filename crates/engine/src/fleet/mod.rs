@@ -20,9 +20,10 @@ use std::sync::Arc;
 use bailiwick_fleet::dispatch::ControlPlane;
 use bailiwick_store::Store;
 
-use crate::context::Context;
 use engine::LocalEngine;
 use world::LocalWorld;
+
+use crate::context::Context;
 
 /// The control plane of this machine.
 pub type LocalPlane = ControlPlane<Store, LocalEngine, LocalWorld>;

@@ -16,7 +16,7 @@ use bailiwick_runner::servers::{Answer, PATIENCE, Program, Silence, ask_program,
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::wire;
+use crate::system;
 
 /// How long an answer is remembered, in milliseconds.
 const GOOD_FOR: u64 = 10 * 60 * 1000;
@@ -90,7 +90,7 @@ pub async fn probes(
 /// beside: nobody's turn waits for a server that hangs.
 async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
     let file = file(context, spec);
-    let now = wire::now_ms();
+    let now = system::now_ms();
     let known = std::fs::read(&file).ok();
     let known = known.and_then(|text| serde_json::from_slice::<Remembered>(&text).ok());
     let age = known.as_ref().and_then(|known| now.checked_sub(known.at));
@@ -121,10 +121,10 @@ async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
         return McpProbe::NotYet;
     }
     let answer = Outcome::of(ask(&spec).await);
-    let remembered = Remembered { at: wire::now_ms(), answer };
+    let remembered = Remembered { at: system::now_ms(), answer };
     if let Ok(text) = serde_json::to_string(&remembered) {
         // What cannot be remembered is asked again.
-        let _ = wire::write_whole(&file, &text);
+        let _ = system::write_whole(&file, &text);
     }
     drop(lock);
     remembered.answer.probe()

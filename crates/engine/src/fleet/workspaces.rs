@@ -9,7 +9,6 @@ use bailiwick_source_control::git::WorkspaceOperations;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::wire;
 
 /// Where worktrees are, agents' and people's.
 fn root(context: &Context) -> PathBuf {
@@ -31,7 +30,7 @@ pub fn has_files(path: &str) -> bool {
 /// The worktree of a run that the ledger knows, and its branch.
 pub fn worktree(context: &Context, agent: &str) -> Result<Option<(String, String)>, Failure> {
     let Ok(id) = AgentId::parse(agent) else { return Ok(None) };
-    let run = wire::with_store(context, async |store| Ok(store.find(&id).await?))?;
+    let run = context.with_store(async |store| Ok(store.find(&id).await?))?;
     let Some(run) = run.filter(|run| !run.half_spawned) else { return Ok(None) };
     let Some(path) = run.worktree_path.filter(|path| has_files(path)) else { return Ok(None) };
     // As it is called wherever workspaces are compared.

@@ -29,13 +29,11 @@ use bailiwick_source_control::git;
 use bailiwick_store::Store;
 use serde_json::{Value, json};
 
-use super::engine::said;
-use super::servers;
-use super::workspaces;
+use super::{servers, workspaces};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::running::skill_files;
-use crate::wire;
+use crate::{sources, system};
 
 /// How much of a diff or a list is read.
 const LONGEST: usize = 1024 * 1024;
@@ -72,7 +70,7 @@ impl LocalWorld {
             work(&context, &checkout)
         })
         .await;
-        done.map_err(|error| format!("it broke: {error}"))?.map_err(|failure| said(&failure))
+        done.map_err(|error| format!("it broke: {error}"))?.map_err(|failure| failure.in_one_line())
     }
 
     async fn credential(&self, repository: &Repository) -> Result<Option<Token>, String> {
@@ -94,7 +92,7 @@ impl World for LocalWorld {
     type Forge = AnyForge;
 
     fn now(&self) -> Moment {
-        Moment::from_millis(wire::now_ms())
+        Moment::from_millis(system::now_ms())
     }
 
     fn forge(
@@ -263,7 +261,7 @@ impl World for LocalWorld {
             ContextSource::RepositoryInstructions => {
                 let sha = run.sha.clone();
                 let found = self.apart(spec, move |_, checkout| {
-                    wire::committed_file(checkout, &sha, "AGENTS.md")
+                    sources::committed_file(checkout, &sha, "AGENTS.md")
                 });
                 let found = found.await.map_err(FetchError::Failed)?;
                 found.map(|text| part("AGENTS.md", at, text))
@@ -336,7 +334,7 @@ impl World for LocalWorld {
         let sha = sha.to_owned();
         let text = self
             .apart(repository, move |_, checkout| {
-                wire::committed_file(checkout, &sha, ".gitignore")
+                sources::committed_file(checkout, &sha, ".gitignore")
             })
             .await
             .ok()?;
@@ -355,7 +353,9 @@ impl World for LocalWorld {
         let (context, agent) = (self.context.clone(), agent.to_owned());
         let found = move || workspaces::worktree(&context, &agent);
         let found = tokio::task::spawn_blocking(found).await;
-        found.map_err(|error| format!("it broke: {error}"))?.map_err(|failure| said(&failure))
+        found
+            .map_err(|error| format!("it broke: {error}"))?
+            .map_err(|failure| failure.in_one_line())
     }
 
     async fn work_on(
@@ -531,11 +531,11 @@ fn described(context: &Context) -> Vec<String> {
 /// What the kit of the commit says of the stack's role.
 fn role(context: &Context, checkout: &Checkout, commit: &str, stack: &AgentStack) -> KitRole {
     let task = format!("[task]\nrole = {}\n", json!(stack.role));
-    let bound = wire::committed_kit(context, checkout, commit)
+    let bound = sources::committed_kit(context, checkout, commit)
         .and_then(|kit| Ok(bind(&kit, &Source::new("the stack's role", task))?));
     match bound {
         Ok(bound) => KitRole::Found(RoleFacts::of(&bound)),
-        Err(failure) => KitRole::Missing(said(&failure)),
+        Err(failure) => KitRole::Missing(failure.in_one_line()),
     }
 }
 
@@ -568,16 +568,16 @@ fn directory_at(checkout: &Checkout, commit: &str, path: &str) -> SkillProbe {
     };
     match skill_files::listed(checkout, commit, path) {
         Ok(files) => SkillProbe::Found { digest: skill_files::digest(&files).to_string(), text },
-        Err(failure) => SkillProbe::Invalid(said(&failure)),
+        Err(failure) => SkillProbe::Invalid(failure.in_one_line()),
     }
 }
 
 /// A text as the commit has it.
 fn text_at(checkout: &Checkout, commit: &str, file: &str) -> SkillProbe {
-    match wire::committed_file(checkout, commit, file) {
+    match sources::committed_file(checkout, commit, file) {
         Ok(Some(text)) => SkillProbe::Found { digest: Sha256Hex::of(&text).to_string(), text },
         Ok(None) => SkillProbe::Missing,
-        Err(failure) => SkillProbe::Invalid(said(&failure)),
+        Err(failure) => SkillProbe::Invalid(failure.in_one_line()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How an agent is paid for.
 
+pub mod found;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -7,45 +9,11 @@ use bailiwick_model::task::Login;
 use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::proxy::{Fresh, Key, Upstream, Wire};
 
-use super::found_logins::{self, FoundLogin, Usage};
+use found::{FoundLogin, Usage};
+
 use crate::context::variable;
 use crate::counted::counted;
 use crate::failure::Failure;
-
-/// A login, as options of commands name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LoginOption {
-    /// An API key of your environment
-    ApiKey,
-    /// Your Claude subscription, for Claude Code
-    Subscription,
-    /// Amazon Bedrock, for Claude Code
-    Bedrock,
-    /// Google Vertex AI, for Claude Code
-    Vertex,
-}
-
-impl From<LoginOption> for Login {
-    fn from(option: LoginOption) -> Self {
-        match option {
-            LoginOption::ApiKey => Self::ApiKey,
-            LoginOption::Subscription => Self::Subscription,
-            LoginOption::Bedrock => Self::Bedrock,
-            LoginOption::Vertex => Self::Vertex,
-        }
-    }
-}
-
-impl From<Login> for LoginOption {
-    fn from(login: Login) -> Self {
-        match login {
-            Login::ApiKey => Self::ApiKey,
-            Login::Subscription => Self::Subscription,
-            Login::Bedrock => Self::Bedrock,
-            Login::Vertex => Self::Vertex,
-        }
-    }
-}
 
 /// The logins with which an agent program can be run: those that go through the model proxy.
 pub fn usable(adapter: &dyn Adapter) -> &'static [Login] {
@@ -217,7 +185,7 @@ fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>)
     }
     let Some((origin, key)) = found else {
         let (name, keys) = (adapter.name(), keys.join(" or "));
-        let found = found_logins::of_person(name)?;
+        let found = found::of_person(name)?;
         return Err(Failure::general(format!("there is no API key for {name}: {keys} is not set"))
             .help(offered(adapter, &keys, &found)));
     };

@@ -1,39 +1,37 @@
 //! What an agent is given: its task, and what the repository says to agents, from the base commit.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use bailiwick_lifecycle::brief;
 use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::nearest::nearest;
 use bailiwick_model::task::Login;
-use bailiwick_model::{Settings, Source, Task, task};
+use bailiwick_model::{Settings, Task, task};
 use bailiwick_policy::Policy;
 use bailiwick_policy::decide::is_open;
 use bailiwick_policy::tool::Tool;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
-use bailiwick_runner::agents::{self, Manifest};
 use bailiwick_runner::proxy::Upstream;
 use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
-use super::declared::{Declared, Files, working_problems};
-use super::handed::{self, Handed};
-use super::{Running, Start, Wishes, enclose, granted, loads, login, skill_files};
-use crate::commands::spawn::Planned;
+use super::declared::{Declared, working_problems};
+use super::{Running, Start, enclose, granted, skill_files};
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, purse};
 use crate::failure::Failure;
 use crate::managed::{Managed, Servers};
-use crate::verifying::SandboxLevel;
-use crate::{policy_file, preconditions, wire};
+use crate::options::SandboxLevel;
+use crate::running::{AttemptOptions, preloads};
+use crate::sources::{self, Files};
+use crate::spawning::Planned;
+use crate::system::random_name;
+use crate::task_files::{self, Handed};
+use crate::{agent_programs, logins, policy_file, preconditions};
 
-/// The agent program of a task that names none.
-pub const USUAL: &str = "claude-code";
 /// What an agent is told that is taken up again without a word.
 const GO_ON: &str = "Go on where you stopped.";
 /// Files in which a repository tells agents something.
@@ -60,21 +58,30 @@ pub struct Prepared {
 }
 
 /// Works out what an attempt needs.
-pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prepared, Failure> {
+pub fn prepare(
+    running: &Running,
+    start: &Start,
+    wishes: &AttemptOptions,
+) -> Result<Prepared, Failure> {
     let Running { subject, directory, .. } = running;
     directory.make().map_err(|error| {
         Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
     })?;
     let task = &subject.bound.task;
-    let name = program_name(task, &subject.settings);
-    let adapter = adapter_named(&subject.context, &subject.repository, &subject.commit, name)?;
+    let name = agent_programs::program_name(task, &subject.settings);
+    let adapter = agent_programs::adapter_named(
+        &subject.context,
+        &subject.repository,
+        &subject.commit,
+        name,
+    )?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
     let budget = budget(running, adapter.as_ref(), wishes)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let mut granted = granted::of(&task.agent, directory)?;
     let mut secrets = granted.secrets.clone();
     let login = running.login(wishes.login);
-    let paid = login::paid(adapter.as_ref(), login)?;
+    let paid = logins::paid(adapter.as_ref(), login)?;
     let upstream = paid.map(|(upstream, own)| {
         secrets.extend(own);
         upstream
@@ -132,8 +139,8 @@ pub fn prepare(running: &Running, start: &Start, wishes: &Wishes) -> Result<Prep
     let mut assignment = assignment;
     let files = handed_over(running, start)?;
     match task.agent.context {
-        Some(limits) => loads::admit(limits, &mut assignment, files, directory)?,
-        None => assignment.prompt += &handed::told(&files, &[]),
+        Some(limits) => preloads::admit(limits, &mut assignment, files, directory)?,
+        None => assignment.prompt += &task_files::told(&files, &[]),
     }
     if !task.agent.allowed_subagents.is_empty() {
         let own = delegation(directory, &enclosure);
@@ -157,7 +164,7 @@ fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
 
 /// What an attempt needs that is there before its agent is: what files declare, the program, a login, what its
 /// task grants and the sandbox. An error leaves nothing behind.
-pub(crate) fn require_startable(
+pub fn require_startable(
     context: &Context,
     planned: &Planned<'_>,
     login: Option<Login>,
@@ -170,7 +177,7 @@ pub(crate) fn require_startable(
         task,
         source: &bound.source,
         settings,
-        files: &|path| wire::committed_file(repository, commit, path),
+        files: &|path| sources::committed_file(repository, commit, path),
         user_kit: &context.user_kit,
         login,
     };
@@ -178,59 +185,15 @@ pub(crate) fn require_startable(
         // The working copy may have a price, an adapter or a server that the commit has not.
         match working_problems(context, &bound.source)?.is_empty() {
             true if task.agent.login == login => {
-                Err(wire::uncommitted(context, &bound.source.file, revision))
+                Err(sources::uncommitted(context, &bound.source.file, revision))
             }
             _ => Err(failure),
         }
     })?;
     enclose::program(adapter.as_ref(), &context.state)?;
-    login::paid(adapter.as_ref(), login)?;
+    logins::paid(adapter.as_ref(), login)?;
     granted::of(&task.agent, &RunDirectory::new(&context.state, "unnamed"))?;
     preconditions::require_sandbox(sandbox)
-}
-
-/// The agent program that the task, the settings or the usual choice names.
-pub(super) fn program_name<'a>(task: &'a Task, settings: &'a Settings) -> &'a str {
-    let of_task = task.agent.cli.as_ref().map(task::Line::as_str);
-    of_task.or(settings.run.cli.as_deref()).unwrap_or(USUAL)
-}
-
-/// The adapter of this name: one of ours, or one that the commit or the user describes.
-pub fn adapter_named(
-    context: &Context,
-    repository: &Repository,
-    commit: &str,
-    name: &str,
-) -> Result<Arc<dyn Adapter>, Failure> {
-    let files = |path: &str| wire::committed_file(repository, commit, path);
-    adapter_in(&files, &context.user_kit, name)
-}
-
-/// The same, with the files of a commit or of the working copy.
-pub(super) fn adapter_in(
-    files: &Files<'_>,
-    user_kit: &Path,
-    name: &str,
-) -> Result<Arc<dyn Adapter>, Failure> {
-    if let Some(adapter) = agents::adapter(name) {
-        return Ok(Arc::from(adapter));
-    }
-    let file = format!("{}/adapters/{name}.toml", wire::REPOSITORY_KIT);
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    let mut text = None;
-    if plain {
-        text = files(&file)?;
-        let own = user_kit.join("adapters").join(format!("{name}.toml"));
-        text = text.or_else(|| std::fs::read_to_string(own).ok());
-    }
-    let Some(text) = text else {
-        let near = nearest(name, agents::NAMES);
-        let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-        let names = agents::NAMES.join(", ");
-        return Err(Failure::usage(format!("there is no agent program `{name}`"))
-            .help(format!("{near}the programs are {names}, and those that {file} describes")));
-    };
-    Ok(Arc::new(Manifest::parse(&Source::new(file, text))?))
 }
 
 /// The files that go with its task; none where it has heard of that already.
@@ -240,7 +203,7 @@ fn handed_over(running: &Running, start: &Start) -> Result<Vec<Handed>, Failure>
         (Start::Resume(_), Some(_)) => Ok(Vec::new()),
         (Start::Fresh, _) | (Start::Resume(_), None) => {
             let files = subject.bound.task.agent.hand_over.iter().map(ToString::to_string);
-            handed::read(&subject.repository, &subject.base, &files.collect::<Vec<_>>())
+            task_files::read(&subject.repository, &subject.base, &files.collect::<Vec<_>>())
         }
     }
 }
@@ -265,23 +228,12 @@ fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
     }
 }
 
-/// A random name in the shape that agent programs want.
-pub fn random_name() -> Result<String, Failure> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Failure::general(format!("the system gives no random numbers: {error}"))
-    })?;
-    let number = u128::from_be_bytes(bytes);
-    // Version 4, variant 1: the shape of a random UUID.
-    let number = (number & !(0xf << 76)) | (0x4 << 76);
-    let number = (number & !(0x3 << 62)) | (0x2 << 62);
-    let digits = format!("{number:032x}");
-    let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();
-    Ok([part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-"))
-}
-
 /// What the run may spend by itself; one of a tree shares what it has with those below it.
-fn budget(running: &Running, adapter: &dyn Adapter, wishes: &Wishes) -> Result<Allowance, Failure> {
+fn budget(
+    running: &Running,
+    adapter: &dyn Adapter,
+    wishes: &AttemptOptions,
+) -> Result<Allowance, Failure> {
     let task = &running.subject.bound.task;
     // Without a wire nobody counts; and what an agent gives to others must have been stated by a person.
     let stated = match adapter.wire() {
@@ -325,7 +277,7 @@ pub(super) fn require_prices(
     Err(Failure::usage(format!("nothing says what the model {model} costs")).help(format!(
         "say it in {}/settings.toml, in dollars for a million tokens: [prices.\"{model}\"] input = … \
          output = …",
-        wire::REPOSITORY_KIT
+        sources::REPOSITORY_KIT
     )))
 }
 
@@ -346,7 +298,7 @@ pub(super) fn instructions(
     repository: &Repository,
     commit: &str,
 ) -> Result<Vec<Instruction>, Failure> {
-    let texts = wire::committed_files(repository, commit, &INSTRUCTIONS)?;
+    let texts = sources::committed_files(repository, commit, &INSTRUCTIONS)?;
     let all = INSTRUCTIONS.into_iter().zip(texts);
     let one = |(path, text): (&str, Option<String>)| {
         Some(Instruction { path: path.to_owned(), text: text? })
@@ -367,7 +319,7 @@ pub(super) fn skills(
     let mut all = BTreeMap::new();
     for name in String::from_utf8_lossy(&listed).split_terminator('\0') {
         let path = format!("{SKILLS}/{name}");
-        if let Ok(Some(text)) = wire::committed_file(repository, commit, &path) {
+        if let Ok(Some(text)) = sources::committed_file(repository, commit, &path) {
             all.insert(name.to_owned(), text);
         }
     }
@@ -379,7 +331,7 @@ pub(super) fn servers(
     commit: &str,
     chosen: &[task::Line],
 ) -> Result<BTreeMap<String, Value>, Failure> {
-    servers_in(&|path| wire::committed_file(repository, commit, path), chosen)
+    servers_in(&|path| sources::committed_file(repository, commit, path), chosen)
 }
 
 /// The same, with the files of a commit or of the working copy.

@@ -13,16 +13,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-use super::{assign, granted, handed, login};
+use super::{assign, granted};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::wire;
+use crate::sources::{self, Files};
+use crate::{agent_programs, logins, task_files};
 
 /// The version of a program that nobody has asked for it.
 const ANY_VERSION: &str = "0.0.0";
-
-/// Reads a file by its path from the root of the repository; nothing if there is none.
-pub type Files<'a> = dyn Fn(&str) -> Result<Option<String>, Failure> + 'a;
 
 /// A task with all that decides whether it can be run.
 pub struct Declared<'a> {
@@ -57,10 +55,7 @@ impl Declared<'_> {
     pub fn require(&self) -> Result<Arc<dyn Adapter>, Failure> {
         match self.refusals().into_iter().next() {
             None => self.adapter(),
-            Some(Refusal { place, why: Failure::Message { code, text, help } }) => {
-                Err(Failure::Message { code, text: format!("{text} ({place})"), help })
-            }
-            Some(Refusal { why, .. }) => Err(why),
+            Some(Refusal { place, why }) => Err(why.map_text(|text| format!("{text} ({place})"))),
         }
     }
 
@@ -78,12 +73,12 @@ impl Declared<'_> {
                 &places.budget.usd,
                 assign::require_prices(self.settings, self.task, adapter.as_ref(), &budget),
             ),
-            (&places.agent.login, login::require_usable(adapter.as_ref(), self.login)),
+            (&places.agent.login, logins::require_usable(adapter.as_ref(), self.login)),
             (
                 &places.agent.mcp_servers,
                 assign::servers_in(self.files, &agent.mcp_servers).map(drop),
             ),
-            (&places.agent.hand_over, handed::read_in(self.files, &names).map(drop)),
+            (&places.agent.hand_over, task_files::read_in(self.files, &names).map(drop)),
             (&None, granted::require_names(agent)),
             (&None, self.plan(adapter.as_ref())),
         ];
@@ -94,8 +89,8 @@ impl Declared<'_> {
     }
 
     fn adapter(&self) -> Result<Arc<dyn Adapter>, Failure> {
-        let name = assign::program_name(self.task, self.settings);
-        assign::adapter_in(self.files, self.user_kit, name)
+        let name = agent_programs::program_name(self.task, self.settings);
+        agent_programs::adapter_in(self.files, self.user_kit, name)
     }
 
     /// Where the agent program is named: in the task, or in the settings.
@@ -103,7 +98,7 @@ impl Declared<'_> {
         if self.task.agent.cli.is_some() || self.settings.run.cli.is_none() {
             return place(self.source, &places.agent.cli);
         }
-        let file = format!("{}/settings.toml", wire::REPOSITORY_KIT);
+        let file = format!("{}/settings.toml", sources::REPOSITORY_KIT);
         let text = (self.files)(&file).ok().flatten().unwrap_or_default();
         let source = Source::new(file, text);
         let span = Places::of(&source).run.cli;
@@ -128,7 +123,7 @@ impl Declared<'_> {
             home: PathBuf::new(),
             model_url: String::new(),
             // One that the program cannot be run with is told by itself.
-            login: match login::require_usable(adapter, self.login) {
+            login: match logins::require_usable(adapter, self.login) {
                 Ok(()) => self.login,
                 Err(_) => Login::ApiKey,
             },
@@ -162,7 +157,7 @@ pub fn working_problems(context: &Context, source: &Source) -> Result<Vec<Proble
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::general(format!("{path} cannot be read: {error}"))),
     };
-    let file = format!("{}/settings.toml", wire::REPOSITORY_KIT);
+    let file = format!("{}/settings.toml", sources::REPOSITORY_KIT);
     let settings = files(&file)?.unwrap_or_default();
     // What is wrong with the settings themselves is told by itself.
     let Ok(settings) = Settings::parse(&Source::new(file, settings)) else {
@@ -181,11 +176,10 @@ pub fn working_problems(context: &Context, source: &Source) -> Result<Vec<Proble
 
 fn as_problems(place: Place, why: Failure) -> Vec<Problem> {
     match why {
-        Failure::Message { text, help, .. } => {
+        Failure::Failed { text, help } | Failure::Refused { text, help } => {
             vec![Problem::error("cannot-run", place, text).maybe_help(help)]
         }
         Failure::Problems(problems) => problems,
-        Failure::Said(_) => Vec::new(),
     }
 }
 

@@ -16,10 +16,12 @@ use bailiwick_runner::supervisor::Enclosure;
 use bailiwick_runner::toolchain::{GIT_ACROSS_MOUNTS, Host, NO_BYTECODE, OFFLINE, Visible};
 use bailiwick_source_control::{GitWork, Repository};
 
-use super::{Running, Wishes, own_program, versions};
+use super::{Running, versions};
 use crate::failure::Failure;
+use crate::options::SandboxLevel;
 use crate::policy_file;
-use crate::verifying::SandboxLevel;
+use crate::running::AttemptOptions;
+use crate::system;
 use crate::verifying::worktree_setup::WorktreeSetup;
 
 /// What an agent and all that it starts may take, unless somebody says otherwise.
@@ -44,7 +46,7 @@ pub struct Found {
 pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<Found, Failure> {
     if adapter.name() == SCRIPT {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        return Ok(Found { program: own_program()?, version });
+        return Ok(Found { program: system::own_program()?, version });
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     program_on(&path, adapter, state)?.ok_or_else(|| {
@@ -72,7 +74,11 @@ pub fn program_on(
 }
 
 /// What the agent of a run sees.
-pub fn enclosure(running: &Running, found: Found, wishes: &Wishes) -> Result<Enclosure, Failure> {
+pub fn enclosure(
+    running: &Running,
+    found: Found,
+    wishes: &AttemptOptions,
+) -> Result<Enclosure, Failure> {
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
     let scope = Scope::of(&subject.repository, Some(&subject.base), &subject.worktree, &policy)?;
@@ -122,7 +128,7 @@ pub fn reading(
         program: found.program,
         programs,
         path: seen.path.clone(),
-        own: own_program()?,
+        own: system::own_program()?,
         own_gate: vec!["gate".to_owned()],
         git_common: git_common.to_path_buf(),
         git_private: git_private.to_path_buf(),
@@ -152,6 +158,7 @@ fn set_up_worktree(running: &Running, open: OpenSetup) -> Result<(), Failure> {
         preparation: Preparation::of(&subject.bound.task),
         time: subject.time_of_a_check(),
         open,
+        notices: subject.context.notices.clone(),
     };
     setup.run(&subject.worktree, None)
 }
@@ -200,7 +207,7 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
 }
 
 /// Whether no limit of git stands against commits.
-pub(crate) fn commits(policy: &Policy) -> bool {
+pub fn commits(policy: &Policy) -> bool {
     let forbids = [GateModule::PolicyNoGitOps, GateModule::PolicyGitReadOnly];
     let mut rules = policy.all().flat_map(|policy| &policy.rules);
     !rules.any(|rule| rule.gate.is_some_and(|gate| forbids.contains(&gate)))
@@ -208,9 +215,9 @@ pub(crate) fn commits(policy: &Policy) -> bool {
 }
 
 /// What of its worktree an agent can write, and what in there only be read.
-pub(crate) struct Scope {
-    pub(crate) access: WorktreeAccess,
-    pub(crate) protected: Vec<PathBuf>,
+pub struct Scope {
+    pub access: WorktreeAccess,
+    pub protected: Vec<PathBuf>,
 }
 
 /// The files of a commit.
@@ -234,7 +241,7 @@ fn tracked(repository: &Repository, commit: &str) -> Result<Vec<Tracked>, Failur
 
 impl Scope {
     /// By the policy and the files of the commit that the agent begins with.
-    pub(crate) fn of(
+    pub fn of(
         repository: &Repository,
         commit: Option<&str>,
         worktree: &Path,

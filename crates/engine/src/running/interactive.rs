@@ -16,27 +16,28 @@ use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, Ending, Phase, What as Happened};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
-use bailiwick_model::{AgentId, Settings, Source};
+use bailiwick_model::{AgentId, Event, Settings, Source};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_resources::AuditLevel;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, Interactive, Person, unattended};
 use bailiwick_runner::proxy::{Models, Upstream};
 use bailiwick_runner::supervisor::{
-    self, Enclosure, Outcome, Progress, RunDirectory, RunLock, Screen, Sinks, Supervision,
+    self, Enclosure, Handle, Outcome, PolicyJudge, Progress, RunDirectory, RunLock, Screen, Sinks,
+    Supervision,
 };
 use bailiwick_source_control::{GitWork, Repository};
 
 use super::enclose::{self, Found, Scope};
-use super::judge::PolicyJudge;
-use super::marked::Marked;
-use super::{APPROVAL, assign, disk, granted, interrupt, login, view};
+use super::{APPROVAL, assign, disk, granted};
 use crate::context::{Context, variable};
 use crate::database::{Kept, KeptEvents};
 use crate::failure::Failure;
+use crate::options::SandboxLevel;
 use crate::policy_file::{self, CompiledPolicy, What};
-use crate::verifying::{SandboxLevel, Subject};
-use crate::{output, preconditions, wire};
+use crate::running::tree_checks::Marked;
+use crate::verifying::Subject;
+use crate::{agent_programs, logins, preconditions, sources, system};
 
 /// Programs that people know, and our names for them.
 const KNOWN: [&str; 4] = ["claude-code", "codex", "gemini", "opencode"];
@@ -68,8 +69,17 @@ pub struct Told {
     pub id: AgentId,
     /// How it ended.
     pub outcome: Outcome,
-    /// What was denied, the last of it, in a line each.
-    pub denied: Vec<String>,
+    /// What was denied, the last of it.
+    pub denied: Vec<Event>,
+}
+
+/// Whoever sits at the terminal, and can end the session.
+pub trait SessionObserver {
+    /// The program has started; the handle stops it.
+    fn started(&self, handle: Handle);
+
+    /// The program has ended.
+    fn ended(&self);
 }
 
 /// Everything that one session is made from.
@@ -90,11 +100,16 @@ struct Setup {
 }
 
 /// Runs the program at the person's terminal, to its end.
-pub fn hold(context: &Context, wanted: &Wanted, screen: &Screen) -> Result<Told, Failure> {
+pub fn hold(
+    context: &Context,
+    wanted: &Wanted,
+    screen: &Screen,
+    observer: &dyn SessionObserver,
+) -> Result<Told, Failure> {
     let setup = prepare(context, wanted)?;
     let (id, directory) = (setup.id.clone(), setup.directory.clone());
-    let held = attempt(context, setup, screen);
-    interrupt::over();
+    let held = attempt(context, setup, screen, observer);
+    observer.ended();
     // What was decided is kept; the rest was the agent's.
     for place in directory.private_places() {
         let _ = std::fs::remove_dir_all(place);
@@ -113,14 +128,14 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
     };
     let (root, directory_now) = (here(repository.root())?, here(&context.directory)?);
     let (bound, compiled) = policy_file::bound(context, &wanted.what)?;
-    wire::warn(&compiled.warnings);
+    context.notices.problems(&compiled.warnings);
     let inner = adapter(context, &repository, &commit, wanted)?;
     let adapter = Arc::new(interactive(inner.clone(), wanted, directory_now)?);
     let settings = settings(&repository, &commit)?;
     let found = program(adapter.as_ref(), &wanted.program, &context.state)?;
     let task = &bound.task;
     assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
-    let paid = login::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
+    let paid = logins::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
     preconditions::require_sandbox(wanted.sandbox)?;
     let (id, directory, lock) = begin(context, &compiled)?;
     let given = granted::of(&task.agent, &directory)?;
@@ -135,7 +150,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         system_prompt: Some(told(&bound)?),
         model: task.agent.model.as_ref().map(ToString::to_string),
         effort: task.agent.effort.as_ref().map(ToString::to_string),
-        session: Session::New(assign::random_name()?),
+        session: Session::New(system::random_name()?),
         worktree: root.clone(),
         repository: root.clone(),
         home: directory.home(),
@@ -219,7 +234,7 @@ fn adapter(
     wanted: &Wanted,
 ) -> Result<Arc<dyn Adapter>, Failure> {
     if let Some(name) = &wanted.cli {
-        return assign::adapter_named(context, repository, commit, name);
+        return agent_programs::adapter_named(context, repository, commit, name);
     }
     let file = file_name(&wanted.program);
     let known = KNOWN.iter().filter_map(|name| agents::adapter(name));
@@ -277,8 +292,8 @@ fn program(adapter: &dyn Adapter, named: &str, state: &Path) -> Result<Found, Fa
 
 /// The settings of the commit.
 fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
-    let file = format!("{}/settings.toml", wire::REPOSITORY_KIT);
-    match wire::committed_file(repository, commit, &file)? {
+    let file = format!("{}/settings.toml", sources::REPOSITORY_KIT);
+    match sources::committed_file(repository, commit, &file)? {
         Some(text) => Ok(Settings::parse(&Source::new(file, text))?),
         None => Ok(Settings::default()),
     }
@@ -289,7 +304,7 @@ fn begin(
     context: &Context,
     compiled: &CompiledPolicy,
 ) -> Result<(AgentId, RunDirectory, RunLock), Failure> {
-    let name = assign::random_name()?;
+    let name = system::random_name()?;
     let id = format!("exec-{}", name.get(..8).unwrap_or(&name));
     let id = AgentId::parse(&id).map_err(|error| Failure::general(error.to_string()))?;
     // Before its way is looked up without links on it.
@@ -333,7 +348,7 @@ fn enclosure(
     if enclosure.commits {
         // Whoever writes there decides what the person's own git does next.
         enclosure.commits = false;
-        output::note(
+        context.notices.note(
             "its role may commit, but your repository's .git is only read here: commit yourself, or \
              use `bailiwick run`",
         );
@@ -341,13 +356,14 @@ fn enclosure(
     Ok(enclosure)
 }
 
-type Denied = Arc<Mutex<Vec<String>>>;
+type Denied = Arc<Mutex<Vec<Event>>>;
 
 fn attempt(
     context: &Context,
     setup: Setup,
     screen: &Screen,
-) -> Result<(Outcome, Vec<String>), Failure> {
+    observer: &dyn SessionObserver,
+) -> Result<(Outcome, Vec<Event>), Failure> {
     let kept = context.database.open()?;
     let mut attempt = written_down(&kept, &setup)?;
     let denied = Denied::default();
@@ -355,7 +371,7 @@ fn attempt(
     let went = files.and_then(|files| {
         prove(context, &setup)?;
         kept.note(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
-        let went = supervise(setup, screen, &kept, &attempt, &denied);
+        let went = supervise(setup, (screen, observer), &kept, &attempt, &denied);
         drop(files);
         went
     });
@@ -364,6 +380,7 @@ fn attempt(
             stands(&mut attempt, &outcome.progress);
             attempt.ending = Some(outcome.ending);
             attempt.detail.clone_from(&outcome.detail);
+            attempt.exhausted = outcome.exhausted;
         }
         Err(failure) => {
             attempt.ending = Some(Ending::Failed);
@@ -371,7 +388,7 @@ fn attempt(
         }
     }
     attempt.phase = Phase::Over;
-    attempt.ended_at = Some(wire::now_ms());
+    attempt.ended_at = Some(system::now_ms());
     kept.update(&attempt)?;
     let denied = std::mem::take(&mut *denied.lock().unwrap_or_else(PoisonError::into_inner));
     went.map(|outcome| (outcome, denied))
@@ -391,7 +408,8 @@ fn written_down(kept: &Kept, setup: &Setup) -> Result<Attempt, Failure> {
         phase: Phase::Working,
         ending: None,
         detail: String::new(),
-        started_at: wire::now_ms(),
+        exhausted: None,
+        started_at: system::now_ms(),
         ended_at: None,
         used: Used::default(),
         budget: Budget::of(&setup.bound.task.budget).0,
@@ -407,7 +425,7 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
     let adapter = unattended(Arc::clone(&setup.inner));
     let trying = || {
         let name = setup.inner.name();
-        output::progress(format_args!(
+        context.notices.progress(format_args!(
             "trying whether {name} obeys its gate, once for this version …"
         ));
     };
@@ -422,7 +440,7 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
 
 fn supervise(
     setup: Setup,
-    screen: &Screen,
+    (screen, observer): (&Screen, &dyn SessionObserver),
     kept: &Arc<Kept>,
     attempt: &Attempt,
     denied: &Denied,
@@ -475,7 +493,7 @@ fn supervise(
         earlier: Vec::new(),
     };
     let sinks = sinks(kept, id, attempt.clone(), Arc::clone(denied));
-    supervisor::supervise_at(screen, supervision, sinks, interrupt::stops)
+    supervisor::supervise_at(screen, supervision, sinks, |handle| observer.started(handle))
         .map_err(|error| Failure::general(error.to_string()))
 }
 
@@ -486,14 +504,12 @@ fn sinks(kept: &Arc<Kept>, run: AgentId, attempt: Attempt, denied: Denied) -> Si
     Sinks {
         events: Box::new(KeptEvents { kept: Arc::clone(kept), run }),
         show: Box::new(move |event| {
-            if let Happened::Decision { answer: Answer::Deny, .. } = &event.what
-                && let Some(line) = view::line(event)
-            {
+            if let Happened::Decision { answer: Answer::Deny, .. } = &event.what {
                 let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);
                 if denied.len() >= TOLD {
                     denied.remove(0);
                 }
-                denied.push(line);
+                denied.push(event.clone());
             }
         }),
         progress: Box::new(move |progress| {

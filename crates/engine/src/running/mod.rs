@@ -4,41 +4,34 @@
 //! assign     what the agent is given, from the base commit and the task
 //! declared   what no run could give it
 //! enclose    what it sees of the machine
-//! login      how it is paid for    found_logins: what the person is logged in to
 //! granted    what it is granted: variables, and files that it alone sees
-//! handed     files whose texts go with its task
-//! loads      what it loads before it begins
-//! marked     checks of its tree between its calls
-//! judge      answers its gate
-//! view       what a person sees        standing: of a run, in a line    finish verify, land
-//! recover    runs that were cut off    interrupt, detached
+//! preloads     what it loads before it begins
+//! tree_checks  checks of its tree between its calls
+//! startable  spawned and started at once
+//! service    from its start to what came of it    observer   who watches it    finish    its changes, its checks
+//! recover    runs that were cut off    run_list   all of them, for lists
 //! versions   what agent programs have said of themselves
 //! interactive   an agent at a person's own terminal
 //! ```
 
 pub mod assign;
 pub mod declared;
-pub mod detached;
 pub mod enclose;
 pub mod finish;
 pub mod forbidden_files;
-pub mod found_logins;
 pub mod granted;
-pub mod handed;
 pub mod interactive;
-pub mod interrupt;
-pub mod judge;
-pub mod loads;
-pub mod login;
-pub mod marked;
+pub mod observer;
+pub mod preloads;
 pub mod recover;
 pub mod run_list;
+pub mod service;
 pub mod skill_files;
-pub mod standing;
+pub mod startable;
+pub mod tree_checks;
 pub mod versions;
-pub mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,7 +40,8 @@ use bailiwick_lifecycle::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{Ending, Phase, What};
 use bailiwick_model::role::EscalationPolicy;
-use bailiwick_model::task::{self, Login};
+use bailiwick_model::settings::AutoLand;
+use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, Run, RunState, RunStatus, Settings};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::tool_lists::OWN_SERVER;
@@ -57,21 +51,22 @@ use bailiwick_runner::agents::adapter::Session as Conversation;
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::{Level, WorktreeAccess};
 use bailiwick_runner::supervisor::{
-    self, Handle, Outcome, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision, Unshown,
+    self, Handle, Outcome, PolicyJudge, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision,
+    Unshown,
 };
 use bailiwick_source_control::git::Imported;
 
-use crate::commands::run::{How, LandWhen};
+use forbidden_files::NewFiles;
+use observer::{RunObserver, RunView};
+use tree_checks::Marked;
+
 use crate::context::Context;
 use crate::database::{Kept, KeptEvents};
-use crate::delegating::{self, Session};
+use crate::delegating::Session;
 use crate::failure::Failure;
-use crate::verifying::{Places, SandboxLevel, Subject};
-use crate::{claiming, managed, output, policy_file, wire};
-use forbidden_files::NewFiles;
-use judge::PolicyJudge;
-use marked::Marked;
-use view::View;
+use crate::options::{IfClosed, RunOptions, SandboxLevel};
+use crate::verifying::{Places, Subject};
+use crate::{agent_state, claiming, managed, policy_file, system};
 
 /// How often a run that somebody holds is looked at again before it is at work, and after how long.
 const HELD_AGAIN: u32 = 10;
@@ -98,19 +93,9 @@ pub enum Start {
     Resume(Option<String>),
 }
 
-/// Whether a run begins that an agent above it has closed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum IfClosed {
-    /// It does: a person wants it.
-    #[default]
-    Begin,
-    /// It does not: it was started for an agent, and nobody waits for it any more.
-    Refuse,
-}
-
 /// How a person wants it.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct AttemptOptions {
     /// How much of a sandbox there must be.
     pub sandbox: SandboxLevel,
     /// What may be spent from now on, in the place of what the task says.
@@ -170,16 +155,17 @@ impl Running {
     pub fn attempt(
         &mut self,
         start: &Start,
-        wishes: &Wishes,
-        begun: impl FnOnce(Handle),
+        wishes: &AttemptOptions,
+        observer: &dyn RunObserver,
+        begun: impl FnOnce(&Handle),
     ) -> Result<Outcome, Failure> {
         self.may_begin(start)?;
         claiming::take_again(&self.subject, &self.id, wishes.if_closed)?;
         self.require_open(wishes)?;
-        let view = View::start(wishes.quiet, self.directory.clone());
+        let view = observer.view(&self.directory);
         let prepared = assign::prepare(self, start, wishes)?;
         if !wishes.quiet && self.earlier.is_empty() {
-            tell_default_budget(&self.subject.bound.task.budget, &prepared.budget);
+            self.note_default_budget(&prepared.budget);
         }
         let of_servers = prepared.of_servers.clone();
         let mut attempt = self.begin(&prepared)?;
@@ -197,7 +183,10 @@ impl Running {
             attempt.phase = Phase::Working;
             self.kept.update(&attempt)?;
             self.note(What::Phase { phase: Phase::Working })?;
-            let outcome = self.supervise(prepared, &attempt, view, begun);
+            let outcome = self.supervise(prepared, &attempt, view, |handle| {
+                begun(&handle);
+                observer.started(handle);
+            });
             drop(files);
             outcome
         });
@@ -211,7 +200,7 @@ impl Running {
                 attempt.phase = Phase::Over;
                 attempt.ending.get_or_insert(Ending::Failed);
                 attempt.detail = failure.to_string();
-                attempt.ended_at = Some(wire::now_ms());
+                attempt.ended_at = Some(system::now_ms());
                 self.kept.update(&attempt)?;
                 Err(failure)
             }
@@ -219,10 +208,10 @@ impl Running {
     }
 
     /// An error if nobody wants the agent any more for whom it was started.
-    fn require_open(&self, wishes: &Wishes) -> Result<(), Failure> {
+    fn require_open(&self, wishes: &AttemptOptions) -> Result<(), Failure> {
         match wishes.if_closed {
             IfClosed::Begin => Ok(()),
-            IfClosed::Refuse => delegating::require_open(&self.subject.context, &self.id),
+            IfClosed::Refuse => agent_state::require_open(&self.subject.context, &self.id),
         }
     }
 
@@ -275,7 +264,8 @@ impl Running {
             phase: Phase::Proving,
             ending: None,
             detail: String::new(),
-            started_at: wire::now_ms(),
+            exhausted: None,
+            started_at: system::now_ms(),
             ended_at: None,
             used: Used::default(),
             budget: prepared.budget,
@@ -309,7 +299,7 @@ impl Running {
         &self,
         prepared: assign::Prepared,
         attempt: &Attempt,
-        mut view: View,
+        mut view: Box<dyn RunView>,
         begun: impl FnOnce(Handle),
     ) -> Result<Outcome, Failure> {
         let compiled = policy_file::recorded(&self.directory)?;
@@ -414,21 +404,34 @@ impl Running {
             return Ok(None);
         }
         let subject = Subject::of_agent(&self.subject.context, &self.id, &Places::default())?;
-        Ok(Some(Arc::new(Marked::new(subject, names, as_wanted(level), None)?)))
+        Ok(Some(Arc::new(Marked::new(subject, names, level.into(), None)?)))
     }
 
     /// What answers the agent when it delegates. Those that it starts are paid for as it is.
     fn delegation(&self, level: Level, login: Login) -> Arc<Session> {
-        let how = How {
-            land: Some(LandWhen::Never),
+        let how = RunOptions {
+            land: Some(AutoLand::Never),
             no_verify: false,
-            sandbox: as_wanted(level),
-            login: Some(login.into()),
+            sandbox: level.into(),
+            login: Some(login),
             allow_setup: false,
         };
         let context = self.subject.context.clone();
         let caller = Some(self.id.clone());
         Arc::new(Session { context, caller, root: None, limits: Allowance::default(), how })
+    }
+
+    /// Reports what a run may spend whose task does not say it.
+    fn note_default_budget(&self, budget: &Allowance) {
+        let stated = &self.subject.bound.task.budget;
+        if let (true, Some(tokens), Some(turns)) =
+            (Budget::is_default(stated), budget.tokens, budget.turns)
+        {
+            self.subject.context.notices.note(format_args!(
+                "the task has no budget, so it may use {tokens} tokens and {turns} turns; change that \
+                 under [budget]"
+            ));
+        }
     }
 
     /// Writes down how an attempt ended.
@@ -437,7 +440,8 @@ impl Running {
         attempt.phase = Phase::Over;
         attempt.ending = Some(outcome.ending);
         attempt.detail.clone_from(&outcome.detail);
-        attempt.ended_at = Some(wire::now_ms());
+        attempt.exhausted = outcome.exhausted;
+        attempt.ended_at = Some(system::now_ms());
         self.kept.update(&attempt)?;
         let status = match outcome.ending {
             Ending::Completed => Some(RunStatus::Done),
@@ -484,7 +488,7 @@ impl Running {
             }
             Err(error) => {
                 let message = format!("the agent's commits were not taken: {error}");
-                output::note(&message);
+                self.subject.context.notices.note(&message);
                 self.note(What::Error { message })
             }
         }
@@ -585,7 +589,7 @@ fn require_unquarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failu
 /// An error if the work of a run may not land by what its attempts were: only one that came to its end,
 /// under limits that held, may. Work that no agent of ours did is judged by its checks alone.
 pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> {
-    let attempts = wire::with_store(context, async |store| Ok(store.attempts(Some(id)).await?))?;
+    let attempts = context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
     require_unquarantined(id, &attempts)?;
     match attempts.last().map(|attempt| attempt.ending) {
         None | Some(Some(Ending::Completed)) => Ok(()),
@@ -596,15 +600,6 @@ pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> 
             ))
             .help(format!("go on with it: bailiwick resume {id}")))
         }
-    }
-}
-
-/// The level as a person would ask for it.
-fn as_wanted(level: Level) -> SandboxLevel {
-    match level {
-        Level::Full => SandboxLevel::Full,
-        Level::Partial => SandboxLevel::Partial,
-        Level::Off => SandboxLevel::Off,
     }
 }
 
@@ -631,18 +626,6 @@ fn took(attempt: &Attempt) -> u64 {
     attempt.ended_at.map_or(0, |ended| ended.saturating_sub(attempt.started_at))
 }
 
-/// Says what a run may spend whose task does not say it.
-fn tell_default_budget(stated: &task::Budget, budget: &Allowance) {
-    if let (true, Some(tokens), Some(turns)) =
-        (Budget::is_default(stated), budget.tokens, budget.turns)
-    {
-        output::note(format_args!(
-            "the task has no budget, so it may use {tokens} tokens and {turns} turns; change that under \
-             [budget]"
-        ));
-    }
-}
-
 /// Progress counts what earlier attempts have used; an attempt only what is its own.
 fn apply(attempt: &mut Attempt, progress: &Progress, before: &Used) {
     attempt.used = Used {
@@ -663,10 +646,4 @@ fn apply(attempt: &mut Attempt, progress: &Progress, before: &Used) {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
-}
-
-/// Our own program.
-pub fn own_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::general(format!("our own program cannot be found: {error}")))
 }

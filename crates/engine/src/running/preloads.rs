@@ -8,8 +8,8 @@ use bailiwick_model::template::ContextLimits;
 use bailiwick_runner::agents::adapter::Assignment;
 use bailiwick_runner::supervisor::RunDirectory;
 
-use super::handed::{self, Handed};
 use crate::failure::Failure;
+use crate::task_files::{self, Handed};
 
 /// The window of a model that says nothing of it, in tokens.
 const WINDOW: u64 = 200_000;
@@ -58,7 +58,7 @@ pub fn admit(
         .into_iter()
         .partition(|file| loading.load(Kind::File, &file.path, file.text.len()).is_none());
     let left_out: Vec<String> = left_out.into_iter().map(|file| file.path).collect();
-    assignment.prompt += &handed::told(&given, &left_out);
+    assignment.prompt += &task_files::told(&given, &left_out);
     loading.write(directory)
 }
 

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::database::Kept;
 use crate::delegating::Session;
 use crate::failure::Failure;
-use crate::{output, wire};
+use crate::system;
 
 const WHY: &str = "its supervisor was killed; nothing of it is running any more";
 
@@ -41,7 +41,7 @@ pub fn find(context: &Context) -> Result<(), Failure> {
                 Some(_) => format!("go on with it: bailiwick resume {id}{repeated}"),
                 None => format!("see what it did: bailiwick logs {id}{repeated}"),
             };
-            output::note(format_args!("the run `{id}` was cut off; {verb}"));
+            context.notices.note(format_args!("the run `{id}` was cut off; {verb}"));
             // Those that it started are waited for by nobody.
             Session { caller: Some(id), ..Session::at_terminal(context) }.end_below();
         }
@@ -72,7 +72,7 @@ fn cut_off(kept: &Kept, mut attempt: Attempt) -> Result<(), Failure> {
     attempt.phase = Phase::Over;
     attempt.ending = Some(Ending::CutOff);
     attempt.detail = WHY.to_owned();
-    attempt.ended_at = Some(wire::now_ms());
+    attempt.ended_at = Some(system::now_ms());
     kept.note(&attempt.run, [What::Ended { how: Ending::CutOff, detail: WHY.to_owned() }])?;
     kept.update(&attempt)?;
     Ok(())

@@ -9,7 +9,7 @@ use super::recover;
 use crate::agent_names::Scope;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::wire;
+use crate::system;
 
 /// A run as lists show it.
 pub struct ListedRun {
@@ -27,15 +27,14 @@ pub struct ListedRun {
 pub fn read(context: &Context, all_repos: bool) -> Result<(Scope, Vec<ListedRun>), Failure> {
     recover::find(context)?;
     let scope = Scope::observe(context, all_repos)?;
-    let (runs, attempts) = wire::with_store(context, async |store| {
-        Ok((store.list(None).await?, store.attempts(None).await?))
-    })?;
+    let (runs, attempts) = context
+        .with_store(async |store| Ok((store.list(None).await?, store.attempts(None).await?)))?;
     let mut of_run: BTreeMap<AgentId, Vec<Attempt>> = BTreeMap::new();
     for attempt in attempts {
         of_run.entry(attempt.run.clone()).or_default().push(attempt);
     }
     let runs = runs.into_iter().filter(|run| scope.includes(run));
-    let now = wire::now_ms();
+    let now = system::now_ms();
     let listed = runs.map(|run| listed(of_run.remove(&run.id).unwrap_or_default(), run, now));
     let listed = listed.collect();
     Ok((scope, listed))

@@ -12,7 +12,7 @@ use bailiwick_source_control::Repository;
 
 use crate::failure::Failure;
 use crate::managed::ManagedSkill;
-use crate::wire;
+use crate::sources;
 
 /// How many files a skill may have.
 const MOST_FILES: usize = 256;
@@ -103,7 +103,7 @@ pub fn write(
         let files = listed(repository, &skill.commit, &skill.path)?;
         let asked: Vec<(String, &str)> =
             files.iter().map(|file| (file.object.clone(), file.name.as_str())).collect();
-        for (file, bytes) in files.iter().zip(wire::contents(repository, &asked)?) {
+        for (file, bytes) in files.iter().zip(sources::contents(repository, &asked)?) {
             let gone = || Failure::general(format!("{}/{} is gone", skill.path, file.name));
             let bytes = bytes.ok_or_else(gone)?;
             put(&place.join(&skill.name).join(&file.name), &bytes, file.executable)
@@ -186,8 +186,7 @@ mod tests {
         let good = scratch.commit("good");
         let repository = Repository::discover(&scratch.root()).unwrap();
         let look = |commit: &str| {
-            listed(&repository, commit, "./skills/release/")
-                .map_err(|why| crate::fleet::engine::said(&why))
+            listed(&repository, commit, "./skills/release/").map_err(|why| why.in_one_line())
         };
         let first = look(&good).unwrap();
         assert_eq!(first.len(), 1);

@@ -10,7 +10,8 @@ use bailiwick_model::capability::RunMode;
 use bailiwick_runner::process::Until;
 
 use crate::failure::Failure;
-use crate::verifying::{Manner, SandboxLevel, Subject};
+use crate::options::{CheckOptions, SandboxLevel};
+use crate::verifying::Subject;
 
 /// How often the tree is looked at before that has failed: a file may vanish while it is read.
 const LOOKS: u32 = 3;
@@ -23,7 +24,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 pub struct Marked {
     subject: Mutex<Subject>,
     checks: Vec<Planned>,
-    manner: Manner,
+    manner: CheckOptions,
     /// What the tree is compared with; the branch that it is to land on where nothing is said.
     base: Option<Base>,
     time: Duration,
@@ -49,7 +50,7 @@ impl Marked {
             Ok(Planned { on: RunMode::Worktree, ..planned })
         };
         let checks = names.iter().map(marked).collect::<Result<Vec<_>, _>>()?;
-        let manner = Manner { fresh: false, sandbox, ..Manner::default() };
+        let manner = CheckOptions { fresh: false, sandbox, ..CheckOptions::default() };
         let Preparation { prefetch, setup, .. } = Preparation::of(&subject.bound.task);
         let commands = checks.len().saturating_add(prefetch.len()).saturating_add(setup.len());
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire;
+use crate::system;
 
 const PLACE: &str = "versions";
 const PACKAGES: &str = "node_modules";
@@ -39,7 +39,7 @@ pub fn keep(state: &Path, name: &str, program: &Path, version: &str) {
     }
     if let (Some(file), Ok(text)) = (file(state, name), serde_json::to_string(&said)) {
         let _ = fs::create_dir_all(state.join(PLACE));
-        let _ = wire::write_whole(&file, &text);
+        let _ = system::write_whole(&file, &text);
     }
 }
 

@@ -4,7 +4,6 @@ use bailiwick_lifecycle::ports::{Work as _, WorkError};
 
 use super::Subject;
 use crate::failure::Failure;
-use crate::output;
 
 impl Subject {
     /// The agent's change, committed or not, in this shape of `git diff`.
@@ -19,8 +18,8 @@ impl Subject {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// How much of which file changed, as wide as the terminal.
-    pub fn diffstat(&self) -> Result<String, Failure> {
-        self.diff(&[&format!("--stat={}", output::width())])
+    /// How much of which file changed, in lines of this width.
+    pub fn diffstat(&self, width: usize) -> Result<String, Failure> {
+        self.diff(&[&format!("--stat={width}")])
     }
 }

@@ -14,7 +14,6 @@ use bailiwick_runner::toolchain::Host;
 
 use super::Subject;
 use crate::failure::Failure;
-use crate::output;
 
 impl Subject {
     /// Directories of installed packages in the checkout that git ignores; none where the task has a
@@ -56,7 +55,7 @@ impl Subject {
         let work = self.found()?;
         work.materialise(&tree, &[&self.base], directory).map_err(|error| failed(&error))?;
         let told = workshop.set_up(&preparation, &mut |line| {
-            output::progress(format_args!("setting up: {line} …"))
+            self.context.notices.progress(format_args!("setting up: {line} …"))
         });
         told.map_err(|error| {
             failed(&error).help(

@@ -2,7 +2,6 @@
 
 mod diffstat;
 mod environment;
-pub mod live;
 mod report;
 mod reverted;
 pub mod shown;
@@ -24,61 +23,21 @@ use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
 use bailiwick_source_control::Repository;
-use clap::ValueEnum;
 
-use crate::failure::Failure;
-use crate::{output, preconditions, wire};
-
-pub use live::Live;
 use report::ReportSource;
 pub use shown::Shown;
 pub use subject::{Look, Places, Subject, settings};
 use verdict_files::VerdictFiles;
 
-/// How a verification is done.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub struct Manner {
-    /// Take no verdict that was reached before on the same tree
-    #[arg(long)]
-    pub fresh: bool,
-    /// How much of a sandbox there must be around checks that run code
-    #[arg(long, value_name = "LEVEL", default_value = "full")]
-    pub sandbox: SandboxLevel,
-    /// Run the task's setup with the dependencies that the agent changed; look at the change first
-    #[arg(long)]
-    pub allow_setup: bool,
-    /// Whether a setup may run as the person where this machine can make no sandbox.
-    #[arg(skip)]
-    pub open_setup: OpenSetup,
-}
-
-/// How much of a sandbox there must be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum SandboxLevel {
-    /// All of it.
-    #[default]
-    Full,
-    /// What this machine can give.
-    Partial,
-    /// None: checks run as you, with your network and your secrets.
-    Off,
-}
-
-impl From<SandboxLevel> for Level {
-    fn from(level: SandboxLevel) -> Self {
-        match level {
-            SandboxLevel::Full => Self::Full,
-            SandboxLevel::Partial => Self::Partial,
-            SandboxLevel::Off => Self::Off,
-        }
-    }
-}
+use crate::failure::Failure;
+use crate::options::CheckOptions;
+use crate::preconditions;
 
 /// What is to be run.
 struct Wanted {
     checks: Vec<verification::Planned>,
     mode: RunMode,
-    manner: Manner,
+    manner: CheckOptions,
     until: Until,
 }
 
@@ -87,9 +46,9 @@ impl Subject {
     pub fn verify(
         &self,
         mode: RunMode,
-        manner: Manner,
+        manner: CheckOptions,
         only: &[bailiwick_model::CapabilityName],
-        live: &mut Live,
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
         let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
         let mut checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
@@ -102,7 +61,7 @@ impl Subject {
             }
         }
         checks.retain(|planned| only.is_empty() || only.contains(&planned.check.capability));
-        self.run_checks(checks, mode, manner, live)
+        self.run_checks(checks, mode, manner, tell)
     }
 
     /// Runs these checks.
@@ -110,11 +69,11 @@ impl Subject {
         &self,
         checks: Vec<verification::Planned>,
         mode: RunMode,
-        manner: Manner,
-        live: &mut Live,
+        manner: CheckOptions,
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
         match &self.work {
-            Ok(work) => self.run_checks_on(work, checks, mode, manner, live),
+            Ok(work) => self.run_checks_on(work, checks, mode, manner, tell),
             Err(error) => {
                 let request = self.request(checks, mode, String::new());
                 Ok(verification::nothing_found(&request, error))
@@ -144,16 +103,11 @@ impl Subject {
         work: &impl Work,
         checks: Vec<verification::Planned>,
         mode: RunMode,
-        manner: Manner,
-        live: &mut Live,
+        manner: CheckOptions,
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
         let wanted = Wanted { checks, mode, manner, until: Until::default() };
-        let (verification, refused) = self.in_world(
-            work,
-            wanted,
-            &mut |progress| live.tell(&progress),
-            verification::verify,
-        )?;
+        let (verification, refused) = self.in_world(work, wanted, tell, verification::verify)?;
         // A machine that cannot run checks says nothing about the work.
         if refused.is_some() {
             preconditions::require_sandbox(manner.sandbox)?;
@@ -166,7 +120,7 @@ impl Subject {
     pub fn check_tree(
         &self,
         checks: Vec<verification::Planned>,
-        manner: Manner,
+        manner: CheckOptions,
         until: Until,
         (base, work): (&Base, &Snapshot),
     ) -> Result<Vec<CheckResult>, Failure> {
@@ -277,10 +231,14 @@ impl Subject {
         let done = bailiwick_source_control::recover(&self.context.state, self.repository.root())
             .map_err(|error| Failure::general(error.to_string()))?;
         for agent in &done.completed {
-            output::note(format_args!("the landing of `{agent}` was cut off, and is complete now"));
+            self.context
+                .notices
+                .note(format_args!("the landing of `{agent}` was cut off, and is complete now"));
         }
         for (checkout, why) in &done.failed {
-            output::note(format_args!("{} could not follow its branch: {why}", checkout.display()));
+            self.context
+                .notices
+                .note(format_args!("{} could not follow its branch: {why}", checkout.display()));
         }
         bailiwick_runner::checks::sweep(&self.context.state).map_err(|error| {
             Failure::general(format!("what a killed check left cannot be removed: {error}"))
@@ -294,9 +252,8 @@ impl Subject {
         let detail = serde_json::to_string(shown).map_err(|error| {
             Failure::general(format!("the result cannot be written as JSON: {error}"))
         })?;
-        wire::with_store(&self.context, async |store| {
-            Ok(store.append_run_note(&run.id, kind, &detail).await?)
-        })
+        self.context
+            .with_store(async |store| Ok(store.append_run_note(&run.id, kind, &detail).await?))
     }
 }
 

@@ -8,9 +8,8 @@ use bailiwick_verify::facts::{Report, ReportError};
 
 use super::Subject;
 use crate::context::{Context, variable};
-use crate::delegating::returning::final_message;
 use crate::failure::Failure;
-use crate::wire;
+use crate::messages::final_message;
 
 /// The longest report that is read.
 const MAX_REPORT_BYTES: u64 = 1024 * 1024;
@@ -53,7 +52,7 @@ impl ReportSource {
 
 /// The final message of a run's last attempt, if that attempt completed.
 fn last_message(context: &Context, run: &AgentId) -> Result<Option<String>, Failure> {
-    let attempts = wire::with_store(context, async |store| Ok(store.attempts(Some(run)).await?))?;
+    let attempts = context.with_store(async |store| Ok(store.attempts(Some(run)).await?))?;
     match attempts.last() {
         Some(last) if last.ending == Some(Ending::Completed) => {
             final_message(context, run, last).map(Some)

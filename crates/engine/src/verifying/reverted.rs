@@ -6,7 +6,7 @@ use std::path::Path;
 use bailiwick_lifecycle::ports::{
     Base, Commit, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
 };
-use bailiwick_lifecycle::verification::{self, Planned, Verification};
+use bailiwick_lifecycle::verification::{self, Planned, Progress, Verification};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
 use bailiwick_source_control::GitWork;
@@ -14,8 +14,9 @@ use bailiwick_verify::Change;
 use bailiwick_verify::checks::CheckMethod;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
-use super::{Live, Manner, Subject};
+use super::Subject;
 use crate::failure::Failure;
+use crate::options::CheckOptions;
 
 /// A repository in which the work is a tree of our own.
 struct Fixed<'a> {
@@ -80,15 +81,15 @@ impl Subject {
         &self,
         base: &Base,
         work: &Snapshot,
-        manner: Manner,
-        live: &mut Live,
+        manner: CheckOptions,
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
         let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
         let checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
         let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.method));
         let checks = checks.map(|planned| Planned { on: RunMode::Worktree, ..planned }).collect();
         let git = self.found()?;
-        self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, manner, live)
+        self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, manner, tell)
     }
 }
 

@@ -5,8 +5,6 @@ use bailiwick_verify::{Pass, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::counted::counted;
-use crate::failure::Failure;
-use crate::output::{self, Column, DIM, GREEN, RED, styled};
 
 /// What programs see; `passed` and `failed` are the seed's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,77 +107,13 @@ impl Shown {
             }
         }
     }
-
-    /// Prints a table, and what to look at below it.
-    pub fn print(&self) {
-        let mut rows: Vec<Vec<String>> = Vec::new();
-        for passed in &self.passed {
-            let again = if passed.reused { "checked before: " } else { "" };
-            let what = format!("{again}{}", passed.evidence);
-            rows.push(row("pass", &passed.capability, passed.pass, &what));
-        }
-        for failed in &self.failed {
-            rows.push(row("FAIL", &failed.capability, failed.pass, "see below"));
-        }
-        let columns = [
-            Column::fixed(""),
-            Column::fixed("CAPABILITY"),
-            Column::fixed("TREE"),
-            Column::folded("MEASURED"),
-        ];
-        output::table(&columns, &rows);
-        for failed in &self.failed {
-            let title = format!("{} ({})", failed.capability, short(failed.pass));
-            output::line(format_args!("\n{}", styled(RED.bold(), title)));
-            output::wrapped("  ", &failed.reason);
-            for line in failed.detail.iter().flat_map(|detail| detail.lines()) {
-                output::line(format_args!("  {}", styled(DIM, line)));
-            }
-        }
-        if !self.left_out.is_empty() {
-            output::note(format_args!("not run in this mode: {}", self.left_out.join(", ")));
-        }
-        let base = self.base.as_deref().unwrap_or("?");
-        let branch = self.base_branch.as_deref().unwrap_or("?");
-        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        output::line(match self.failed.len() {
-            0 => format!(
-                "\n{}",
-                styled(GREEN, format_args!("all checks passed on {branch} {base:.12}"))
-            ),
-            some => format!("\n{}", styled(RED, some_failed(some, some + self.passed.len()))),
-        });
-    }
-
-    /// Nothing, or the exit code of a verification that failed.
-    pub fn outcome(&self) -> Result<(), Failure> {
-        match (self.failed.is_empty(), self.passed.is_empty()) {
-            (true, false) => Ok(()),
-            (true, true) => Err(Failure::usage(
-                "nothing was checked: the role has no check that runs in this mode",
-            )),
-            (false, _) => Err(Failure::Said(2)),
-        }
-    }
 }
 
 fn all_passed(all: usize) -> String {
     format!("{} passed", counted(all, "check"))
 }
 
-fn some_failed(failed: usize, all: usize) -> String {
+/// How many of all checks failed, in words.
+pub fn some_failed(failed: usize, all: usize) -> String {
     format!("{failed} of {} failed", counted(all, "check"))
-}
-
-fn row(verdict: &str, capability: &str, pass: Pass, what: &str) -> Vec<String> {
-    let first = what.lines().next().unwrap_or_default();
-    [verdict, capability, short(pass), first].map(str::to_owned).to_vec()
-}
-
-/// A pass in a word that leaves room for what was measured.
-fn short(pass: Pass) -> &'static str {
-    match pass {
-        Pass::Worktree => "worktree",
-        Pass::SimulatedMerge => "merged",
-    }
 }

@@ -9,11 +9,10 @@ use bailiwick_model::{AgentId, Run, RunState, Settings, Sha256Hex, Source, Task}
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
-use crate::agent_names;
 use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::wire;
+use crate::{agent_names, sources};
 
 const SETTINGS: &str = "settings.toml";
 
@@ -68,7 +67,7 @@ impl Subject {
     /// The work of an agent in the ledger.
     pub fn of_agent(context: &Context, id: &AgentId, places: &Places) -> Result<Self, Failure> {
         let context = seen_from(context, places)?;
-        let (run, spec) = wire::with_store(&context, async |store| {
+        let (run, spec) = context.with_store(async |store| {
             let run = store.get(id).await?;
             let spec = store.spec(&run.spec_sha).await?;
             Ok((run, spec))
@@ -90,7 +89,7 @@ impl Subject {
         agent: Option<AgentId>,
         places: &Places,
     ) -> Result<Self, Failure> {
-        Self::of_source(context, &wire::read_task(context, task)?, agent, places)
+        Self::of_source(context, &sources::read_task(context, task)?, agent, places)
     }
 
     /// The same, for a task whose text is at hand.
@@ -107,7 +106,7 @@ impl Subject {
             None => None,
         };
         let run = match &agent {
-            Some(id) => wire::with_store(&context, async |store| Ok(store.find(id).await?))?,
+            Some(id) => context.with_store(async |store| Ok(store.find(id).await?))?,
             None => None,
         };
         if let (Some(run), Some(id)) = (&run, &agent) {
@@ -162,10 +161,11 @@ impl Subject {
             Ok(work)
         });
         let named = Task::parse(source)?.task.kit_commit;
-        let commit = wire::binding_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
+        let commit =
+            sources::binding_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
         let (kit, settings) = std::thread::scope(|scope| {
             let settings = scope.spawn(|| settings(&repository, &commit));
-            let kit = wire::committed_kit(&context, &repository, &commit)?;
+            let kit = sources::committed_kit(&context, &repository, &commit)?;
             let lost = |_| Failure::general("the settings of the base commit were not read");
             Ok::<_, Failure>((kit, settings.join().map_err(lost)?))
         })?;
@@ -225,7 +225,7 @@ impl Subject {
     /// The commit as which the work of an agent has landed, if the ledger names it.
     fn landed_commit(&self, id: &AgentId) -> Result<Option<String>, Failure> {
         let events =
-            wire::with_store(&self.context, async |store| Ok(store.events(id.as_str()).await?))?;
+            self.context.with_store(async |store| Ok(store.events(id.as_str()).await?))?;
         let landed = events.iter().rev().find(|event| event.kind == "landed");
         let detail: Option<serde_json::Value> =
             landed.and_then(|event| serde_json::from_str(&event.detail).ok());
@@ -245,7 +245,7 @@ impl Subject {
     /// That somebody else holds the run: its supervisor, or another command.
     fn busy(&self, id: &AgentId) -> Result<Failure, Failure> {
         let attempts =
-            wire::with_store(&self.context, async |store| Ok(store.attempts(Some(id)).await?))?;
+            self.context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
         let state = self.run.as_ref().map(|run| AgentState::of(run, attempts.last(), Seen::Held));
         if state.is_none_or(|state| state == AgentState::AtWork) {
             return Ok(Failure::usage(format!("`{id}` is at work")).help(format!(
@@ -282,8 +282,8 @@ fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<Str
 
 /// The settings of a commit; the defaults if it has none.
 pub fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
-    let file = format!("{}/{SETTINGS}", wire::REPOSITORY_KIT);
-    match wire::committed_file(repository, commit, &file)? {
+    let file = format!("{}/{SETTINGS}", sources::REPOSITORY_KIT);
+    match sources::committed_file(repository, commit, &file)? {
         None => Ok(Settings::default()),
         Some(text) => Ok(Settings::parse(&Source::new(file, text))?),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_lifecycle::verification::Verdicts;
 use bailiwick_verify::Verdict;
 
-use crate::wire;
+use crate::system;
 
 /// Verdicts of one repository.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Verdicts for VerdictFiles {
     fn keep(&mut self, key: &str, verdict: &Verdict) {
         let Ok(text) = serde_json::to_string(verdict) else { return };
         let made = std::fs::create_dir_all(&self.directory);
-        if made.is_ok() && wire::write_whole(&self.directory.join(key), &text).is_ok() {
+        if made.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
             self.reached.push(key.to_owned());
         }
     }

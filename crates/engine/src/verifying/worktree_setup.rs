@@ -17,7 +17,8 @@ use bailiwick_source_control::{GitWork, Repository, run_setup};
 
 use super::cache_key;
 use crate::failure::Failure;
-use crate::{output, preconditions};
+use crate::notices::Notices;
+use crate::preconditions;
 
 /// What is set up.
 pub struct WorktreeSetup {
@@ -37,6 +38,8 @@ pub struct WorktreeSetup {
     pub time: Duration,
     /// Whether it may run as the person where this machine can make no sandbox.
     pub open: OpenSetup,
+    /// Where it reports what it does.
+    pub notices: Notices,
 }
 
 /// How long a command of a setup may take by the settings.
@@ -70,7 +73,7 @@ impl WorktreeSetup {
         require_allowed(self.open)?;
         match sandbox::level(preconditions::parts()) {
             Level::Off => {
-                output::note("the setup runs without a sandbox, as you");
+                self.notices.note("the setup runs without a sandbox, as you");
                 run_setup(worktree, &self.preparation.setup, held)?;
             }
             level @ (Level::Partial | Level::Full) => {
@@ -104,7 +107,7 @@ impl WorktreeSetup {
         let work = GitWork::open(checkout, worktree, &self.state, &self.agent, None)
             .map_err(|error| failed(&error))?;
         work.materialise(&tree, &[&self.base], directory).map_err(|error| failed(&error))?;
-        let mut tell = |line: &str| output::progress(format_args!("setting up: {line} …"));
+        let mut tell = |line: &str| self.notices.progress(format_args!("setting up: {line} …"));
         workshop.set_up_worktree(&self.preparation, (worktree, home), &mut tell).map_err(|error| {
             failed(&error).help(
                 "the setup runs on the base commit in a sandbox that reaches package registries only; \

@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
 use bailiwick_resources::AnyObject;
 use serde_saphyr::MergeKeyPolicy;
 
-use crate::context::Context;
 use crate::failure::Failure;
 
 /// How much is read of one file.

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{AuditEntry, FleetStore, Selection, Values, Write};
 use bailiwick_resources::{Kind, Secret, is_object_name};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Namespace, actor, ago, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::wire;
 
 /// The longest value.
 const LONGEST: usize = 1024 * 1024;
@@ -129,7 +129,7 @@ fn set(
         return Err(Failure::usage(format!("`{name}` `{key}` cannot name a secret and its key")));
     }
     let actor = actor()?;
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         let values = Values(BTreeMap::from([(key.to_owned(), value)]));
         let entry = AuditEntry {
             at: now(),
@@ -147,7 +147,7 @@ fn set(
 }
 
 fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failure> {
-    let found = wire::with_store(context, async |store| {
+    let found = with_store(context, async |store| {
         let selection =
             Selection { namespace: Some(namespace.to_owned()), ..Selection::of(Kind::Secret) };
         Ok(FleetStore::list(store, &selection).await?.objects)
@@ -185,7 +185,7 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
 
 fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure> {
     let actor = actor()?;
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         Ok(bailiwick_fleet::resources::delete(
             store,
             Kind::Secret,

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::fleet::{LocalPlane, plane};
 use bailiwick_fleet::dispatch::{Backoff, Retention, Turn};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
@@ -13,9 +15,7 @@ use bailiwick_store::Store;
 use clap::Args;
 use tokio::task::JoinHandle;
 
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::fleet::{LocalPlane, plane};
 use crate::output;
 
 /// How long a turn waits for something to change before it looks again, in milliseconds.

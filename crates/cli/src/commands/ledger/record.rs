@@ -1,12 +1,12 @@
 //! Writing to the ledger.
 
+use bailiwick_engine::context::Context;
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::{AgentId, Dna, RunStatus};
 use bailiwick_store::{Cost, Store};
 use clap::Args;
 use serde_json::json;
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 

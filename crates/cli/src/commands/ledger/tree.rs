@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use bailiwick_engine::agent_names::{Scope, shown};
+use bailiwick_engine::agent_state::AgentState;
+use bailiwick_engine::context::Context;
 use bailiwick_model::event::Ending;
 use bailiwick_model::{AgentId, Run};
 use bailiwick_store::Store;
 use serde::Serialize;
 
 use super::view::{States, show_runs};
-use crate::agent_names::{Scope, shown};
-use crate::agent_state::AgentState;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, GREEN, RED, YELLOW, styled};
 

@@ -1,0 +1,139 @@
+//! Judging the calls of a run: from outside of its sandbox, by its policy.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use bailiwick_gate::{Surroundings, append, judged};
+use bailiwick_lifecycle::delegation::consent::{is_cut, offered, shown};
+use bailiwick_lifecycle::ports::{Judge, Judgement};
+use bailiwick_lifecycle::supervision::Redaction;
+use bailiwick_policy::facts::Enforcement;
+use bailiwick_policy::protocol::Question;
+use bailiwick_policy::record::KeptCall;
+use bailiwick_policy::tool_lists::own;
+use bailiwick_policy::{Decision, Policy};
+use serde_json::Value;
+
+/// Decides by one policy, and keeps every decision with what was known.
+pub struct PolicyJudge {
+    /// The policy.
+    pub policy: Policy,
+    /// Its digest.
+    pub digest: String,
+    /// The agent's worktree.
+    pub worktree: PathBuf,
+    /// The agent's home.
+    pub home: PathBuf,
+    /// Who holds the limits on paths.
+    pub enforcement: Enforcement,
+    /// Names of its MCP servers.
+    pub servers: Vec<String>,
+    /// What must not be seen in the log.
+    pub redaction: Redaction,
+    /// Where decisions are kept; written by one at a time.
+    pub log: Mutex<PathBuf>,
+}
+
+impl Judge for PolicyJudge {
+    fn judge(&self, question: &Question) -> Judgement {
+        match self.decided(question) {
+            Ok(judgement) => judgement,
+            Err(why) => Judgement {
+                decision: Decision::unreadable(why.clone()),
+                call: KeptCall::unreadable(&why),
+                input: Value::Null,
+                words: None,
+                offered: String::new(),
+            },
+        }
+    }
+}
+
+impl PolicyJudge {
+    fn decided(&self, question: &Question) -> Result<Judgement, String> {
+        let directory = match question.directory.as_str() {
+            "" => self.worktree.as_path(),
+            named => Path::new(named),
+        };
+        let surroundings = Surroundings::at(&self.worktree, directory)?
+            .with_home(&self.home)
+            .with_enforcement(self.enforcement);
+        let payload = question.payload.as_bytes();
+        let dialect = (question.dialect, self.servers.as_slice());
+        let mut record = judged(&self.policy, &self.digest, dialect, payload, &surroundings);
+        record.call.command = record.call.command.map(|command| self.redaction.clean(&command));
+        let log = self.log.lock().map_err(|_| "the log of decisions is lost".to_owned())?;
+        append(&log, &record)?;
+        drop(log);
+        let value: Value = serde_json::from_str(&question.payload).unwrap_or_default();
+        let input = ["tool_input", "args"].iter().find_map(|key| value.get(key));
+        let input = input.cloned().unwrap_or_default();
+        let ours = record.call.tools.iter().any(|tool| own(tool).is_some());
+        let clean = |text: &str| self.redaction.clean(text);
+        let words = ours.then(|| shown(&input, clean));
+        let offered = match (&words, &record.call.command) {
+            (Some(words), _) if !is_cut(words) => words.clone(),
+            (None, Some(_)) => String::new(),
+            (Some(_) | None, _) => offered(&input, clean),
+        };
+        Ok(Judgement { decision: record.decision, call: record.call, input, words, offered })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_policy::decision::Outcome;
+    use bailiwick_policy::dialects::Dialect;
+    use bailiwick_policy::protocol::VERSION;
+    use bailiwick_testkit::Scratch;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whoever is asked sees what they say yes to, whichever tool it is.
+    #[test]
+    fn what_a_call_is_given_is_shown_without_secrets() {
+        let scratch = Scratch::repository();
+        let policy = json!({
+            "format": 1, "role": "test", "tools": ["Bash", "Write", "WebFetch", "mcp__docs__*"],
+            "approval": ["Bash", "Write", "WebFetch", "mcp__docs__*"], "rules": [],
+            "whitelist": ["src/**"], "escalation": "ask-via-return",
+        });
+        let judge = PolicyJudge {
+            policy: Policy::parse(policy.to_string().as_bytes()).unwrap(),
+            digest: String::new(),
+            worktree: scratch.root(),
+            home: scratch.root(),
+            enforcement: Enforcement::TextOnly,
+            servers: vec!["docs".to_owned()],
+            redaction: Redaction::new(["quite-own-value".to_owned()]),
+            log: Mutex::new(scratch.place().join("decisions")),
+        };
+        let file = scratch.root().join("src/a.rs").display().to_string();
+        for (tool, input, shown) in [
+            (
+                "mcp__docs__post",
+                json!({"page": "x", "text": "It is quite-own-value."}),
+                "page=\"x\" text=\"It is [secret].\"",
+            ),
+            ("WebFetch", json!({"url": "https://a.example/?q=1", "prompt": "Read."}), "?q=1"),
+            ("Write", json!({"file_path": file, "content": "fn main() {}"}), "fn main() {}"),
+            ("Bash", json!({"command": "ls"}), ""),
+        ] {
+            let payload = json!({
+                "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input,
+                "cwd": scratch.root(),
+            });
+            let judged = judge.judge(&Question {
+                version: VERSION,
+                dialect: Dialect::Claude,
+                directory: String::new(),
+                payload: payload.to_string(),
+                announces: false,
+            });
+            assert_eq!(judged.decision.outcome, Outcome::Ask, "{tool}: {judged:?}");
+            assert!(judged.offered.contains(shown), "{tool}: {}", judged.offered);
+            assert_eq!((judged.offered.is_empty(), judged.words), (shown.is_empty(), None));
+        }
+    }
+}
