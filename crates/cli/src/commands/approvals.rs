@@ -2,6 +2,7 @@
 
 use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
+use bailiwick_engine::running::control::ask;
 use bailiwick_fleet::dispatch::QuestionOwner;
 use bailiwick_fleet::ports::{DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict};
 use bailiwick_model::AgentId;
@@ -13,7 +14,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::fleet::acting::ask as ask_plane;
-use super::stop::ask;
 use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};

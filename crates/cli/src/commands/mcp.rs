@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::delegating::Session;
 use bailiwick_engine::delegating::http::{self, Announcement};
-use bailiwick_engine::delegating::server::{Answer, Server};
+use bailiwick_engine::delegating::server::Answer;
+use bailiwick_engine::delegating::stdio;
 use bailiwick_engine::options::RunOptions;
 use bailiwick_engine::system::random_name;
 use bailiwick_lifecycle::ports::{Consent, Delegation as _};
@@ -17,9 +18,7 @@ use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task;
-use bailiwick_runner::supervisor;
 use clap::Args;
-use rmcp::ServiceExt as _;
 use serde_json::Value;
 
 use super::agents;
@@ -82,7 +81,7 @@ impl Mcp {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let answer: Answer = match self.socket {
-            Some(socket) => forwarding(socket),
+            Some(socket) => stdio::forwarding(socket),
             None => {
                 context.require_repository()?;
                 agents::seed(context);
@@ -101,7 +100,7 @@ impl Mcp {
                 if std::io::stdin().is_terminal() {
                     output::note("an agent program is to speak here, not a person: see --help");
                 }
-                serve(answer)
+                Ok(stdio::serve(answer)?)
             }
         }
     }
@@ -128,30 +127,4 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         let host: IpAddr = text.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
         format!("it needs an address and a port, for example {}", SocketAddr::new(host, port))
     })
-}
-
-/// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
-pub fn forwarding(socket: PathBuf) -> Answer {
-    Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-        supervisor::forward(&socket, tool, arguments, gone)
-            .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))
-    })
-}
-
-/// Serves until the program closes its end.
-pub fn serve(answer: Answer) -> Result<(), Failure> {
-    let failed = |error: String| Failure::general(format!("the MCP server: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| failed(error.to_string()))?;
-    runtime.block_on(async {
-        let serving = Server::new(answer).serve(rmcp::transport::stdio()).await;
-        let serving = serving.map_err(|error| failed(error.to_string()))?;
-        serving.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
-    })?;
-    // A call that still waits for an agent is not waited for.
-    runtime.shutdown_background();
-    Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bailiwick_engine::agent_state::{AgentState, Seen};
 use bailiwick_engine::background::{self, Again};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::options::{IfClosed, RunOptions};
+use bailiwick_engine::running::control::{ask, not_at_work, require_unfinished, state};
 use bailiwick_engine::running::observer::RunView as _;
 use bailiwick_engine::running::service::RunRequest;
 use bailiwick_engine::running::{Start, recover, run_list};
@@ -19,7 +19,6 @@ use clap::Args;
 use super::approvals::whose;
 use super::options::RunArguments;
 use super::run::{print_started, run_and_tell};
-use super::stop::{ask, not_at_work};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
@@ -129,28 +128,6 @@ fn resume(
     run_and_tell(context, agent, &request, format)
 }
 
-/// How an agent stands that nobody holds.
-fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> {
-    let (run, attempts) = context.with_store(async |store| {
-        Ok((store.get(agent).await?, store.attempts(Some(agent)).await?))
-    })?;
-    Ok(AgentState::of(&run, attempts.last(), Seen::Free))
-}
-
-/// An error if an agent has come to its end, and nobody has told it more since.
-fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
-    let directory = RunDirectory::new(&context.state, agent.as_str());
-    let told = directory.not_heard().is_ok_and(|words| !words.is_empty());
-    if told || state(context, agent)? != AgentState::Done {
-        return Ok(());
-    }
-    let state = AgentState::Done;
-    Err(Failure::usage(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
-        "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
-         its task again: bailiwick respawn {agent}"
-    )))
-}
-
 /// Watch an agent, or send it a message
 ///
 /// Without a message, shows what the agent does until it has ended and lets you answer its
@@ -198,7 +175,7 @@ impl Attach {
                 resume(context, &self.agent, start, options, None, self.format.format)
             }
             (None, true) => watch(context, &self.agent, self.format),
-            (None, false) => Err(not_at_work(context, &self.agent)?),
+            (None, false) => Err(not_at_work(context, &self.agent)?.into()),
         }
     }
 }

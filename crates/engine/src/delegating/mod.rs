@@ -3,6 +3,7 @@
 //! ```text
 //! server     the MCP server: what the tools are called and what they take
 //! http       the same over HTTP
+//! stdio      the same on standard input and output
 //! session    who calls: an agent of a run, or a person
 //! caller     whoever asks for an agent, and what binds that
 //! handing    files that a caller hands over
@@ -28,6 +29,7 @@ pub mod session;
 pub mod standing;
 mod startable;
 pub mod starting;
+pub mod stdio;
 pub mod talking;
 
 pub use session::Session;

@@ -9,12 +9,14 @@
 //! tree_checks  checks of its tree between its calls
 //! startable  spawned and started at once
 //! service    from its start to what came of it    observer   who watches it    finish    its changes, its checks
+//! control    asking and stopping its supervisor
 //! recover    runs that were cut off    run_list   all of them, for lists
 //! versions   what agent programs have said of themselves
 //! interactive   an agent at a person's own terminal
 //! ```
 
 pub mod assign;
+pub mod control;
 pub mod declared;
 pub mod enclose;
 pub mod finish;

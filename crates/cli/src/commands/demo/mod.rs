@@ -7,10 +7,11 @@ mod stage;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::options::SandboxLevel;
 use bailiwick_engine::preconditions;
+use bailiwick_engine::rejecting::reject;
 use bailiwick_engine::verifying::{Places, Subject};
 use clap::Args;
 
-use super::{land, ledger, prepare, reject};
+use super::{land, ledger, prepare};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, styled};
 
@@ -91,7 +92,7 @@ fn checked(context: &Context) -> Result<(), Failure> {
             Ok(()) => {}
             Err(Failure::Said(_)) => {
                 let subject = Subject::of_agent(context, &id, &Places::default())?;
-                reject::reject(&subject, &id, Some("its work failed its checks"))?;
+                reject(&subject, &id, Some("its work failed its checks"))?;
                 output::line(format_args!(
                     "rejected  {agent}: its work is kept, and lands nowhere"
                 ));
