@@ -140,7 +140,7 @@ impl Managed {
 const TOLD_IN: [&str; 4] = ["mcp.json", "config.toml", "settings.json", "opencode.json"];
 /// How far below its home they are, at most.
 const DEEPEST: usize = 4;
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Takes away what told an agent program of its servers' secrets: its attempt is over, and a secret lies
 /// nowhere in plain text. The next attempt is told anew.
@@ -160,7 +160,7 @@ fn forget_below(directory: &Path, secrets: &[String], depth: usize) {
             forget_below(&path, secrets, depth - 1);
         }
         let told = TOLD_IN.iter().any(|name| entry.file_name() == *name);
-        if !(told && found.is_file() && found.len() <= LARGEST) {
+        if !(told && found.is_file() && found.len() <= MAX_FILE_BYTES) {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();

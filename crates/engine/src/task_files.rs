@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::sources::{self, Files};
 
 /// How long all of them may be. Some programs are told their task in an argument, which cannot be longer.
-const LONGEST: usize = 96 * 1024;
+const MAX_BYTES: usize = 96 * 1024;
 
 /// A file that is handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +46,10 @@ pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Ha
         found.push(Handed { path: path.to_owned(), text });
     }
     let length: usize = found.iter().map(|one| one.text.len()).sum();
-    match length <= LONGEST {
+    match length <= MAX_BYTES {
         true => Ok(found),
         false => Err(Failure::usage(format!(
-            "the files that are handed over have {length} bytes, and {LONGEST} may be"
+            "the files that are handed over have {length} bytes, and {MAX_BYTES} may be"
         ))
         .help("name them in the message: it can read them itself")),
     }

@@ -251,11 +251,11 @@ fn crate_paths(text: &str) -> BTreeSet<String> {
     let code = code.lines().filter(is_code).collect::<Vec<_>>().join("\n");
     let mut found = BTreeSet::new();
     for (at, prefix) in code.match_indices("crate::") {
-        let before = code[..at].chars().next_back();
+        let before = code.get(..at).unwrap().chars().next_back();
         if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
             continue;
         }
-        let rest = &code[at + prefix.len()..];
+        let rest = code.get(at + prefix.len()..).unwrap();
         match rest.strip_prefix('{') {
             None => found.extend(first_name(rest)),
             Some(group) => found.extend(names_of_group(group)),
@@ -279,7 +279,7 @@ fn names_of_group(group: &str) -> Vec<String> {
             '}' => depth -= 1,
             ',' if depth == 0 => begins = true,
             c if begins && depth == 0 && !c.is_whitespace() => {
-                names.extend(first_name(&group[at..]));
+                names.extend(first_name(group.get(at..).unwrap()));
                 begins = false;
             }
             _ => {}
@@ -304,4 +304,55 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
         false
     };
     graph.keys().filter(|module| reaches_itself(module)).cloned().collect()
+}
+
+/// Modules, types and functions that the page names by the way from their crate.
+#[test]
+fn the_architecture_page_names_only_what_exists() {
+    let page = std::fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
+    let crates: BTreeSet<String> = ARROWS.map(|(name, _)| name.replace('-', "_")).into();
+    let mut checked = 0;
+    for span in page.split('`').skip(1).step_by(2) {
+        let mut parts = span.split("::");
+        let Some(name) = parts.next().filter(|name| crates.contains(*name)) else { continue };
+        let root = workspace().join("crates").join(name.replace('_', "-")).join("src");
+        let parts: Vec<&str> = parts.collect();
+        if !parts.is_empty() {
+            assert!(exists(&root, &parts), "docs/architecture.md names `{span}`");
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "only {checked} names were found");
+    let engine = workspace().join("crates/engine/src");
+    assert!(exists(&engine, &["running", "Running", "attempt"]));
+    assert!(!exists(&engine, &["running", "handed"]) && !exists(&engine, &["wire"]));
+}
+
+/// Whether a path below a module leads to a module, or to names that its files have.
+fn exists(place: &Path, parts: &[&str]) -> bool {
+    let [first, rest @ ..] = parts else { return true };
+    if place.join(first).is_dir() && exists(&place.join(first), rest) {
+        return true;
+    }
+    let file = place.join(format!("{first}.rs"));
+    let files = match file.is_file() {
+        true => vec![file.clone()],
+        false if place.is_dir() => rust_files(place),
+        false => vec![place.to_owned()],
+    };
+    let words = if file.is_file() { rest } else { parts };
+    let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let declares = |word: &str| {
+        let ways = ["fn ", "mod ", "struct ", "enum ", "trait ", "type ", "pub ", "const "];
+        ways.iter().any(|way| {
+            let declared = format!("{way}{word}");
+            text.match_indices(&declared).any(|(at, _)| {
+                let after = text.get(at + declared.len()..).unwrap().chars().next();
+                after.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+            })
+        })
+    };
+    let named =
+        words.iter().flat_map(|part| part.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    named.filter(|word| !word.is_empty() && *word != "name").all(declares)
 }

@@ -27,16 +27,16 @@ use crate::system::random_name;
 /// Where the token is.
 const TOKEN: &str = "BAILIWICK_MCP_TOKEN";
 /// A token that is shorter can be guessed.
-const SHORTEST: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 /// The only path.
 const PATH: &str = "/mcp";
 /// How long the head of a request may take to arrive, and how long its body.
-const HEAD: Duration = Duration::from_secs(10);
-const BODY: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest body: a call, as inside of a run.
-const LONGEST: usize = 4 << 20;
+const MAX_BODY_BYTES: usize = 4 << 20;
 /// How many are connected at once. Who comes then waits until another leaves.
-const AT_ONCE: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 
@@ -76,7 +76,7 @@ pub fn serve(
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let here = listener.local_addr().map_err(failed)?;
         announce(Announcement::Address(format!("http://{here}{PATH}")));
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
             let Ok((stream, _)) = listener.accept().await else {
@@ -88,7 +88,7 @@ pub fn serve(
             tokio::spawn(async move {
                 let answering = service_fn(|request| answered(&service, &shown, request));
                 let mut connection = hyper::server::conn::http1::Builder::new();
-                connection.timer(TokioTimer::new()).header_read_timeout(HEAD);
+                connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
                 // Whoever is gone needs no answer.
                 let _ = connection.serve_connection(TokioIo::new(stream), answering).await;
                 drop(place);
@@ -124,10 +124,10 @@ async fn answered(
 /// A request with all of its body, if that is neither too long nor too slow.
 async fn whole(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, StatusCode> {
     let (head, body) = request.into_parts();
-    if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > LONGEST) {
+    if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > MAX_BODY_BYTES) {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
-    match tokio::time::timeout(BODY, Limited::new(body, LONGEST).collect()).await {
+    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Request::from_parts(head, Full::new(body.to_bytes()))),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(StatusCode::PAYLOAD_TOO_LARGE),
         Ok(Err(_)) => Err(StatusCode::BAD_REQUEST),
@@ -138,9 +138,11 @@ async fn whole(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Statu
 /// The token that callers have to show.
 fn token(announce: &dyn Fn(Announcement)) -> Result<String, Failure> {
     match variable(TOKEN)? {
-        Some(token) if token.len() >= SHORTEST => Ok(token),
-        Some(_) => Err(Failure::usage(format!("{TOKEN} is shorter than {SHORTEST} characters"))
-            .help("leave it out, and one is made")),
+        Some(token) if token.len() >= MIN_TOKEN_LENGTH => Ok(token),
+        Some(_) => {
+            Err(Failure::usage(format!("{TOKEN} is shorter than {MIN_TOKEN_LENGTH} characters"))
+                .help("leave it out, and one is made"))
+        }
         None => {
             let token = random_name()?;
             announce(Announcement::Token(token.clone()));

@@ -17,8 +17,8 @@ use super::session::{Session, said};
 use crate::counted::counted;
 use crate::{messages, system};
 
-const SHORTEST: u64 = 10_000;
-pub(super) const LONGEST: u64 = 1_800_000;
+const MIN_WAIT_MS: u64 = 10_000;
+pub(super) const MAX_WAIT_MS: u64 = 1_800_000;
 const USUAL: u64 = 300_000;
 /// How often it is looked.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -187,7 +187,9 @@ impl Session {
         }
         let patience = match asked.timeout_ms {
             None => USUAL,
-            Some(1..) => asked.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(SHORTEST, LONGEST),
+            Some(1..) => {
+                asked.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(MIN_WAIT_MS, MAX_WAIT_MS)
+            }
             Some(_) => return Err("timeout_ms must be greater than zero".to_owned()),
         };
         self.tidy()?;

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::pending::Pending;
 use super::session::{Session, said};
-use super::standing::LONGEST;
+use super::standing::MAX_WAIT_MS;
 use super::startable::lets;
 use super::talking::{Item, input};
 use crate::claiming::Patience;
@@ -33,12 +33,12 @@ use crate::spawning::{Lineage, Naming, SetupIn, spawn_within};
 use crate::{agent_programs, agent_state, background, logins, managed, sources, system, templates};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
-const MOST: u32 = 12;
+const MAX_AGENTS: u32 = 12;
 
 /// How long a start waits for a claim at most: agent programs give a tool up some time after the longest
 /// `wait`, and what they gave up must not begin behind their backs.
 const CLAIM: Duration = Duration::from_mins(25);
-const _: () = assert!(CLAIM.as_secs() < LONGEST / 1000);
+const _: () = assert!(CLAIM.as_secs() < MAX_WAIT_MS / 1000);
 
 /// The capability that limits which files an agent may write.
 const FILES_WHITELIST: &str = "scope::files-whitelist";
@@ -310,7 +310,7 @@ impl Session {
     }
 
     fn require_room(&self, caller: &Caller, all: &[Delegate]) -> Result<(), String> {
-        let most = caller.settings.delegation.most_at_once.unwrap_or(MOST);
+        let most = caller.settings.delegation.most_at_once.unwrap_or(MAX_AGENTS);
         let root = |one: &Delegate| {
             let mut at = one;
             for _ in 0..=all.len() {

@@ -17,7 +17,7 @@ use crate::{background, claiming, system};
 /// How long something that is said waits for somebody who hears it.
 const HEARS: Duration = Duration::from_secs(30);
 /// How long an agent gets to be gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A part of what an agent is told.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -290,7 +290,7 @@ impl Session {
     /// Ends an agent, and waits until it is gone.
     pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), String> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
-        let late = Instant::now() + PATIENCE;
+        let late = Instant::now() + CLOSE_TIMEOUT;
         loop {
             // It may just begin, or just end.
             let _ = supervisor::ask(&directory, &Request::Stop { why: why.to_owned() });

@@ -40,10 +40,10 @@ use crate::verifying::{Places, Shown, Subject};
 use crate::{agent_programs, logins};
 
 /// The longest patch that is kept.
-const LONGEST_PATCH: usize = 16 * 1024 * 1024;
+const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// The longest history that is looked through.
-const LONGEST_HISTORY: usize = 32 * 1024 * 1024;
+const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
 
 /// An answer that is as long as this may have been cut where the attempt keeps it.
 const CUT_FROM: usize = 3_900;
@@ -449,7 +449,7 @@ fn finished(
     let arguments =
         ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", &begun, commit];
     let patch = git.run(arguments)?;
-    if patch.len() > LONGEST_PATCH {
+    if patch.len() > MAX_PATCH_BYTES {
         // Nothing of it is proposed; the run ends all the same.
         return Ok(None);
     }
@@ -477,7 +477,7 @@ fn finished(
 fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
     let range = format!("{begun}..{commit}");
     let heads = ["log", "--no-show-signature", "--no-notes", "--no-patch", "--format=raw", &range];
-    let Some(mut told) = git.run_limited(&heads, LONGEST_HISTORY)? else { return Ok(None) };
+    let Some(mut told) = git.run_limited(&heads, MAX_HISTORY_BYTES)? else { return Ok(None) };
     // A file that calls itself binary is looked through all the same.
     let patches = [
         "log",
@@ -493,7 +493,7 @@ fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Fail
         "--no-textconv",
         &range,
     ];
-    let Some(patches) = git.run_limited(&patches, LONGEST_HISTORY)? else { return Ok(None) };
+    let Some(patches) = git.run_limited(&patches, MAX_HISTORY_BYTES)? else { return Ok(None) };
     // What was there before may be taken away.
     for line in patches.split_inclusive(|byte| *byte == b'\n') {
         if !line.starts_with(b"-") {

@@ -36,7 +36,7 @@ use crate::running::skill_files;
 use crate::{sources, system};
 
 /// How much of a diff or a list is read.
-const LONGEST: usize = 1024 * 1024;
+const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 /// The file of the user's kit that says what else is secret, one expression a line.
 const REDACT: &str = "redact";
 /// The programs that are asked what they can do.
@@ -269,7 +269,7 @@ impl World for LocalWorld {
             ContextSource::FailingJobLog => match &run.source_refs.job_id {
                 None => None,
                 Some(job) => {
-                    let log = self.forge_of(spec).await?.job_log(job, LONGEST).await?;
+                    let log = self.forge_of(spec).await?.job_log(job, MAX_OUTPUT_BYTES).await?;
                     Some(part(&format!("log of job {job}"), spec.full_name.clone(), log))
                 }
             },
@@ -388,7 +388,7 @@ impl LocalWorld {
         let arguments: Vec<String> = how.iter().chain(&about).map(ToString::to_string).collect();
         let said = self.apart(repository, move |_, checkout| {
             let mut text = checkout.git().run(arguments.iter().map(String::as_str))?;
-            text.truncate(LONGEST);
+            text.truncate(MAX_OUTPUT_BYTES);
             Ok(String::from_utf8_lossy(&text).into_owned())
         });
         said.await.map_err(FetchError::Failed)

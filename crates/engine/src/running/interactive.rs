@@ -29,7 +29,7 @@ use bailiwick_runner::supervisor::{
 use bailiwick_source_control::{GitWork, Repository};
 
 use super::enclose::{self, Found, Scope};
-use super::{APPROVAL, assign, disk, granted};
+use super::{APPROVAL_TIMEOUT, assign, disk, granted};
 use crate::context::{Context, variable};
 use crate::database::{Kept, KeptEvents};
 use crate::failure::Failure;
@@ -489,7 +489,7 @@ fn supervise(
         approval: settings
             .run
             .approval_seconds
-            .map_or(APPROVAL, |seconds| Duration::from_secs(u64::from(seconds))),
+            .map_or(APPROVAL_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
         earlier: Vec::new(),
     };
     let sinks = sinks(kept, id, attempt.clone(), Arc::clone(denied));

@@ -71,19 +71,19 @@ use crate::verifying::{Places, Subject};
 use crate::{agent_state, claiming, managed, policy_file, system};
 
 /// How often a run that somebody holds is looked at again before it is at work, and after how long.
-const HELD_AGAIN: u32 = 10;
-const BETWEEN_HOLDS: Duration = Duration::from_millis(100);
+const LOCK_RETRIES: u32 = 10;
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// After how long without a sign of life an agent is ended, unless its task says otherwise.
-const IDLE: Duration = Duration::from_mins(10);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long a call waits for a person, unless the settings say otherwise.
-const APPROVAL: Duration = Duration::from_secs(300);
+const APPROVAL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How many MiB an agent may add to the disk in an attempt, unless the settings say otherwise.
-const DISK_MIB: u32 = 20 * 1024;
+const DEFAULT_DISK_MIB: u32 = 20 * 1024;
 
 /// How many bytes an agent may add to the disk.
 fn disk(settings: &Settings) -> u64 {
-    u64::from(settings.run.disk_mib.unwrap_or(DISK_MIB)) << 20
+    u64::from(settings.run.disk_mib.unwrap_or(DEFAULT_DISK_MIB)) << 20
 }
 
 /// How an attempt is to begin.
@@ -126,12 +126,12 @@ pub struct Running {
 }
 
 /// The lock of a run; nothing if somebody has it for longer than it takes to settle what was left of one.
-fn held_soon(directory: &RunDirectory) -> std::io::Result<Option<RunLock>> {
-    for _ in 0..HELD_AGAIN {
+fn lock_with_retry(directory: &RunDirectory) -> std::io::Result<Option<RunLock>> {
+    for _ in 0..LOCK_RETRIES {
         if let Some(lock) = directory.lock()? {
             return Ok(Some(lock));
         }
-        std::thread::sleep(BETWEEN_HOLDS);
+        std::thread::sleep(LOCK_RETRY_PAUSE);
     }
     directory.lock()
 }
@@ -140,7 +140,7 @@ impl Running {
     /// The run of this agent, held by us alone.
     pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
         let directory = RunDirectory::new(&context.state, id.as_str());
-        let lock = held_soon(&directory)
+        let lock = lock_with_retry(&directory)
             .map_err(|error| Failure::general(format!("the run `{id}` cannot be held: {error}")))?;
         let Some(lock) = lock else {
             return Err(Failure::usage(format!("`{id}` is at work"))
@@ -360,12 +360,12 @@ impl Running {
             idle: task
                 .agent
                 .idle_minutes
-                .map_or(IDLE, |minutes| Duration::from_secs(60 * u64::from(minutes))),
+                .map_or(IDLE_TIMEOUT, |minutes| Duration::from_secs(60 * u64::from(minutes))),
             disk: disk(settings),
             approval: settings
                 .run
                 .approval_seconds
-                .map_or(APPROVAL, |seconds| Duration::from_secs(u64::from(seconds))),
+                .map_or(APPROVAL_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
             delegation: delegates.then(|| self.delegation(level, login) as Arc<dyn Delegation>),
             earlier,
         };

@@ -15,9 +15,9 @@ use crate::managed::ManagedSkill;
 use crate::sources;
 
 /// How many files a skill may have.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 /// How much they may be, all together.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +40,11 @@ pub fn listed(repository: &Repository, commit: &str, path: &str) -> Result<Vec<L
         let (file, size) = read(line, path)?;
         bytes = bytes.saturating_add(size);
         files.push(file);
-        if files.len() > MOST_FILES {
-            return Err(Failure::general(format!("{path} has more than {MOST_FILES} files")));
+        if files.len() > MAX_FILES {
+            return Err(Failure::general(format!("{path} has more than {MAX_FILES} files")));
         }
-        if bytes > MOST_BYTES {
-            let most = MOST_BYTES >> 20;
+        if bytes > MAX_BYTES {
+            let most = MAX_BYTES >> 20;
             return Err(Failure::general(format!("the files of {path} are more than {most} MiB")));
         }
     }

@@ -18,7 +18,7 @@ const LOOKS: u32 = 3;
 /// How long it is waited before it is looked again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The longest that a call is held, whatever the checks may take.
-const LONGEST: Duration = Duration::from_hours(24);
+const MAX_TIME: Duration = Duration::from_hours(24);
 
 /// Runs the marked checks of one agent, one at a time.
 pub struct Marked {
@@ -54,7 +54,7 @@ impl Marked {
         let Preparation { prefetch, setup, .. } = Preparation::of(&subject.bound.task);
         let commands = checks.len().saturating_add(prefetch.len()).saturating_add(setup.len());
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);
-        let time = subject.time_of_a_check().saturating_mul(commands).min(LONGEST);
+        let time = subject.time_of_a_check().saturating_mul(commands).min(MAX_TIME);
         Ok(Self { subject: Mutex::new(subject), checks, manner, base, time })
     }
 

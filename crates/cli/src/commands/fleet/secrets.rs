@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
 
 /// The longest value.
-const LONGEST: usize = 1024 * 1024;
+const MAX_SECRET_BYTES: usize = 1024 * 1024;
 
 /// Store encrypted values for agents, webhooks and forges; they are never shown again
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
                 return Err(Failure::usage("the value is read from standard input")
                     .help("bailiwick secrets set NAME KEY < FILE"));
             }
-            let most = u64::try_from(LONGEST).unwrap_or(u64::MAX).saturating_add(1);
+            let most = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX).saturating_add(1);
             let read = input.lock().take(most).read_to_end(&mut bytes);
             read.map_err(|error| Failure::general(format!("no value came: {error}")))?;
         }
@@ -112,8 +112,8 @@ fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
     if bytes.ends_with(b"\n") {
         bytes.pop();
     }
-    if bytes.is_empty() || bytes.len() > LONGEST {
-        return Err(Failure::usage(format!("a value has 1 to {LONGEST} bytes")));
+    if bytes.is_empty() || bytes.len() > MAX_SECRET_BYTES {
+        return Err(Failure::usage(format!("a value has 1 to {MAX_SECRET_BYTES} bytes")));
     }
     Ok(bytes)
 }
