@@ -317,7 +317,8 @@ fn the_architecture_page_names_only_what_exists() {
         let Some(name) = parts.next().filter(|name| crates.contains(*name)) else { continue };
         let root = workspace().join("crates").join(name.replace('_', "-")).join("src");
         let parts: Vec<&str> = parts.collect();
-        if !parts.is_empty() {
+        // Capabilities have hyphens in their names, code has none.
+        if !parts.is_empty() && !span.contains('-') {
             assert!(exists(&root, &parts), "docs/architecture.md names `{span}`");
             checked += 1;
         }
@@ -325,14 +326,14 @@ fn the_architecture_page_names_only_what_exists() {
     assert!(checked > 40, "only {checked} names were found");
     let engine = workspace().join("crates/engine/src");
     assert!(exists(&engine, &["running", "Running", "attempt"]));
-    assert!(!exists(&engine, &["running", "handed"]) && !exists(&engine, &["wire"]));
+    assert!(!exists(&engine, &["running", "interrupt"]) && !exists(&engine, &["wire"]));
 }
 
 /// Whether a path below a module leads to a module, or to names that its files have.
 fn exists(place: &Path, parts: &[&str]) -> bool {
     let [first, rest @ ..] = parts else { return true };
-    if place.join(first).is_dir() && exists(&place.join(first), rest) {
-        return true;
+    if place.join(first).is_dir() {
+        return exists(&place.join(first), rest);
     }
     let file = place.join(format!("{first}.rs"));
     let files = match file.is_file() {

@@ -150,7 +150,7 @@ async fn opening_again_does_not_migrate_again() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
     for _ in 0..3 {
         let store = database.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
