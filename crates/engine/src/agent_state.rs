@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::{AgentId, Attempt, Run, RunState, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
@@ -25,7 +25,7 @@ pub enum AgentState {
     /// It is at work, and waits for a person's answer.
     Asks,
     /// It is open, and its last attempt ended this way; or it failed for good, by that.
-    Ended(Ending),
+    Ended(ExitReason),
     /// It has come to its end.
     Done,
     /// It failed for good.
@@ -46,12 +46,12 @@ impl AgentState {
         Self::Running,
         Self::AtWork,
         Self::Asks,
-        Self::Ended(Ending::Stopped),
-        Self::Ended(Ending::TimedOut),
-        Self::Ended(Ending::BudgetExhausted),
-        Self::Ended(Ending::CutOff),
-        Self::Ended(Ending::EnforcementLost),
-        Self::Ended(Ending::Denied),
+        Self::Ended(ExitReason::Stopped),
+        Self::Ended(ExitReason::TimedOut),
+        Self::Ended(ExitReason::BudgetExhausted),
+        Self::Ended(ExitReason::CutOff),
+        Self::Ended(ExitReason::EnforcementLost),
+        Self::Ended(ExitReason::Denied),
         Self::Failed,
         Self::Done,
         Self::Merged,
@@ -73,7 +73,7 @@ impl AgentState {
         };
         let ending = match last {
             Some(attempt) => attempt.ending,
-            None => Some(Ending::Completed),
+            None => Some(ExitReason::Completed),
         };
         match (ending, seen) {
             (None, Seen::Asking) => Self::Asks,
@@ -82,8 +82,8 @@ impl AgentState {
             (Some(_), Seen::Held | Seen::Asking) if run.status == RunStatus::Running => {
                 Self::AtWork
             }
-            (Some(Ending::Completed), _) => open,
-            (Some(Ending::Failed), _) => Self::Failed,
+            (Some(ExitReason::Completed), _) => open,
+            (Some(ExitReason::Failed), _) => Self::Failed,
             (Some(ending), _) => Self::Ended(ending),
         }
     }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bailiwick_lifecycle::ports::{Events, StoreError};
-use bailiwick_model::event::{What, Witness};
+use bailiwick_model::event::{EventKind, ReportedBy};
 use bailiwick_model::{AgentId, Attempt, Event};
 use bailiwick_store::{Location, Store};
 use tokio::runtime::{Handle, Runtime};
@@ -102,13 +102,13 @@ impl Kept {
     pub fn note(
         &self,
         run: &AgentId,
-        seen: impl IntoIterator<Item = What>,
+        seen: impl IntoIterator<Item = EventKind>,
     ) -> Result<(), StoreError> {
         let at = system::now_ms();
         let event = |what| Event {
             number: 0,
             at,
-            seen_by: Witness::Supervisor,
+            seen_by: ReportedBy::Supervisor,
             agent: None,
             what,
             raw: None,

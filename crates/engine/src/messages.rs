@@ -2,7 +2,7 @@
 
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use bailiwick_runner::supervisor::RunDirectory;
 
 use crate::context::Context;
@@ -30,7 +30,7 @@ pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result
     })?;
     let of_it = events.into_iter().rev().filter(|event| event.agent.is_none());
     let mut said = of_it.filter_map(|event| {
-        let (What::Text { text } | What::Ended { detail: text, .. }) = event.what else {
+        let (EventKind::Text { text } | EventKind::Ended { detail: text, .. }) = event.what else {
             return None;
         };
         Some(text)
@@ -49,7 +49,7 @@ pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<
     let events =
         context.with_store(async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
     let told = events.into_iter().filter_map(|event| {
-        let What::Message { text } = event.what else { return None };
+        let EventKind::Message { text } = event.what else { return None };
         Some(text)
     });
     Ok(apart(told.collect(), not_heard.len()))
@@ -61,7 +61,7 @@ pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Fa
         Ok(store.events_of_kind(run, "notification", NOTIFICATIONS).await?)
     })?;
     let told = events.into_iter().filter_map(|event| {
-        let What::Notification { text } = event.what else { return None };
+        let EventKind::Notification { text } = event.what else { return None };
         Some(text)
     });
     Ok(told.collect())

@@ -2,7 +2,7 @@
 
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
-use bailiwick_model::event::{Ending, Phase};
+use bailiwick_model::event::{ExitReason, Phase};
 use bailiwick_model::{AgentId, Event};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,7 +61,7 @@ impl Store {
         )
         .bind(attempt.session.as_deref())
         .bind(serde_name(&attempt.phase))
-        .bind(attempt.ending.map(Ending::as_str))
+        .bind(attempt.ending.map(ExitReason::as_str))
         .bind(&attempt.detail)
         .bind(attempt.ended_at.map(signed))
         .bind(signed(used.tokens))
@@ -114,7 +114,7 @@ impl Store {
                 sandbox: row.try_get(6)?,
                 session: row.try_get(7)?,
                 phase: from_serde_name::<Phase>(&row.try_get::<String, _>(8)?)?,
-                ending: ending.as_deref().map(from_serde_name::<Ending>).transpose()?,
+                ending: ending.as_deref().map(from_serde_name::<ExitReason>).transpose()?,
                 detail: row.try_get(10)?,
                 exhausted: exhausted.as_deref().map(from_serde_name).transpose()?,
                 started_at: number(11)?,

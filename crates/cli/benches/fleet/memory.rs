@@ -9,7 +9,7 @@ use std::time::Duration;
 use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
-use bailiwick_model::event::{Phase, What, Witness};
+use bailiwick_model::event::{EventKind, Phase, ReportedBy};
 use bailiwick_model::{AgentId, Event};
 use bailiwick_resources::{
     API_VERSION, AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Metadata,
@@ -124,9 +124,15 @@ async fn count(mut stream: TcpStream, seen: Arc<AtomicUsize>) {
 }
 
 fn batch() -> Vec<Event> {
-    let text = What::Text { text: "The next line of what the model has to say. ".repeat(4) };
-    let one =
-        Event { number: 0, at: 1, seen_by: Witness::Program, agent: None, what: text, raw: None };
+    let text = EventKind::Text { text: "The next line of what the model has to say. ".repeat(4) };
+    let one = Event {
+        number: 0,
+        at: 1,
+        seen_by: ReportedBy::Program,
+        agent: None,
+        what: text,
+        raw: None,
+    };
     vec![one; BATCH]
 }
 

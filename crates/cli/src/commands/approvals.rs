@@ -3,7 +3,7 @@
 use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::running::control::ask;
-use bailiwick_fleet::dispatch::QuestionOwner;
+use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_fleet::ports::{DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict};
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
@@ -184,7 +184,7 @@ fn decide(context: &Context, name: &str, decision: Verdict, format: Format) -> R
             approved_action_subset: Vec::new(),
             expected_artifact_digest: asked.artifact_digest,
         };
-        Ok(plane.decide(&caller, &approval, request).await?)
+        Ok(plane.api.decide(&caller, &approval, request).await?)
     })?;
     let phase = serde_json::to_value(answer.phase).unwrap_or_default();
     let text = format!("approval/{name} {}", phase.as_str().unwrap_or_default());
@@ -198,7 +198,7 @@ pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Quest
         let line: Vec<&str> = std::iter::once(agent.as_str())
             .chain(above.iter().map(AgentId::as_str).filter(|one| *one != agent.as_str()))
             .collect();
-        Ok(plane.question_owner(&line, question).await?)
+        Ok(plane.api.question_owner(&line, question).await?)
     })
 }
 

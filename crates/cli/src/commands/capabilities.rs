@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_engine::context::{Context, variable};
 use bailiwick_engine::sources::{self, REPOSITORY_KIT};
-use bailiwick_kit::fork::{Forked, fork};
+use bailiwick_kit::fork::{ForkedCapability, fork};
 use bailiwick_kit::{FoundCapability, Kit, Layout};
 use bailiwick_model::CapabilityName;
 use bailiwick_model::dna::Code;
@@ -285,7 +285,7 @@ impl Fork {
 }
 
 /// Writes the copy in one go; a directory that is there is never touched.
-fn write(directory: &Path, forked: &Forked) -> Result<(), Failure> {
+fn write(directory: &Path, forked: &ForkedCapability) -> Result<(), Failure> {
     let refuse = |error: std::io::Error| {
         Failure::usage(format!("{} cannot be written: {error}", directory.display()))
     };

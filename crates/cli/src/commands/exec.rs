@@ -7,7 +7,7 @@ use bailiwick_engine::counted::counted;
 use bailiwick_engine::policy_file::{self, What};
 use bailiwick_engine::running::interactive::{self, SessionObserver, Told, Wanted};
 use bailiwick_model::RoleName;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::task::Login;
 use bailiwick_runner::supervisor::{Handle, Screen};
 use clap::Args;
@@ -128,23 +128,23 @@ fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
         output::note(format_args!("{} ({word}): {why}", styled(RED, "the program was ended")));
     };
     match (outcome.ending, outcome.code) {
-        (Ending::EnforcementLost | Ending::Denied, _) => {
+        (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             ended(outcome.ending.as_str());
             Err(Failure::Said(2))
         }
         // It has ended by itself, and says in its own way how.
-        (Ending::Completed | Ending::Failed, Some(code)) => match u8::try_from(code) {
+        (ExitReason::Completed | ExitReason::Failed, Some(code)) => match u8::try_from(code) {
             Ok(0) => Ok(()),
             Ok(code) => Err(Failure::Said(code)),
             Err(_) => Err(Failure::Said(1)),
         },
         (
-            Ending::Completed
-            | Ending::Failed
-            | Ending::Stopped
-            | Ending::TimedOut
-            | Ending::BudgetExhausted
-            | Ending::CutOff,
+            ExitReason::Completed
+            | ExitReason::Failed
+            | ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff,
             _,
         ) => {
             ended(outcome.ending.as_str());

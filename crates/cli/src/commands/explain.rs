@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::policy_file::{self, What, compile_working};
-use bailiwick_gate::{Surroundings, look_up};
+use bailiwick_gate::{HostContext, look_up};
 use bailiwick_model::RoleName;
 use bailiwick_policy::call::{Action, Call};
-use bailiwick_policy::decide::{Verdict, decide_effects, verdicts, wanted};
+use bailiwick_policy::decide::{Verdict, decide_effects, lookups, verdicts};
 use bailiwick_policy::decision::Outcome;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::path_policy::EnforcedBy;
-use bailiwick_policy::paths::{Place, Spot, spots};
+use bailiwick_policy::paths::{Place, WriteTarget, write_targets};
 use bailiwick_policy::tool::{Tool, ToolName};
 use bailiwick_policy::{Decision, Effects, Facts, Policy};
 use clap::Args;
@@ -139,14 +139,14 @@ impl Explain {
         let root = context
             .repository()
             .map_or_else(|| context.directory.clone(), |found| found.root().to_path_buf());
-        let around = Surroundings::at(&root, &context.directory).map_err(Failure::general)?;
+        let around = HostContext::at(&root, &context.directory).map_err(Failure::general)?;
         let mut facts = around.facts();
         let effects = Effects::of(&call);
-        look_up(&wanted(&call, &effects, &facts), &call, &mut facts);
+        look_up(&lookups(&call, &effects, &facts), &call, &mut facts);
         let explained = Explained {
             decision: decide_effects(&compiled.policy, &call, &effects, &facts),
             verdicts: verdicts(&compiled.policy, &call, &effects, &facts),
-            spots: spots(&effects, &facts),
+            write_targets: write_targets(&effects, &facts),
             role: compiled.policy.role.clone(),
             enforced: enforced(&compiled.policy),
             call,
@@ -196,7 +196,7 @@ struct Explained {
     call: Call,
     effects: Effects,
     facts: Facts,
-    spots: Vec<Spot>,
+    write_targets: Vec<WriteTarget>,
     verdicts: Vec<Verdict>,
     /// What holds the limit of each capability.
     enforced: BTreeMap<String, EnforcedBy>,
@@ -217,7 +217,7 @@ impl Explained {
                 "through": run.through,
             })
         });
-        let writes = self.spots.iter().map(|spot| {
+        let writes = self.write_targets.iter().map(|spot| {
             let (place, path) = placed(&spot.place);
             json!({"named": spot.shown, "place": place, "path": path, "how": how(spot), "by": spot.by})
         });
@@ -273,7 +273,7 @@ impl Explained {
             format!("{words}{}", styled(DIM, format_args!("{through}{builtin}")))
         });
         branches.push(("runs", runs.collect::<Vec<_>>()));
-        let writes = self.spots.iter().map(|spot| {
+        let writes = self.write_targets.iter().map(|spot| {
             let (place, path) = placed(&spot.place);
             let path = path.filter(|path| *path != spot.shown).unwrap_or_default();
             let detail = format!("{} by {}, {place} {path}", how(spot), spot.by);
@@ -338,13 +338,13 @@ fn placed(place: &Place) -> (&'static str, Option<String>) {
     }
 }
 
-fn how(spot: &Spot) -> &'static str {
-    use bailiwick_policy::shell::How;
+fn how(spot: &WriteTarget) -> &'static str {
+    use bailiwick_policy::shell::WriteKind;
     match spot.how {
-        How::Change => "changed",
-        How::Fill => "filled",
-        How::Delete => "deleted",
-        How::DeleteTree => "deleted with all below",
+        WriteKind::Change => "changed",
+        WriteKind::Fill => "filled",
+        WriteKind::Delete => "deleted",
+        WriteKind::DeleteTree => "deleted with all below",
     }
 }
 

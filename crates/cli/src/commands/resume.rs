@@ -10,7 +10,7 @@ use bailiwick_engine::running::observer::RunView as _;
 use bailiwick_engine::running::service::RunRequest;
 use bailiwick_engine::running::{Start, recover, run_list};
 use bailiwick_engine::{agent_names, system};
-use bailiwick_fleet::dispatch::QuestionOwner;
+use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
 use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};

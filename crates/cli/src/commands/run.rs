@@ -19,7 +19,7 @@ use bailiwick_engine::{agent_names, sources};
 use bailiwick_lifecycle::commit_subject::CommitTitle;
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::attempt::Exhausted;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::{AgentId, Source};
 use bailiwick_runner::supervisor::{Handle, RunDirectory};
@@ -280,16 +280,15 @@ fn conclude(
         tell(context, &id, &ran, (holds, changed));
     }
     match (ran.ending, holds) {
-        (Ending::Completed, Some(true) | None) => Ok(()),
-        (Ending::Completed, Some(false)) | (Ending::EnforcementLost | Ending::Denied, _) => {
-            Err(Failure::Said(2))
-        }
+        (ExitReason::Completed, Some(true) | None) => Ok(()),
+        (ExitReason::Completed, Some(false))
+        | (ExitReason::EnforcementLost | ExitReason::Denied, _) => Err(Failure::Said(2)),
         (
-            Ending::Failed
-            | Ending::Stopped
-            | Ending::TimedOut
-            | Ending::BudgetExhausted
-            | Ending::CutOff,
+            ExitReason::Failed
+            | ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff,
             _,
         ) => Err(Failure::Said(1)),
     }
@@ -312,23 +311,26 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, found: (Option<bool>, Change
         ran.denied
     ));
     match (ran.ending, holds) {
-        (Ending::Completed, Some(true) | None) if changed == Changed::Nothing => {
+        (ExitReason::Completed, Some(true) | None) if changed == Changed::Nothing => {
             output::line("changed   nothing, so there is nothing to land");
             output::next_step(format_args!(
                 "bailiwick logs {id}{repeated}; bailiwick rm {id}{repeated}"
             ));
         }
-        (Ending::Completed, holds) => advise(id, holds.unwrap_or(true), repeated),
-        (Ending::EnforcementLost | Ending::Denied, _) => {
+        (ExitReason::Completed, holds) => advise(id, holds.unwrap_or(true), repeated),
+        (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             output::next_step(format_args!(
                 "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
             ));
         }
-        (Ending::BudgetExhausted, _) => {
+        (ExitReason::BudgetExhausted, _) => {
             let (first, option) = advice(ran.exhausted);
             output::next_step(format_args!("{first}: bailiwick resume {id}{option}{repeated}"));
         }
-        (Ending::Failed | Ending::Stopped | Ending::TimedOut | Ending::CutOff, _) => {
+        (
+            ExitReason::Failed | ExitReason::Stopped | ExitReason::TimedOut | ExitReason::CutOff,
+            _,
+        ) => {
             output::next_step(format_args!("go on with it: bailiwick resume {id}{repeated}"));
         }
     }

@@ -8,7 +8,7 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::verifying::{Look, Places, Shown, Subject};
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::capability::RunMode;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, CapabilityName, Run, RunStatus};
 use clap::{Args, ValueEnum};
 
@@ -140,7 +140,7 @@ fn state(context: &Context, run: &Run, work: Work) -> Result<AgentState, Failure
         // Somebody worked in its worktree without us.
         (AgentState::Ready, Work::Some) => AgentState::Running,
         (AgentState::Failed, _) if run.status == RunStatus::Failed => {
-            AgentState::Ended(Ending::Failed)
+            AgentState::Ended(ExitReason::Failed)
         }
         (state, _) => state,
     })
@@ -164,7 +164,10 @@ fn next_step(state: AgentState, agent: &str, holds: bool, repeated: &str) -> Opt
             command("stop")
         ),
         AgentState::Ended(
-            Ending::Stopped | Ending::TimedOut | Ending::BudgetExhausted | Ending::CutOff,
+            ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff,
         ) => format!(
             "it is {state} and has not come to its end. See what it did: {}; go on with it: {}",
             command("logs"),
@@ -177,13 +180,18 @@ fn next_step(state: AgentState, agent: &str, holds: bool, repeated: &str) -> Opt
         AgentState::HalfSpawned => {
             format!("its spawn was cut short: bailiwick spawn TASK --agent-id {agent}{repeated}")
         }
-        AgentState::Running | AgentState::Done | AgentState::Ended(Ending::Completed) if holds => {
+        AgentState::Running | AgentState::Done | AgentState::Ended(ExitReason::Completed)
+            if holds =>
+        {
             command("land")
         }
         AgentState::Running
         | AgentState::Done
         | AgentState::Ended(
-            Ending::Completed | Ending::Failed | Ending::EnforcementLost | Ending::Denied,
+            ExitReason::Completed
+            | ExitReason::Failed
+            | ExitReason::EnforcementLost
+            | ExitReason::Denied,
         ) => format!("{}, or {}", command("respawn"), command("reject")),
         AgentState::Merged | AgentState::RolledBack | AgentState::Rejected => return None,
     })
@@ -201,7 +209,7 @@ mod tests {
             for verb in ["logs -f one", "attach one", "stop one"] {
                 assert!(at_work.contains(verb), "{at_work}");
             }
-            for ending in [Ending::Stopped, Ending::CutOff, Ending::TimedOut] {
+            for ending in [ExitReason::Stopped, ExitReason::CutOff, ExitReason::TimedOut] {
                 let stopped = step(AgentState::Ended(ending), holds);
                 assert!(stopped.contains("bailiwick logs one"), "{stopped}");
                 assert!(stopped.contains("bailiwick resume one"), "{stopped}");

@@ -6,15 +6,15 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bailiwick_gate::{Surroundings, look_up, repository_around};
+use bailiwick_gate::{HostContext, look_up, repository_around};
 use bailiwick_kit::{FoundCapability, Kit, Layer, Layout, Origin, resolve};
 use bailiwick_model::capability::Capability;
 use bailiwick_model::module::GateModule;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::{CapabilityName, Problem, Source, Task};
 use bailiwick_policy::compile::{Sources, bypass_variables};
-use bailiwick_policy::decide::{decide_effects, wanted};
-use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::decide::{decide_effects, lookups};
+use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use bailiwick_policy::{Call, Decision, Effects, Facts, Policy, ToolStack, compile};
 use bailiwick_source_control::DirectoryTree;
 
@@ -23,7 +23,7 @@ pub fn run(name: &str) -> ExitCode {
     let name = name.to_owned();
     bailiwick_gate::guarded(move || {
         let decision = decide(&name).unwrap_or_else(Decision::unreadable);
-        Dialect::Claude.answer(&decision, Allowing::Silent)
+        Dialect::Claude.answer(&decision, AllowedReply::Silent)
     })
 }
 
@@ -53,7 +53,7 @@ fn decide(name: &str) -> Result<Decision, String> {
 /// Decides a call by a policy, once what it needs is looked up.
 pub(super) fn judged(policy: &Policy, call: &Call, mut facts: Facts) -> Decision {
     let effects = Effects::of(call);
-    look_up(&wanted(call, &effects, &facts), call, &mut facts);
+    look_up(&lookups(call, &effects, &facts), call, &mut facts);
     decide_effects(policy, call, &effects, &facts)
 }
 
@@ -153,13 +153,13 @@ fn layer(origin: Origin, layout: Layout, root: &Path) -> Layer {
 }
 
 /// The workspace: what the hook is told by its surroundings, else the repository of the call.
-pub(super) fn surroundings(call: &Call, variable: Variables<'_>) -> Result<Surroundings, String> {
+pub(super) fn surroundings(call: &Call, variable: Variables<'_>) -> Result<HostContext, String> {
     let here = std::env::current_dir().map_err(|error| error.to_string())?;
     let directory = call.directory.as_deref().map_or_else(|| here.clone(), |own| here.join(own));
     let named = variable("WORKTREE_PATH").or_else(|| variable("CLAUDE_PROJECT_DIR"));
     match named.map(PathBuf::from).or_else(|| repository_around(&directory)) {
-        Some(root) => Surroundings::at(&root, &directory),
-        None => Surroundings::alone_in(&directory),
+        Some(root) => HostContext::at(&root, &directory),
+        None => HostContext::alone_in(&directory),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_engine::running::observer::RunView;
 use bailiwick_model::Event;
-use bailiwick_model::event::{Answer, FileChange, Phase, What, Witness};
+use bailiwick_model::event::{Answer, EventKind, FileChange, Phase, ReportedBy};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -149,7 +149,7 @@ impl RunView for View {
 
     fn show(&mut self, event: &Event) {
         self.change(|shown| shown.standing.count(event));
-        if let What::Approval { id, about, answer: None } = &event.what {
+        if let EventKind::Approval { id, about, answer: None } = &event.what {
             self.ask(id, about);
         }
         if self.quiet {
@@ -223,56 +223,67 @@ pub fn line(event: &Event) -> Option<String> {
     let one = |text: &str| plain(text);
     let of = event.agent.as_ref().map(|agent| format!("[{:.8}] ", one(agent))).unwrap_or_default();
     let text = match (&event.what, event.seen_by) {
-        (What::Text { text }, _) => one(text),
-        (What::Decision { tool, about, answer: Answer::Allow, .. }, _) => {
+        (EventKind::Text { text }, _) => one(text),
+        (EventKind::Decision { tool, about, answer: Answer::Allow, .. }, _) => {
             format!("{} {} {}", styled(GREEN, "allows"), one(tool), one(about))
         }
-        (What::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
+        (EventKind::Decision { tool, about, answer: Answer::Deny, reason, .. }, _) => {
             let reason = reason.as_deref().unwrap_or_default();
             let (tool, about) = (one(tool), shortened_middle(&one(about), MAX_DENIED_CHARS));
             format!("{} {tool} {about} {}", styled(RED, "denies"), styled(DIM, one(reason)))
         }
-        (What::ToolResult { ok, output, .. }, Witness::Proxy) if !output.trim().is_empty() => {
+        (EventKind::ToolResult { ok, output, .. }, ReportedBy::Proxy)
+            if !output.trim().is_empty() =>
+        {
             let word = if *ok { styled(DIM, "prints") } else { styled(YELLOW, "prints") };
             format!("{word} {}", styled(DIM, shortened(&one(output), MAX_OUTPUT_CHARS)))
         }
-        (What::Warning { text, .. }, _) => {
+        (EventKind::Warning { text, .. }, _) => {
             format!("{} {}", styled(YELLOW, "warns"), styled(DIM, one(text)))
         }
-        (What::Notification { text }, _) => format!("{} {}", styled(YELLOW, "notifies"), one(text)),
-        (What::Check { check, ok: true, .. }, _) => format!("{} {check}", styled(GREEN, "pass")),
-        (What::Check { check, ok: false, found, .. }, _) => {
+        (EventKind::Notification { text }, _) => {
+            format!("{} {}", styled(YELLOW, "notifies"), one(text))
+        }
+        (EventKind::Check { check, ok: true, .. }, _) => {
+            format!("{} {check}", styled(GREEN, "pass"))
+        }
+        (EventKind::Check { check, ok: false, found, .. }, _) => {
             format!("{} {check} {}", styled(RED, "fail"), styled(DIM, one(found)))
         }
-        (What::SubAgent { id, text, ended }, _) => {
+        (EventKind::SubAgent { id, text, ended }, _) => {
             let word = if *ended { "ended" } else { "began" };
             format!("sub-agent {:.8} {word}: {}", one(id), one(text))
         }
-        (What::FileChange { path, change: FileChange::LeftOut }, _) => format!(
+        (EventKind::FileChange { path, change: FileChange::LeftOut }, _) => format!(
             "{} {} {}",
             styled(YELLOW, "left out"),
             one(path),
             styled(DIM, "outside of the agent's scope: it does not land")
         ),
-        (What::FileChange { path, change }, Witness::Supervisor) => {
+        (EventKind::FileChange { path, change }, ReportedBy::Supervisor) => {
             format!("{} {}", format!("{change:?}").to_lowercase(), one(path))
         }
-        (What::Approval { about, answer, .. }, _) => match answer {
+        (EventKind::Approval { about, answer, .. }, _) => match answer {
             None => format!("{} {}", styled(YELLOW, "asks"), one(about)),
             Some(Answer::Allow) => format!("{} {}", styled(GREEN, "approved"), one(about)),
             Some(Answer::Deny) => format!("{} {}", styled(RED, "refused"), one(about)),
         },
-        (What::Limit { limit, used, of, spent }, _) => {
+        (EventKind::Limit { limit, used, of, spent }, _) => {
             let word = if *spent { styled(RED, "spent") } else { styled(YELLOW, "nearly spent") };
             format!("{word} {limit}: {used} of {of}")
         }
-        (What::Message { text }, _) => format!("{} {}", styled(BOLD, "said to it:"), one(text)),
-        (What::Error { message }, _) => format!("{} {}", styled(RED, "error"), one(message)),
-        (What::Ended { how, detail }, _) => format!("{} {}", styled(BOLD, how), one(detail)),
-        (What::Phase { .. } | What::Session { .. } | What::Announced, _)
-        | (What::Turn { .. } | What::Thinking { .. } | What::ToolCall { .. }, _)
-        | (What::ToolResult { .. } | What::FileChange { .. } | What::Command { .. }, _)
-        | (What::Mcp { .. } | What::Usage(_) | What::Other, _) => return None,
+        (EventKind::Message { text }, _) => {
+            format!("{} {}", styled(BOLD, "said to it:"), one(text))
+        }
+        (EventKind::Error { message }, _) => format!("{} {}", styled(RED, "error"), one(message)),
+        (EventKind::Ended { how, detail }, _) => format!("{} {}", styled(BOLD, how), one(detail)),
+        (EventKind::Phase { .. } | EventKind::Session { .. } | EventKind::Announced, _)
+        | (EventKind::Turn { .. } | EventKind::Thinking { .. } | EventKind::ToolCall { .. }, _)
+        | (
+            EventKind::ToolResult { .. } | EventKind::FileChange { .. } | EventKind::Command { .. },
+            _,
+        )
+        | (EventKind::Mcp { .. } | EventKind::Usage(_) | EventKind::Other, _) => return None,
     };
     Some(format!("{of}{text}"))
 }
@@ -284,7 +295,7 @@ pub fn folded(event: &Event, line: &str, first: &str) -> Vec<String> {
 }
 
 fn is_denial(event: &Event) -> bool {
-    matches!(event.what, What::Decision { answer: Answer::Deny, .. })
+    matches!(event.what, EventKind::Decision { answer: Answer::Deny, .. })
 }
 
 /// A time of the day, in hours, minutes and seconds of UTC.
@@ -348,7 +359,7 @@ mod tests {
     #[test]
     fn a_denial_shows_its_whole_reason_within_80_and_40_columns() {
         let reason = "it is not on the task's whitelist, ".repeat(10) + "Instead: write src/**.";
-        let denial = What::Decision {
+        let denial = EventKind::Decision {
             call: None,
             tool: "Write".to_owned(),
             about: "long/".repeat(100) + "last.rs",
@@ -370,9 +381,9 @@ mod tests {
         }
     }
 
-    fn event(what: What) -> Event {
+    fn event(what: EventKind) -> Event {
         let agent = Some("\u{1b}[2Jsub".to_owned());
-        Event { number: 1, at: 1, seen_by: Witness::Supervisor, agent, what, raw: None }
+        Event { number: 1, at: 1, seen_by: ReportedBy::Supervisor, agent, what, raw: None }
     }
 
     #[test]
@@ -381,8 +392,8 @@ mod tests {
         assert_eq!(plain("a\u{202e}b\u{2066}c\u{200b}d\u{feff}"), "abcd");
         let bad = || "x\u{1b}[2J\n\u{202e}y".to_owned();
         let all = [
-            What::Text { text: bad() },
-            What::Decision {
+            EventKind::Text { text: bad() },
+            EventKind::Decision {
                 call: None,
                 tool: bad(),
                 about: bad(),
@@ -390,9 +401,9 @@ mod tests {
                 rule: None,
                 reason: Some(bad()),
             },
-            What::FileChange { path: bad(), change: FileChange::Added },
-            What::SubAgent { id: bad(), text: bad(), ended: false },
-            What::Approval { id: "1".to_owned(), about: bad(), answer: None },
+            EventKind::FileChange { path: bad(), change: FileChange::Added },
+            EventKind::SubAgent { id: bad(), text: bad(), ended: false },
+            EventKind::Approval { id: "1".to_owned(), about: bad(), answer: None },
         ];
         for what in all {
             let line = line(&event(what)).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bailiwick_engine::counted::counted;
 use bailiwick_model::Event;
-use bailiwick_model::event::{Answer, Phase, What};
+use bailiwick_model::event::{Answer, EventKind, Phase};
 
 use crate::view::verification::elapsed;
 
@@ -28,19 +28,27 @@ impl Standing {
     /// Something has happened.
     pub fn count(&mut self, event: &Event) {
         match &event.what {
-            What::Usage(usage) => self.tokens += usage.tokens(),
-            What::Decision { answer: Answer::Deny, .. } => self.denied += 1,
-            What::Limit { limit, used, of, .. } => {
+            EventKind::Usage(usage) => self.tokens += usage.tokens(),
+            EventKind::Decision { answer: Answer::Deny, .. } => self.denied += 1,
+            EventKind::Limit { limit, used, of, .. } => {
                 self.limit = Some(format!("{limit} {used} of {of}"));
             }
-            What::Phase { phase } => self.phase = *phase,
-            What::Session { .. } | What::Announced | What::Turn { .. } | What::Text { .. } => {}
-            What::Thinking { .. } | What::ToolCall { .. } | What::ToolResult { .. } => {}
-            What::Decision { .. } | What::Check { .. } => {}
-            What::Warning { .. } | What::Notification { .. } => {}
-            What::FileChange { .. } | What::Command { .. } => {}
-            What::Mcp { .. } | What::SubAgent { .. } | What::Approval { .. } => {}
-            What::Message { .. } | What::Error { .. } | What::Ended { .. } | What::Other => {}
+            EventKind::Phase { phase } => self.phase = *phase,
+            EventKind::Session { .. }
+            | EventKind::Announced
+            | EventKind::Turn { .. }
+            | EventKind::Text { .. } => {}
+            EventKind::Thinking { .. }
+            | EventKind::ToolCall { .. }
+            | EventKind::ToolResult { .. } => {}
+            EventKind::Decision { .. } | EventKind::Check { .. } => {}
+            EventKind::Warning { .. } | EventKind::Notification { .. } => {}
+            EventKind::FileChange { .. } | EventKind::Command { .. } => {}
+            EventKind::Mcp { .. } | EventKind::SubAgent { .. } | EventKind::Approval { .. } => {}
+            EventKind::Message { .. }
+            | EventKind::Error { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Other => {}
         }
     }
 
@@ -74,7 +82,7 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_model::event::{Usage, Witness};
+    use bailiwick_model::event::{ReportedBy, Usage};
 
     use super::*;
 
@@ -83,15 +91,19 @@ mod tests {
         let event = |what| Event {
             number: 1,
             at: 0,
-            seen_by: Witness::Supervisor,
+            seen_by: ReportedBy::Supervisor,
             agent: None,
             what,
             raw: None,
         };
         let mut standing = Standing::after(Duration::from_secs(62));
         assert!(standing.line(Duration::ZERO).ends_with(" preparing"));
-        standing.count(&event(What::Phase { phase: Phase::Working }));
-        standing.count(&event(What::Usage(Usage { input: 40, output: 2, ..Usage::default() })));
+        standing.count(&event(EventKind::Phase { phase: Phase::Working }));
+        standing.count(&event(EventKind::Usage(Usage {
+            input: 40,
+            output: 2,
+            ..Usage::default()
+        })));
         let line = standing.line(Duration::from_secs(1));
         let expected = format!("{} at work · 42 tokens", elapsed(Duration::from_secs(63)));
         assert_eq!(line, expected);

@@ -11,7 +11,7 @@ use bailiwick_lifecycle::delegation::estimate::Known;
 use bailiwick_lifecycle::supervision::Spent;
 use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
@@ -289,7 +289,7 @@ fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
 /// The option by which a person has to raise what an agent has spent. One that was ended by a full disk, or for a
 /// price that nobody knows, has spent nothing that could be raised: it can be tried again.
 fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
-    if last.ending != Some(Ending::BudgetExhausted) || is_raised(one, &last.budget) {
+    if last.ending != Some(ExitReason::BudgetExhausted) || is_raised(one, &last.budget) {
         return None;
     }
     last.exhausted.and_then(raise_option)
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    fn attempt(ending: Ending, exhausted: Option<Exhausted>, budget: Allowance) -> Attempt {
+    fn attempt(ending: ExitReason, exhausted: Option<Exhausted>, budget: Allowance) -> Attempt {
         Attempt {
             run: AgentId::parse("one").unwrap(),
             number: 1,
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn only_a_limit_that_is_spent_waits_until_it_is_raised() {
         let turns = |turns| Allowance { turns: Some(turns), ..Allowance::default() };
-        let (spent, failed) = (Ending::BudgetExhausted, Ending::Failed);
+        let (spent, failed) = (ExitReason::BudgetExhausted, ExitReason::Failed);
         for (ending, exhausted, has, option) in [
             (spent, Some(Exhausted::Turns), 5, Some("--turns N")),
             (spent, Some(Exhausted::Tokens), 5, Some("--tokens N")),

@@ -108,7 +108,7 @@ impl Session {
         if let Some(declared) = self.declared().map_err(said)? {
             return Ok(declared.spawnable());
         }
-        let all = self.binding_templates(&binding).map_err(said)?.survey().templates;
+        let all = self.binding_templates(&binding).map_err(said)?.inventory().templates;
         let names: Vec<AgentType> = all.iter().map(|(name, _)| name.clone()).collect();
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
@@ -132,7 +132,7 @@ impl Session {
         match (decision.outcome, consent) {
             // Where a person has to approve it, the gate has asked them before the program called.
             (Outcome::Allow, _) | (Outcome::Ask, Consent::Given) => Ok(()),
-            (Outcome::Ask, Consent::Absent) | (Outcome::Deny, _) => Err(decision.told()),
+            (Outcome::Ask, Consent::Absent) | (Outcome::Deny, _) => Err(decision.message()),
         }
     }
 

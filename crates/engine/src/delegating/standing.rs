@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::attempt::Attempt;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::RunDirectory;
 use schemars::JsonSchema;
@@ -260,7 +260,7 @@ impl Session {
             "received": one.message,
             "received_later": later,
             "returned": last.as_ref().map(whole).transpose()?,
-            "ending": last.as_ref().and_then(|last| last.ending).map(Ending::as_str),
+            "ending": last.as_ref().and_then(|last| last.ending).map(ExitReason::as_str),
             "branch": run.branch,
             "state": run.status.as_str(),
             "tokens": last.as_ref().map(|last| last.used.tokens),
@@ -354,11 +354,11 @@ impl Session {
 /// How an attempt ended, with its last words.
 fn ended(last: &Attempt, words: String) -> Status {
     match last.ending {
-        Some(Ending::Completed) if was_denied_everything(last) => Status::Errored(format!(
+        Some(ExitReason::Completed) if was_denied_everything(last) => Status::Errored(format!(
             "it made {}, and none was allowed: {words}",
             counted(last.used.tool_calls, "tool call")
         )),
-        Some(Ending::Completed) => Status::Completed(words),
+        Some(ExitReason::Completed) => Status::Completed(words),
         Some(ending) => Status::Errored(format!("{}: {words}", ending.as_str())),
         None => Status::Errored("it was cut off".to_owned()),
     }

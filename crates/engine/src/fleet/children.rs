@@ -2,7 +2,7 @@
 
 use bailiwick_fleet::ports::{ChildState, LaunchedChild};
 use bailiwick_model::attempt::Attempt;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_resources::RunCost;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
@@ -69,15 +69,15 @@ fn stands(status: Status, last: Option<&Attempt>) -> (ChildState, String) {
         Status::Running => (ChildState::Running, String::new()),
         Status::Completed(words) => (ChildState::Completed, words),
         Status::Errored(why) => match last.and_then(|last| last.ending) {
-            Some(Ending::Stopped) => (ChildState::Stopped, why),
+            Some(ExitReason::Stopped) => (ChildState::Stopped, why),
             Some(
-                Ending::Completed
-                | Ending::BudgetExhausted
-                | Ending::EnforcementLost
-                | Ending::Denied
-                | Ending::Failed
-                | Ending::TimedOut
-                | Ending::CutOff,
+                ExitReason::Completed
+                | ExitReason::BudgetExhausted
+                | ExitReason::EnforcementLost
+                | ExitReason::Denied
+                | ExitReason::Failed
+                | ExitReason::TimedOut
+                | ExitReason::CutOff,
             )
             | None => (ChildState::Failed, why),
         },
@@ -89,7 +89,7 @@ fn stands(status: Status, last: Option<&Attempt>) -> (ChildState, String) {
 /// Whoever is closed after it has come to its end has come to its end.
 fn closed(last: Option<&Attempt>) -> (ChildState, String) {
     match last.map(|last| (last.ending, last.detail.clone())) {
-        Some((Some(Ending::Completed), words)) => (ChildState::Completed, words),
+        Some((Some(ExitReason::Completed), words)) => (ChildState::Completed, words),
         Some((_, words)) if !words.is_empty() => (ChildState::Stopped, words),
         Some(_) | None => (ChildState::Stopped, "it was closed".to_owned()),
     }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::sync::Arc;
 
-use bailiwick_fleet::admission::compile::{LaunchLimits, SkillFiles};
+use bailiwick_fleet::admission::compile::SkillFiles;
 use bailiwick_fleet::ports::{
     Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
     ModelKey,
@@ -17,7 +17,7 @@ use bailiwick_fleet::ports::{
 use bailiwick_fleet::subagents::ParallelLimits;
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
 use bailiwick_model::attempt::{Attempt, Used};
-use bailiwick_model::event::{Answer, Ending, What};
+use bailiwick_model::event::{Answer, EventKind, ExitReason};
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
@@ -266,8 +266,7 @@ fn written(words: &str) -> Result<File, Failure> {
 
 /// What binds the agent besides its task: the limits of stack, profile and repository.
 fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
-    let limits: LaunchLimits = serde_json::from_value(launch.limits.clone())
-        .map_err(|error| Failure::general(format!("its limits cannot be read: {error}")))?;
+    let limits = launch.limits.clone();
     let managed = Managed {
         servers: limits.mcp_servers,
         subagents: limits.subagents,
@@ -366,16 +365,18 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     };
     let verdict = note.filter(|(at, _, _)| *at >= last.started_at);
     launched.state = match last.ending {
-        Some(Ending::Completed) => match &verdict {
+        Some(ExitReason::Completed) => match &verdict {
             Some((_, kind, _)) if kind == VERIFIED => LaunchedState::Verified,
             Some(_) => LaunchedState::Rejected,
             // It ended, and its supervisor was killed before its work was checked.
             None => LaunchedState::Failed,
         },
-        Some(Ending::Stopped) => LaunchedState::Stopped,
-        Some(Ending::BudgetExhausted) => LaunchedState::BudgetExhausted,
-        Some(Ending::EnforcementLost | Ending::Denied) => LaunchedState::EnforcementLost,
-        Some(Ending::Failed | Ending::TimedOut | Ending::CutOff) | None => LaunchedState::Failed,
+        Some(ExitReason::Stopped) => LaunchedState::Stopped,
+        Some(ExitReason::BudgetExhausted) => LaunchedState::BudgetExhausted,
+        Some(ExitReason::EnforcementLost | ExitReason::Denied) => LaunchedState::EnforcementLost,
+        Some(ExitReason::Failed | ExitReason::TimedOut | ExitReason::CutOff) | None => {
+            LaunchedState::Failed
+        }
     };
     if let Some((_, _, text)) = verdict {
         let shown: Shown = serde_json::from_str(&text)
@@ -415,7 +416,8 @@ fn answer(
     let events =
         context.with_store(async |store| Ok(store.run_events(id, after, LAST_EVENTS).await?))?;
     let beginning: String = short.chars().take(CUT_FROM / 4).collect();
-    let said = |what: What| if let What::Text { text } = what { Some(text) } else { None };
+    let said =
+        |what: EventKind| if let EventKind::Text { text } = what { Some(text) } else { None };
     let own = events.into_iter().rev().filter(|event| event.agent.is_none());
     let whole =
         own.filter_map(|event| said(event.what)).find(|text| text.trim().starts_with(&beginning));
@@ -511,7 +513,7 @@ mod tests {
     use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
     use bailiwick_model::AgentId;
     use bailiwick_model::attempt::{Allowance, Attempt, Used};
-    use bailiwick_model::event::{Ending, Phase};
+    use bailiwick_model::event::{ExitReason, Phase};
     use bailiwick_runner::supervisor::RunDirectory;
     use bailiwick_source_control::git::Git;
     use bailiwick_store::{Location, Store};
@@ -614,7 +616,7 @@ mod tests {
         let tree = scratch.git(&["rev-parse", "HEAD^{tree}"]).trim().to_owned();
         let engine = engine(&scratch).await;
         let (id, mut attempt) = begun(&engine, &base).await;
-        (attempt.phase, attempt.ending) = (Phase::Over, Some(Ending::Completed));
+        (attempt.phase, attempt.ending) = (Phase::Over, Some(ExitReason::Completed));
         engine.store.update_attempt(&attempt).await.unwrap();
         let shown = Shown {
             agent_id: Some(id.to_string()),

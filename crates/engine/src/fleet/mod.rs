@@ -17,7 +17,7 @@ pub mod world;
 
 use std::sync::Arc;
 
-use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_store::Store;
 
 use engine::LocalEngine;
@@ -30,9 +30,9 @@ pub type LocalPlane = ControlPlane<Store, LocalEngine, LocalWorld>;
 
 /// The control plane over the store that this context names.
 pub fn plane(context: &Context, store: Arc<Store>) -> LocalPlane {
-    ControlPlane {
-        engine: Arc::new(LocalEngine::new(context.clone(), Arc::clone(&store))),
-        world: Arc::new(LocalWorld::new(context.clone(), Arc::clone(&store))),
-        store,
-    }
+    ControlPlane::new(
+        Arc::clone(&store),
+        Arc::new(LocalEngine::new(context.clone(), Arc::clone(&store))),
+        Arc::new(LocalWorld::new(context.clone(), Arc::clone(&store))),
+    )
 }

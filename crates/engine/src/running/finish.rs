@@ -3,7 +3,7 @@
 use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::capability::RunMode;
-use bailiwick_model::event::{FileChange, Phase, What};
+use bailiwick_model::event::{EventKind, FileChange, Phase};
 
 use super::Running;
 use crate::failure::Failure;
@@ -32,7 +32,9 @@ pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
             (_, None) => FileChange::Removed,
             (Some(_), Some(_)) => FileChange::Changed,
         };
-        change.paths().map(move |path| What::FileChange { path: path.to_owned(), change: kind })
+        change
+            .paths()
+            .map(move |path| EventKind::FileChange { path: path.to_owned(), change: kind })
     });
     running.note_all(noted)?;
     Ok(if changes.is_empty() { Changed::Nothing } else { Changed::Something })
@@ -53,7 +55,7 @@ pub fn verify(
     checks: CheckOptions,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Shown, Failure> {
-    running.note(What::Phase { phase: Phase::Verifying })?;
+    running.note(EventKind::Phase { phase: Phase::Verifying })?;
     let subject = &running.subject;
     subject.recover()?;
     let verification = subject.verify(RunMode::Both, checks, &[], tell)?;

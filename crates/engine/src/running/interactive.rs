@@ -13,7 +13,7 @@ use bailiwick_lifecycle::brief;
 use bailiwick_lifecycle::ports::{Base, TreeChecks};
 use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::attempt::{Attempt, Used};
-use bailiwick_model::event::{Answer, Ending, Phase, What as Happened};
+use bailiwick_model::event::{Answer, EventKind as Happened, ExitReason, Phase};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Event, Settings, Source};
@@ -383,7 +383,7 @@ fn attempt(
             attempt.exhausted = outcome.exhausted;
         }
         Err(failure) => {
-            attempt.ending = Some(Ending::Failed);
+            attempt.ending = Some(ExitReason::Failed);
             attempt.detail = failure.to_string();
         }
     }

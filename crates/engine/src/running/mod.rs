@@ -40,7 +40,7 @@ use std::time::Duration;
 use bailiwick_lifecycle::ports::{Delegation, ForbiddenFiles, TreeChecks};
 use bailiwick_lifecycle::supervision::{Budget, Prices};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
-use bailiwick_model::event::{Ending, Phase, What};
+use bailiwick_model::event::{EventKind, ExitReason, Phase};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
@@ -177,14 +177,14 @@ impl Running {
         let went = files.and_then(|files| {
             let proof = self.prove(&prepared, &mut attempt)?;
             if proof == Proof::Shown {
-                self.note(What::Phase { phase: Phase::Proving })?;
+                self.note(EventKind::Phase { phase: Phase::Proving })?;
             }
             // The last look before it can be stopped by whoever asks its supervisor.
             self.require_open(wishes)?;
             view.phase(Phase::Working);
             attempt.phase = Phase::Working;
             self.kept.update(&attempt)?;
-            self.note(What::Phase { phase: Phase::Working })?;
+            self.note(EventKind::Phase { phase: Phase::Working })?;
             let outcome = self.supervise(prepared, &attempt, view, |handle| {
                 begun(&handle);
                 observer.started(handle);
@@ -200,7 +200,7 @@ impl Running {
             }
             Err(failure) => {
                 attempt.phase = Phase::Over;
-                attempt.ending.get_or_insert(Ending::Failed);
+                attempt.ending.get_or_insert(ExitReason::Failed);
                 attempt.detail = failure.to_string();
                 attempt.ended_at = Some(system::now_ms());
                 self.kept.update(&attempt)?;
@@ -289,8 +289,8 @@ impl Running {
         .map_err(|error| {
             // What could not be tried says nothing of what was done before: that is not lost with it.
             attempt.ending = Some(match error.why {
-                Unshown::Lost(_) => Ending::EnforcementLost,
-                Unshown::Untried(_) => Ending::Failed,
+                Unshown::Lost(_) => ExitReason::EnforcementLost,
+                Unshown::Untried(_) => ExitReason::Failed,
             });
             Failure::general(error.to_string())
                 .help("no agent was started; `bailiwick doctor` says what this machine can do")
@@ -446,17 +446,17 @@ impl Running {
         attempt.ended_at = Some(system::now_ms());
         self.kept.update(&attempt)?;
         let status = match outcome.ending {
-            Ending::Completed => Some(RunStatus::Done),
-            Ending::EnforcementLost | Ending::Denied => Some(RunStatus::Failed),
+            ExitReason::Completed => Some(RunStatus::Done),
+            ExitReason::EnforcementLost | ExitReason::Denied => Some(RunStatus::Failed),
             // It can be taken up again.
-            Ending::Failed
-            | Ending::Stopped
-            | Ending::TimedOut
-            | Ending::BudgetExhausted
-            | Ending::CutOff => None,
+            ExitReason::Failed
+            | ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff => None,
         };
         // What people have said meanwhile keeps it open.
-        let heard = outcome.messages.is_empty() || outcome.ending != Ending::Completed;
+        let heard = outcome.messages.is_empty() || outcome.ending != ExitReason::Completed;
         let open = self.subject.run.as_ref().is_some_and(|run| run.status == RunStatus::Running);
         if let Some(status) = status.filter(|_| heard && open) {
             use bailiwick_lifecycle::ports::RunStore as _;
@@ -486,23 +486,23 @@ impl Running {
             Ok(Imported::Nothing | Imported::Commits { .. }) => Ok(()),
             Ok(Imported::Deleted) => {
                 let message = "the agent deleted its branch; its commits were not taken".to_owned();
-                self.note(What::Error { message })
+                self.note(EventKind::Error { message })
             }
             Err(error) => {
                 let message = format!("the agent's commits were not taken: {error}");
                 self.subject.context.notices.note(&message);
-                self.note(What::Error { message })
+                self.note(EventKind::Error { message })
             }
         }
     }
 
     /// Keeps an event of ours.
-    pub fn note(&self, what: What) -> Result<(), Failure> {
+    pub fn note(&self, what: EventKind) -> Result<(), Failure> {
         self.note_all([what])
     }
 
     /// Keeps events of ours, all at once.
-    pub fn note_all(&self, all: impl IntoIterator<Item = What>) -> Result<(), Failure> {
+    pub fn note_all(&self, all: impl IntoIterator<Item = EventKind>) -> Result<(), Failure> {
         Ok(self.kept.note(&self.id, all)?)
     }
 
@@ -577,10 +577,10 @@ pub fn way_on(run: &Run) -> String {
 /// such a run.
 fn require_unquarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failure> {
     let bad = |attempt: &&Attempt| {
-        matches!(attempt.ending, Some(Ending::EnforcementLost | Ending::Denied))
+        matches!(attempt.ending, Some(ExitReason::EnforcementLost | ExitReason::Denied))
     };
     let Some(attempt) = attempts.iter().find(bad) else { return Ok(()) };
-    let ending = attempt.ending.map(Ending::as_str).unwrap_or_default();
+    let ending = attempt.ending.map(ExitReason::as_str).unwrap_or_default();
     Err(Failure::usage(format!(
         "`{id}` is quarantined ({ending}): {}",
         first_line(&attempt.detail)
@@ -594,9 +594,9 @@ pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> 
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
     require_unquarantined(id, &attempts)?;
     match attempts.last().map(|attempt| attempt.ending) {
-        None | Some(Some(Ending::Completed)) => Ok(()),
+        None | Some(Some(ExitReason::Completed)) => Ok(()),
         Some(ending) => {
-            let ending = ending.map_or("at work", Ending::as_str);
+            let ending = ending.map_or("at work", ExitReason::as_str);
             Err(Failure::usage(format!(
                 "`{id}` did not come to its end ({ending}), and cannot land"
             ))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
-use bailiwick_model::event::{Ending, Phase, What};
+use bailiwick_model::event::{EventKind, ExitReason, Phase};
 use bailiwick_runner::supervisor::RunDirectory;
 
 use super::granted;
@@ -70,10 +70,13 @@ pub fn settle(kept: &Arc<Kept>, id: &AgentId, directory: &RunDirectory) -> Resul
 
 fn cut_off(kept: &Kept, mut attempt: Attempt) -> Result<(), Failure> {
     attempt.phase = Phase::Over;
-    attempt.ending = Some(Ending::CutOff);
+    attempt.ending = Some(ExitReason::CutOff);
     attempt.detail = WHY.to_owned();
     attempt.ended_at = Some(system::now_ms());
-    kept.note(&attempt.run, [What::Ended { how: Ending::CutOff, detail: WHY.to_owned() }])?;
+    kept.note(
+        &attempt.run,
+        [EventKind::Ended { how: ExitReason::CutOff, detail: WHY.to_owned() }],
+    )?;
     kept.update(&attempt)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::{Allowance, Exhausted};
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::Serialize;
 
@@ -44,7 +44,7 @@ impl RunRequest {
 #[derive(Debug, Serialize)]
 pub struct Ran {
     pub agent_id: String,
-    pub ending: Ending,
+    pub ending: ExitReason,
     pub detail: String,
     /// What it ran out of, if that ended it.
     #[serde(skip)]
@@ -110,7 +110,7 @@ pub fn run(
             // What stays would be heard twice, which is better than not at all.
             let _ = directory.heard(unheard);
         }
-        if outcome.ending != Ending::Completed || outcome.messages.is_empty() {
+        if outcome.ending != ExitReason::Completed || outcome.messages.is_empty() {
             break outcome;
         }
         // What people have said meanwhile is heard now.
@@ -136,7 +136,7 @@ pub fn run(
     if !quiet && !ran.left_out.is_empty() {
         context.notices.note(left_out_note(&ran.left_out));
     }
-    if ran.ending == Ending::Completed && !options.no_verify {
+    if ran.ending == ExitReason::Completed && !options.no_verify {
         observer.checking(id);
         let mut tell = |progress: Progress<'_>| observer.check_progress(&progress);
         ran.verification = Some(finish::verify(&running, request.checks(), &mut tell)?);
@@ -170,10 +170,10 @@ fn with_unheard(directory: &RunDirectory, start: &Start) -> Result<Told, Failure
 }
 
 /// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
-fn has_heard(ending: Ending, before: u64, after: u64) -> bool {
+fn has_heard(ending: ExitReason, before: u64, after: u64) -> bool {
     match after {
         // Nobody counts the answers of some programs, or they have no model.
-        0 => ending == Ending::Completed,
+        0 => ending == ExitReason::Completed,
         1.. => after > before,
     }
 }
@@ -185,13 +185,13 @@ mod tests {
     #[test]
     fn what_was_said_waits_until_an_attempt_has_had_an_answer() {
         for (ending, before, after, heard) in [
-            (Ending::Completed, 3, 4, true),
-            (Ending::Stopped, 3, 4, true),
-            (Ending::Failed, 0, 1, true),
-            (Ending::Failed, 3, 3, false),
-            (Ending::Stopped, 0, 0, false),
-            (Ending::Completed, 3, 3, false),
-            (Ending::Completed, 0, 0, true),
+            (ExitReason::Completed, 3, 4, true),
+            (ExitReason::Stopped, 3, 4, true),
+            (ExitReason::Failed, 0, 1, true),
+            (ExitReason::Failed, 3, 3, false),
+            (ExitReason::Stopped, 0, 0, false),
+            (ExitReason::Completed, 3, 3, false),
+            (ExitReason::Completed, 0, 0, true),
         ] {
             assert_eq!(has_heard(ending, before, after), heard, "{ending} {before} {after}");
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, well_known};
 use bailiwick_verify::facts::{Report, ReportError};
 
@@ -54,7 +54,7 @@ impl ReportSource {
 fn last_message(context: &Context, run: &AgentId) -> Result<Option<String>, Failure> {
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(run)).await?))?;
     match attempts.last() {
-        Some(last) if last.ending == Some(Ending::Completed) => {
+        Some(last) if last.ending == Some(ExitReason::Completed) => {
             final_message(context, run, last).map(Some)
         }
         Some(_) | None => Ok(None),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bailiwick_model::Event;
 use bailiwick_policy::Decision;
 use bailiwick_policy::protocol::Question;
-use bailiwick_policy::record::KeptCall;
+use bailiwick_policy::record::RecordedCall;
 use serde_json::Value;
 
 use super::{Snapshot, StoreError, WorkError};
@@ -32,7 +32,7 @@ pub struct Judgement {
     /// The answer.
     pub decision: Decision,
     /// The call as it is kept: without contents, without secrets.
-    pub call: KeptCall,
+    pub call: RecordedCall,
     /// What the tool is given, as the program says it; for comparing with what the model asked for.
     pub input: Value,
     /// What a tool of ours is told, as people read it, without secrets; nothing for other tools.

@@ -1,7 +1,7 @@
 //! What a run may spend, with all that it starts, and what is spent.
 
 use bailiwick_model::attempt::{Allowance, Used};
-use bailiwick_model::event::{Usage, What};
+use bailiwick_model::event::{EventKind, Usage};
 use bailiwick_model::task;
 use serde::{Deserialize, Serialize};
 
@@ -164,9 +164,9 @@ impl Budget {
     }
 
     /// The event that tells of it.
-    pub fn event(&self, limit: Limit, spent: &Spent) -> What {
+    pub fn event(&self, limit: Limit, spent: &Spent) -> EventKind {
         let (used, most) = (spent.of_limit(limit), self.of_limit(limit).unwrap_or_default());
-        What::Limit {
+        EventKind::Limit {
             limit: limit.as_str().to_owned(),
             used: limit.shown(used),
             of: limit.shown(most),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use bailiwick_model::Event;
-use bailiwick_model::event::{Answer, What};
+use bailiwick_model::event::{Answer, EventKind};
 use bailiwick_policy::decision::Objection;
 use bailiwick_verify::Verdict;
 
@@ -38,9 +38,9 @@ impl Trees {
     pub fn new(earlier: &[Event]) -> Self {
         let mut trees = Self { begins: earlier.is_empty(), ..Self::default() };
         for event in earlier {
-            if let What::Check { check, tree, ok, found } = &event.what {
+            if let EventKind::Check { check, tree, ok, found } = &event.what {
                 trees.note(check, tree, *ok, found);
-            } else if let What::Decision { answer: Answer::Deny, rule: Some(rule), .. } =
+            } else if let EventKind::Decision { answer: Answer::Deny, rule: Some(rule), .. } =
                 &event.what
             {
                 trees.untold.take_if(|(_, objection)| objection.rule == *rule);
@@ -72,12 +72,12 @@ impl Trees {
     }
 
     /// A tree was checked; gives what is to be kept of that.
-    pub fn checked(&mut self, tree: &str, results: &[CheckResult]) -> Vec<What> {
+    pub fn checked(&mut self, tree: &str, results: &[CheckResult]) -> Vec<EventKind> {
         let checked = results.iter().map(|result| {
             let (check, ok) = (result.capability.clone(), result.verdict.is_pass());
             let found = found(&result.verdict);
             self.note(&check, tree, ok, &found);
-            What::Check { check, tree: tree.to_owned(), ok, found }
+            EventKind::Check { check, tree: tree.to_owned(), ok, found }
         });
         checked.collect()
     }
@@ -134,7 +134,7 @@ fn cut(found: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bailiwick_model::event::Witness;
+    use bailiwick_model::event::ReportedBy;
     use bailiwick_verify::Pass;
 
     fn work(tree: &str) -> Snapshot {
@@ -152,12 +152,12 @@ mod tests {
         CheckResult { capability, pass: Pass::Worktree, verdict, reused: false }
     }
 
-    fn event(what: What) -> Event {
-        Event { number: 1, at: 1, seen_by: Witness::Supervisor, agent: None, what, raw: None }
+    fn event(what: EventKind) -> Event {
+        Event { number: 1, at: 1, seen_by: ReportedBy::Supervisor, agent: None, what, raw: None }
     }
 
-    fn denied(rule: &str) -> What {
-        What::Decision {
+    fn denied(rule: &str) -> EventKind {
+        EventKind::Decision {
             call: None,
             tool: "Bash".to_owned(),
             about: "ls".to_owned(),
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_not_heard_is_told_again_unless_the_tree_is_another_one() {
-        let mut trees = Trees::new(&[event(What::Announced)]);
+        let mut trees = Trees::new(&[event(EventKind::Announced)]);
         assert!(trees.is_new(&work("one")));
         trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
         let told = trees.tell().unwrap();
@@ -239,7 +239,7 @@ mod tests {
         let mut trees = Trees::new(&[]);
         assert!(!trees.is_new(&work("with files of the setup")));
         assert!(trees.is_new(&work("one")), "a change is one");
-        let earlier = [event(What::Announced)];
+        let earlier = [event(EventKind::Announced)];
         let mut again = Trees::new(&earlier);
         assert!(!again.is_new(&work("given")));
         assert!(Trees::new(&earlier).is_new(&work("one")), "of an attempt that was cut off");

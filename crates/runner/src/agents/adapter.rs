@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::supervision::{Habits, Redaction};
 use bailiwick_model::Event;
-use bailiwick_model::event::{What, Witness};
+use bailiwick_model::event::{EventKind, ReportedBy};
 use bailiwick_model::task::{Login, ScriptStep, SubAgent};
 use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::Dialect;
@@ -139,12 +139,12 @@ pub struct Read {
     /// The sub-agent that it is about.
     pub agent: Option<String>,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 impl Read {
     /// Of the agent itself.
-    pub fn of(what: What) -> Self {
+    pub fn of(what: EventKind) -> Self {
         Self { agent: None, what }
     }
 
@@ -153,7 +153,7 @@ impl Read {
         Event {
             number: 0,
             at,
-            seen_by: Witness::Program,
+            seen_by: ReportedBy::Program,
             agent: self.agent,
             what: self.what,
             raw: raw.map(str::to_owned),

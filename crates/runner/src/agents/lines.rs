@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bailiwick_model::event::{FileChange, What};
+use bailiwick_model::event::{EventKind, FileChange};
 use bailiwick_policy::tool::{Class, Tool};
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn object(line: &str) -> Option<Value> {
 
 /// What is said where nothing known is.
 pub(super) fn other() -> Vec<Read> {
-    vec![Read::of(What::Other)]
+    vec![Read::of(EventKind::Other)]
 }
 
 /// A field's text; empty if there is none.
@@ -77,32 +77,32 @@ impl Calls {
     }
 
     /// A call begins.
-    pub(super) fn begin(&mut self, id: &str, tool: &str, input: &Value) -> What {
+    pub(super) fn begin(&mut self, id: &str, tool: &str, input: &Value) -> EventKind {
         let open = Open { tool: tool.to_owned(), input: input.clone() };
         self.open.insert(id.to_owned(), open);
-        What::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() }
+        EventKind::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() }
     }
 
     /// A call ends: its result, and what that means for commands, files, servers and agents.
-    pub(super) fn end(&mut self, closed: Closed<'_>) -> Vec<What> {
+    pub(super) fn end(&mut self, closed: Closed<'_>) -> Vec<EventKind> {
         let Closed { id, ok, output, exit, added } = closed;
-        let result = What::ToolResult { id: id.to_owned(), ok, output: output.clone() };
+        let result = EventKind::ToolResult { id: id.to_owned(), ok, output: output.clone() };
         let Some(open) = self.open.remove(id) else { return vec![result] };
         let mut whats = vec![result];
         if let Some((server, tool)) = of_server(&open.tool) {
-            whats.push(What::Mcp { server: server.to_owned(), tool: tool.to_owned(), ok });
+            whats.push(EventKind::Mcp { server: server.to_owned(), tool: tool.to_owned(), ok });
         }
         let known = Tool::named(&open.tool);
         match known.map(|tool| tool.class) {
             Some(Class::Shell) if ok || exit.is_some() => {
-                whats.push(What::Command { command: text(&open.input, "/command"), exit });
+                whats.push(EventKind::Command { command: text(&open.input, "/command"), exit });
             }
             Some(Class::Writes) if ok => {
                 let change = if added { FileChange::Added } else { FileChange::Changed };
                 whats.extend(written(&open.input).map(|path| self.changed(&path, change)));
             }
             Some(Class::Other) if known.is_some_and(|tool| tool.name == "Agent") => {
-                whats.push(What::SubAgent { id: id.to_owned(), text: output, ended: true });
+                whats.push(EventKind::SubAgent { id: id.to_owned(), text: output, ended: true });
             }
             _ => {}
         }
@@ -110,10 +110,10 @@ impl Calls {
     }
 
     /// A file of the worktree is other than before; its path is told from the root.
-    pub(super) fn changed(&self, path: &str, change: FileChange) -> What {
+    pub(super) fn changed(&self, path: &str, change: FileChange) -> EventKind {
         let whole = Path::new(path);
         let path = whole.strip_prefix(&self.worktree).unwrap_or(whole).display().to_string();
-        What::FileChange { path, change }
+        EventKind::FileChange { path, change }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_policy::dialects::LARGEST_PAYLOAD;
+use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -36,7 +36,7 @@ const ROOM: usize = 128 << 20;
 /// Questions beside the model that are open at once, with those that wait for a person.
 const QUESTIONS: usize = 64;
 /// A question may not be longer than this: the largest call, and what escapes add to it.
-const LONGEST_QUESTION: usize = 2 * LARGEST_PAYLOAD;
+const LONGEST_QUESTION: usize = 2 * MAX_PAYLOAD_SIZE;
 /// How long a program may take to say what it asks its model.
 const ASKING_TIME: Duration = Duration::from_mins(10);
 /// How long it may take to say what it asks beside it: that is said at once.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bailiwick_lifecycle::ports::TreeChecks;
 use bailiwick_lifecycle::supervision::Trees;
 use bailiwick_model::Event;
-use bailiwick_model::event::Witness;
+use bailiwick_model::event::ReportedBy;
 use bailiwick_policy::decision::Objection;
 use tokio::sync::Mutex;
 
@@ -134,7 +134,7 @@ fn looked(
         return Err(the_end());
     }
     for what in trees.checked(&work.tree, &results) {
-        hub.tell(Witness::Supervisor, None, what);
+        hub.tell(ReportedBy::Supervisor, None, what);
     }
     Ok(())
 }

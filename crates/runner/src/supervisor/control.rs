@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::event::{Answer, Ending};
+use bailiwick_model::event::{Answer, ExitReason};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -130,7 +130,7 @@ fn answer(hub: &Hub, directory: &RunDirectory, request: Request) -> Reply {
             Reply::Standing(Standing { progress: hub.progress(), questions: hub.questions() })
         }
         Request::Stop { why } => {
-            hub.end(Ending::Stopped, &why);
+            hub.end(ExitReason::Stopped, &why);
             Reply::Done
         }
         Request::Message { text } => match directory.say(&text) {

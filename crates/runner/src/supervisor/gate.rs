@@ -11,12 +11,12 @@ use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::capability::GateSeverity;
-use bailiwick_model::event::{Answer, Ending, FileChange, What, Witness};
+use bailiwick_model::event::{Answer, EventKind, ExitReason, FileChange, ReportedBy};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::decision::{Objection, Outcome};
 use bailiwick_policy::protocol::{Question, Reply};
-use bailiwick_policy::record::KeptCall;
-use bailiwick_policy::{Decision, dialects::LARGEST_PAYLOAD};
+use bailiwick_policy::record::RecordedCall;
+use bailiwick_policy::{Decision, dialects::MAX_PAYLOAD_SIZE};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -153,7 +153,7 @@ impl Answering {
         drop(place);
         let mut judgement = judged.unwrap_or_else(|_| Judgement {
             decision: Decision::unreadable("the supervisor failed"),
-            call: KeptCall::unreadable("the supervisor failed"),
+            call: RecordedCall::unreadable("the supervisor failed"),
             input: serde_json::Value::Null,
             words: None,
             offered: String::new(),
@@ -187,7 +187,7 @@ impl Answering {
             Ok(Ok((removed, left_out))) => {
                 let gone = removed.iter().map(removal_event);
                 for what in gone.chain(left_out.iter().map(left_out_event)) {
-                    self.hub.tell(Witness::Supervisor, None, what);
+                    self.hub.tell(ReportedBy::Supervisor, None, what);
                 }
                 removal(&removed).or_else(|| omission(&left_out))
             }
@@ -263,7 +263,7 @@ impl Answering {
         let because = decision.because.as_ref();
         let rule = denied.then(|| because.map_or("", |one| one.rule.as_str()));
         self.hub.decided(call.id.as_deref(), &call.native, input, rule);
-        let what = What::Decision {
+        let what = EventKind::Decision {
             call: call.id.clone(),
             tool: tool(call),
             about: about(judgement),
@@ -271,29 +271,29 @@ impl Answering {
             rule: because.map(|one| one.rule.clone()),
             reason: because.map(Objection::sentence),
         };
-        self.hub.tell(Witness::Gate, call.agent.as_deref(), what);
+        self.hub.tell(ReportedBy::Gate, call.agent.as_deref(), what);
         for warning in &decision.warnings {
-            let what = What::Warning {
+            let what = EventKind::Warning {
                 rule: warning.objection.rule.clone(),
                 text: warning.objection.sentence(),
                 told: warning.severity == GateSeverity::Warn && !denied,
             };
-            self.hub.tell(Witness::Gate, call.agent.as_deref(), what);
+            self.hub.tell(ReportedBy::Gate, call.agent.as_deref(), what);
         }
         if denied && decision.escalation == Some(EscalationPolicy::OrchestratorNotify) {
             let why = because.map_or_else(String::new, Objection::sentence);
             let text = format!("denied {} {}: {why}", tool(call), about(judgement));
-            let what = What::Notification { text };
-            self.hub.tell(Witness::Supervisor, call.agent.as_deref(), what);
+            let what = EventKind::Notification { text };
+            self.hub.tell(ReportedBy::Supervisor, call.agent.as_deref(), what);
         }
         if denied && fail_fast {
             let rule = because.map_or_else(String::new, |one| one.sentence());
-            self.hub.end(Ending::Denied, &format!("its role ends at the first denial: {rule}"));
+            self.hub.end(ExitReason::Denied, &format!("its role ends at the first denial: {rule}"));
         }
     }
 }
 
-fn tool(call: &KeptCall) -> String {
+fn tool(call: &RecordedCall) -> String {
     call.tools.first().cloned().unwrap_or_else(|| call.native.clone())
 }
 
@@ -328,22 +328,22 @@ fn about(Judgement { call, words, .. }: &Judgement) -> String {
 
 async fn receive(stream: &mut UnixStream) -> Result<Question, String> {
     // The payload is a text inside of a JSON text, whose escapes make it longer.
-    let most = u64::try_from(LARGEST_PAYLOAD).unwrap_or(u64::MAX).saturating_mul(2);
+    let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX).saturating_mul(2);
     let mut bytes = Vec::new();
     stream.take(most).read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
     Question::read(&bytes)
 }
 
 /// What is recorded of a file that was removed.
-pub(super) fn removal_event(file: &ForbiddenFile) -> What {
+pub(super) fn removal_event(file: &ForbiddenFile) -> EventKind {
     let ForbiddenFile { path, capability } = file;
     let message = format!("the new file {path} was removed from the worktree: {capability}");
-    What::Error { message }
+    EventKind::Error { message }
 }
 
 /// What is recorded of a file that was made outside of the scope.
-pub(super) fn left_out_event(file: &ForbiddenFile) -> What {
-    What::FileChange { path: file.path.clone(), change: FileChange::LeftOut }
+pub(super) fn left_out_event(file: &ForbiddenFile) -> EventKind {
+    EventKind::FileChange { path: file.path.clone(), change: FileChange::LeftOut }
 }
 
 /// How many files an objection names.
@@ -396,11 +396,11 @@ mod tests {
     use bailiwick_policy::decision::Warning;
     use bailiwick_policy::dialects::Dialect;
     use bailiwick_policy::protocol::VERSION;
-    use bailiwick_policy::record::KeptTarget;
+    use bailiwick_policy::record::RecordedTarget;
     use bailiwick_verify::{Pass, Verdict};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    fn judgement(call: KeptCall, input: serde_json::Value, offered: &str) -> Judgement {
+    fn judgement(call: RecordedCall, input: serde_json::Value, offered: &str) -> Judgement {
         let offered = offered.to_owned();
         Judgement { decision: Decision::allow(), call, input, words: None, offered }
     }
@@ -408,11 +408,12 @@ mod tests {
     #[test]
     fn a_person_is_asked_about_all_that_a_call_is_given() {
         let call = |native: &str, command: Option<&str>, path: Option<&str>| {
-            let mut call = KeptCall::unreadable("");
+            let mut call = RecordedCall::unreadable("");
             (call.native, call.unreadable) = (native.to_owned(), None);
             call.tools = vec![native.to_owned()];
             call.command = command.map(str::to_owned);
-            let target = |path: &str| KeptTarget { path: path.to_owned(), touch: Touch::Change };
+            let target =
+                |path: &str| RecordedTarget { path: path.to_owned(), touch: Touch::Change };
             call.files = path.into_iter().map(target).collect();
             call
         };
@@ -480,7 +481,7 @@ mod tests {
                 "ls" => Decision::allow(),
                 _ => Decision { outcome: Outcome::Ask, ..Decision::deny(because) },
             };
-            let call = KeptCall { unreadable: None, ..KeptCall::unreadable("") };
+            let call = RecordedCall { unreadable: None, ..RecordedCall::unreadable("") };
             let (input, offered) = (serde_json::Value::Null, String::new());
             Judgement { decision, call, input, words: None, offered }
         }
@@ -536,9 +537,9 @@ mod tests {
         let before = Event {
             number: 1,
             at: 1,
-            seen_by: Witness::Gate,
+            seen_by: ReportedBy::Gate,
             agent: None,
-            what: What::Announced,
+            what: EventKind::Announced,
             raw: None,
         };
         let hub = Arc::clone(&answering.hub);
@@ -558,12 +559,12 @@ mod tests {
             tokio::time::timeout(soon, answering.decide(question("ls"))).await.unwrap()
         });
         assert_eq!(decided.outcome, Outcome::Deny);
-        assert!(decided.told().contains("in time"), "{}", decided.told());
+        assert!(decided.message().contains("in time"), "{}", decided.message());
         answering.between.as_ref().unwrap().stop();
         assert_eq!(answering.hub.progress().used.denied, 1);
         let denied = |order: &Order| {
             matches!(order, Order::Event(event)
-                if matches!(event.what, What::Decision { answer: Answer::Deny, .. }))
+                if matches!(event.what, EventKind::Decision { answer: Answer::Deny, .. }))
         };
         assert!(kept.try_iter().any(|order| denied(&order)));
     }
@@ -593,8 +594,8 @@ mod tests {
                 answering.patience = Duration::from_secs(60);
             }
             let decided = runtime.block_on(answering.decide(question("ls")));
-            assert_eq!(decided.outcome == Outcome::Deny, late, "{}", decided.told());
-            assert_eq!(decided.told().contains("in time"), late, "{}", decided.told());
+            assert_eq!(decided.outcome == Outcome::Deny, late, "{}", decided.message());
+            assert_eq!(decided.message().contains("in time"), late, "{}", decided.message());
         }
     }
 
@@ -605,7 +606,7 @@ mod tests {
         answering.patience = Duration::from_secs(60);
         runtime.block_on(async {
             let first = answering.decide(question("ls")).await;
-            assert!(first.told().contains("it is broken"), "{}", first.told());
+            assert!(first.message().contains("it is broken"), "{}", first.message());
             answering.unheard(&first);
             let second = answering.decide(question("ls")).await;
             assert_eq!(first, second);
@@ -628,7 +629,7 @@ mod tests {
             runtime.block_on(async {
                 let first = answering.decide(question("ls")).await;
                 assert_eq!(first.outcome, Outcome::Deny);
-                assert!(first.told().contains("nested/ is a repository"), "{}", first.told());
+                assert!(first.message().contains("nested/ is a repository"), "{}", first.message());
                 assert_eq!(answering.hub.ending().is_none(), of_tree, "it may mend that");
                 assert_eq!(answering.decide(question("ls")).await.outcome, then);
             });
@@ -678,7 +679,7 @@ mod tests {
 
     impl Judge for Fixed {
         fn judge(&self, _question: &Question) -> Judgement {
-            let mut call = KeptCall::unreadable("");
+            let mut call = RecordedCall::unreadable("");
             (call.native, call.unreadable) = ("Bash".to_owned(), None);
             call.command = Some("git push".to_owned());
             Judgement { decision: self.0.clone(), ..judgement(call, serde_json::Value::Null, "") }
@@ -686,7 +687,7 @@ mod tests {
     }
 
     /// What is kept of one call that is answered so.
-    fn kept_of(decision: Decision) -> Vec<What> {
+    fn kept_of(decision: Decision) -> Vec<EventKind> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (answering, kept) = answering(Duration::from_secs(1));
         let mut answering = Arc::into_inner(answering).unwrap();
@@ -705,8 +706,8 @@ mod tests {
         let warning = |severity| Warning { severity, objection: objection.clone() };
         let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
         let kept = kept_of(Decision { warnings, ..Decision::allow() });
-        let told = |what: &What| {
-            let What::Warning { rule, text, told } = what else { return None };
+        let told = |what: &EventKind| {
+            let EventKind::Warning { rule, text, told } = what else { return None };
             assert!(rule == "own::rule" && text.contains("it is slow"), "{rule} {text}");
             Some(*told)
         };
@@ -723,7 +724,7 @@ mod tests {
         ] {
             let kept = kept_of(Decision { escalation: Some(escalation), ..denied.clone() });
             let told = kept.iter().find_map(|what| {
-                let What::Notification { text } = what else { return None };
+                let EventKind::Notification { text } = what else { return None };
                 Some(text.as_str())
             });
             let expected = "denied Bash git push: own::rule: no. Instead: stop.";
@@ -748,7 +749,7 @@ mod tests {
             let more = answering.decide(question("push"));
             let more = tokio::time::timeout(soon, more).await.unwrap();
             assert_eq!(more.outcome, Outcome::Deny);
-            assert!(more.told().contains("wait for a person already"), "{}", more.told());
+            assert!(more.message().contains("wait for a person already"), "{}", more.message());
             let other = tokio::time::timeout(soon, answering.decide(question("ls"))).await;
             assert_eq!(other.unwrap().outcome, Outcome::Allow, "it needs nobody");
             let (id, _) = answering.hub.questions().remove(0);

@@ -11,7 +11,7 @@ use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_lifecycle::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Exhausted, Used};
-use bailiwick_model::event::{Answer, Ending, What, Witness};
+use bailiwick_model::event::{Answer, EventKind, ExitReason, ReportedBy};
 use bailiwick_policy::tool::{Class, Tool};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
@@ -86,7 +86,7 @@ pub(super) struct Hub {
     before: u64,
     prices: Prices,
     announced: watch::Sender<bool>,
-    over: watch::Sender<Option<(Ending, String, Option<Exhausted>)>>,
+    over: watch::Sender<Option<(ExitReason, String, Option<Exhausted>)>>,
     /// Changes when a request that waits for room may look again.
     room: watch::Sender<()>,
     /// Whether it has a gate.
@@ -168,7 +168,7 @@ impl Hub {
     }
 
     /// Something happened now.
-    pub(super) fn tell(&self, seen_by: Witness, agent: Option<&str>, what: What) {
+    pub(super) fn tell(&self, seen_by: ReportedBy, agent: Option<&str>, what: EventKind) {
         let event = Event {
             number: 0,
             at: now(),
@@ -183,7 +183,7 @@ impl Hub {
     /// A line of the program was read.
     pub(super) fn read(&self, read: Vec<Read>, line: &str) {
         for (place, one) in read.into_iter().enumerate() {
-            if let What::Session { id, model } = &one.what
+            if let EventKind::Session { id, model } = &one.what
                 && one.agent.is_none()
                 && is_name(id)
             {
@@ -203,13 +203,13 @@ impl Hub {
 
     /// What the program says of its calls. One that has run although it was denied, or nobody was asked,
     /// is the end.
-    fn hear(&self, what: &What) {
+    fn hear(&self, what: &EventKind) {
         let mut state = self.state();
-        if let What::ToolResult { id, ok, output } = what {
+        if let EventKind::ToolResult { id, ok, output } = what {
             state.watch.told(id, output, !ok);
-        } else if let What::Command { command, .. } = what {
+        } else if let EventKind::Command { command, .. } = what {
             state.watch.told_command(command);
-        } else if let What::ToolCall { tool, input, .. } = what {
+        } else if let EventKind::ToolCall { tool, input, .. } = what {
             state.watch.told_call(tool, input);
         }
         drop(state);
@@ -258,16 +258,16 @@ impl Hub {
     }
 
     /// The first reason to end wins.
-    pub(super) fn end(&self, ending: Ending, detail: &str) {
+    pub(super) fn end(&self, ending: ExitReason, detail: &str) {
         self.end_by(ending, detail, None);
     }
 
     /// The attempt ran out of something.
     pub(super) fn exhaust(&self, exhausted: Exhausted, detail: &str) {
-        self.end_by(Ending::BudgetExhausted, detail, Some(exhausted));
+        self.end_by(ExitReason::BudgetExhausted, detail, Some(exhausted));
     }
 
-    fn end_by(&self, ending: Ending, detail: &str, exhausted: Option<Exhausted>) {
+    fn end_by(&self, ending: ExitReason, detail: &str, exhausted: Option<Exhausted>) {
         self.over.send_if_modified(|over| {
             let first = over.is_none();
             if first {
@@ -280,7 +280,7 @@ impl Hub {
 
     /// A limit may not have held.
     pub(super) fn lose(&self, why: &str) {
-        self.end(Ending::EnforcementLost, why);
+        self.end(ExitReason::EnforcementLost, why);
     }
 
     /// A request or a call was refused because the budget is spent: whatever the program makes of
@@ -300,14 +300,14 @@ impl Hub {
     }
 
     /// Why it ends, if it does.
-    pub(super) fn ending(&self) -> Option<(Ending, String)> {
+    pub(super) fn ending(&self) -> Option<(ExitReason, String)> {
         self.over.borrow().as_ref().map(|(ending, detail, _)| (*ending, detail.clone()))
     }
 
     /// The gate is there.
     pub(super) fn announce(&self) {
         if !self.announced.send_replace(true) {
-            self.tell(Witness::Gate, None, What::Announced);
+            self.tell(ReportedBy::Gate, None, EventKind::Announced);
         }
         self.touch();
     }
@@ -329,8 +329,8 @@ impl Hub {
     ) {
         self.state().watch.asked(id, tool, input);
         let what =
-            What::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() };
-        self.tell(Witness::Proxy, agent, what);
+            EventKind::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() };
+        self.tell(ReportedBy::Proxy, agent, what);
     }
 
     /// The answer in which the model asked for this has not come to its end.
@@ -372,7 +372,7 @@ impl Hub {
             let message = "somebody inside asked the gate about another command, under the name of a \
                            call of the model; the answer counts for nothing";
             let message = message.to_owned();
-            self.tell(Witness::Supervisor, None, What::Error { message });
+            self.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
         }
         self.stand();
     }
@@ -420,8 +420,8 @@ impl Hub {
                 format!("nothing says what {} costs, and the budget is in dollars", usage.model);
             self.exhaust(Exhausted::Price, &why);
         }
-        self.tell(Witness::Proxy, agent, What::Turn { turn });
-        self.tell(Witness::Proxy, agent, What::Usage(usage.clone()));
+        self.tell(ReportedBy::Proxy, agent, EventKind::Turn { turn });
+        self.tell(ReportedBy::Proxy, agent, EventKind::Usage(usage.clone()));
         self.stand();
     }
 
@@ -458,7 +458,7 @@ impl Hub {
             Standing::Exhausted(limit) => vec![*limit],
         };
         let exhausted = matches!(standing, Standing::Exhausted(_));
-        let news: Vec<What> = news
+        let news: Vec<EventKind> = news
             .into_iter()
             .filter(|limit| match exhausted {
                 true => !state.told_spent.contains(limit),
@@ -477,7 +477,7 @@ impl Hub {
             .collect();
         drop(state);
         for what in news {
-            self.tell(Witness::Supervisor, None, what);
+            self.tell(ReportedBy::Supervisor, None, what);
         }
         standing
     }
@@ -518,7 +518,7 @@ impl Hub {
     /// A person says something; it is heard when the program can be told.
     pub(super) fn message(&self, text: &str) {
         self.state().messages.push(text.to_owned());
-        self.tell(Witness::Person, None, What::Message { text: text.to_owned() });
+        self.tell(ReportedBy::Person, None, EventKind::Message { text: text.to_owned() });
     }
 
     /// What was said and not heard.
@@ -534,8 +534,8 @@ impl Hub {
         let id = state.asked.to_string();
         state.pending.insert(id.clone(), Pending { about: about.to_owned(), answer });
         drop(state);
-        let what = What::Approval { id: id.clone(), about: about.to_owned(), answer: None };
-        self.tell(Witness::Supervisor, None, what);
+        let what = EventKind::Approval { id: id.clone(), about: about.to_owned(), answer: None };
+        self.tell(ReportedBy::Supervisor, None, what);
         (id, answered)
     }
 
@@ -557,8 +557,8 @@ impl Hub {
             return Err(format!("there is no question {id}, or it was answered already"));
         };
         let about = pending.about.clone();
-        let what = What::Approval { id: id.to_owned(), about, answer: Some(answer) };
-        self.tell(Witness::Person, None, what);
+        let what = EventKind::Approval { id: id.to_owned(), about, answer: Some(answer) };
+        self.tell(ReportedBy::Person, None, what);
         self.touch();
         pending.answer.send(answer).map_err(|_| format!("question {id} waits no longer"))
     }
@@ -589,18 +589,18 @@ fn recall(known: &mut Watch, earlier: &[Event]) {
     let mut open: Vec<(&str, &serde_json::Value)> = Vec::new();
     for event in earlier {
         match (&event.what, event.seen_by) {
-            (What::ToolCall { id, tool, input }, Witness::Proxy) => {
+            (EventKind::ToolCall { id, tool, input }, ReportedBy::Proxy) => {
                 known.asked(id, tool, input);
                 open.push((tool, input));
             }
-            (What::Decision { call: Some(call), tool, about, answer, rule, .. }, _) => {
+            (EventKind::Decision { call: Some(call), tool, about, answer, rule, .. }, _) => {
                 let input = decided_input(tool, about, *answer);
                 let counts = known.decided(Some(call), tool, &input);
                 if *answer == Answer::Deny && counts {
                     known.denied(Some(call), tool, &input, rule.as_deref().unwrap_or_default());
                 }
             }
-            (What::Decision { call: None, about, answer, rule, .. }, _) => {
+            (EventKind::Decision { call: None, about, answer, rule, .. }, _) => {
                 let place = open.iter().position(|(_, input)| is_about(input, about));
                 if let Some((tool, input)) = place.map(|place| open.remove(place)) {
                     known.decided(None, tool, input);
@@ -609,9 +609,13 @@ fn recall(known: &mut Watch, earlier: &[Event]) {
                     }
                 }
             }
-            (What::ToolResult { id, .. }, Witness::Proxy) => known.remember(id),
-            (What::ToolResult { id, ok, output }, Witness::Program) => known.told(id, output, !ok),
-            (What::Command { command, .. }, Witness::Program) => known.told_command(command),
+            (EventKind::ToolResult { id, .. }, ReportedBy::Proxy) => known.remember(id),
+            (EventKind::ToolResult { id, ok, output }, ReportedBy::Program) => {
+                known.told(id, output, !ok)
+            }
+            (EventKind::Command { command, .. }, ReportedBy::Program) => {
+                known.told_command(command)
+            }
             (_, _) => {}
         }
     }
@@ -669,8 +673,8 @@ mod tests {
         let event =
             |seen_by, what| Event { number: 0, at: 0, seen_by, agent: None, what, raw: None };
         let input = serde_json::json!({"command": "git push"});
-        let asked = What::ToolCall { id: "a".to_owned(), tool: "Bash".to_owned(), input };
-        let decided = |answer| What::Decision {
+        let asked = EventKind::ToolCall { id: "a".to_owned(), tool: "Bash".to_owned(), input };
+        let decided = |answer| EventKind::Decision {
             call: Some("a".to_owned()),
             tool: "Bash".to_owned(),
             about: "git push".to_owned(),
@@ -695,7 +699,7 @@ mod tests {
             };
             let mut known = Watch::new(habits);
             let earlier =
-                [event(Witness::Proxy, asked.clone()), event(Witness::Gate, decided(answer))];
+                [event(ReportedBy::Proxy, asked.clone()), event(ReportedBy::Gate, decided(answer))];
             recall(&mut known, &earlier);
             assert_eq!(known.came_back("a", None, output, None).is_ok(), held, "{output}");
         }
@@ -728,12 +732,12 @@ mod tests {
     fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
         let event =
             |seen_by, what| Event { number: 0, at: 0, seen_by, agent: None, what, raw: None };
-        let asked = |command: &str| What::ToolCall {
+        let asked = |command: &str| EventKind::ToolCall {
             id: "a".to_owned(),
             tool: "Bash".to_owned(),
             input: serde_json::json!({"command": command}),
         };
-        let allowed = |about: &str| What::Decision {
+        let allowed = |about: &str| EventKind::Decision {
             call: Some("a".to_owned()),
             tool: "Bash".to_owned(),
             about: about.to_owned(),
@@ -758,8 +762,10 @@ mod tests {
             ("git push", Some("git push --force"), false),
         ] {
             let mut known = Watch::new(habits);
-            let earlier =
-                [event(Witness::Proxy, asked("git push")), event(Witness::Gate, allowed(about))];
+            let earlier = [
+                event(ReportedBy::Proxy, asked("git push")),
+                event(ReportedBy::Gate, allowed(about)),
+            ];
             recall(&mut known, &earlier);
             known.settle();
             if let Some(command) = again {

@@ -45,7 +45,7 @@ use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Exhausted, Used};
-use bailiwick_model::event::{Ending, What, Witness};
+use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use thiserror::Error;
 
 use crate::agents::adapter::{Adapter, Assignment};
@@ -123,7 +123,7 @@ pub struct Sinks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// How.
-    pub ending: Ending,
+    pub ending: ExitReason,
     /// In words.
     pub detail: String,
     /// What it ran out of, if that ended it.
@@ -159,13 +159,13 @@ pub struct Handle(Arc<hub::Hub>);
 impl Handle {
     /// Ends it.
     pub fn stop(&self, detail: &str) {
-        self.0.end(Ending::Stopped, detail);
+        self.0.end(ExitReason::Stopped, detail);
     }
 
     /// Writes down what a person says to the agent with the attempt's beginning.
     pub fn said(&self, text: &str) {
-        let what = What::Message { text: text.to_owned() };
-        self.0.tell(Witness::Person, None, what);
+        let what = EventKind::Message { text: text.to_owned() };
+        self.0.tell(ReportedBy::Person, None, what);
     }
 }
 

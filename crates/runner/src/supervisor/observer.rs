@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_model::attempt::Exhausted;
-use bailiwick_model::event::{What, Witness};
+use bailiwick_model::event::{EventKind, ReportedBy};
 
 use super::between::Between;
 use super::callers::AgentProcesses;
@@ -60,8 +60,8 @@ impl Observer for Listening {
                     Ok(true) => {
                         ended = true;
                         let (ok, output) = (!result.failed, result.output.clone());
-                        let what = What::ToolResult { id, ok, output };
-                        hub.tell(Witness::Proxy, asked.agent.as_deref(), what);
+                        let what = EventKind::ToolResult { id, ok, output };
+                        hub.tell(ReportedBy::Proxy, asked.agent.as_deref(), what);
                     }
                     Err(lost) => {
                         hub.lose(&lost.to_string());
@@ -99,7 +99,7 @@ impl Observer for Listening {
         }
         // What a sub-agent says is in no stream of the program.
         if agent.is_some() && !answered.text.is_empty() {
-            self.hub.tell(Witness::Proxy, agent, What::Text { text: answered.text });
+            self.hub.tell(ReportedBy::Proxy, agent, EventKind::Text { text: answered.text });
         }
         self.hub.touch();
         self.hub.answered(agent, &answered.usage);
@@ -112,19 +112,19 @@ impl Observer for Listening {
     fn key_refused(&self, status: u16) {
         if !self.key_refused.swap(true, Ordering::Relaxed) {
             let message = refused_key(status, self.key_origin.as_deref());
-            self.hub.tell(Witness::Proxy, None, What::Error { message });
+            self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 
     fn turned_away(&self, what: &str, why: &str) {
         let message = format!("the proxy turned {what} away: {why}");
-        self.hub.tell(Witness::Proxy, None, What::Error { message });
+        self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
     }
 
     fn connected(&self, host: &str, allowed: bool) {
         if !allowed {
             let message = format!("a connection to {host} was refused: the task does not name it");
-            self.hub.tell(Witness::Proxy, None, What::Error { message });
+            self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
 
     use bailiwick_lifecycle::supervision::{Budget, Habits, Prices, Unfinished};
     use bailiwick_model::attempt::{Allowance, Used};
-    use bailiwick_model::event::{Ending, Usage};
+    use bailiwick_model::event::{ExitReason, Usage};
     use futures_util::future::{BoxFuture, poll_immediate};
     use tokio::runtime::Runtime;
 
@@ -231,7 +231,7 @@ mod tests {
         });
         let said = "the model's endpoint refused the key (status 401)";
         let message = format!("{said}; the key comes from ANTHROPIC_API_KEY");
-        assert_eq!(told.collect::<Vec<_>>(), [What::Error { message }]);
+        assert_eq!(told.collect::<Vec<_>>(), [EventKind::Error { message }]);
         assert_eq!(refused_key(401, None), said);
     }
 
@@ -317,7 +317,7 @@ mod tests {
             listening.dismissed();
             let (waiting, answers) = told(vec![ask(&listening), ask(&listening)]).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
-            listening.hub.end(Ending::Stopped, "enough");
+            listening.hub.end(ExitReason::Stopped, "enough");
             let (waiting, answers) = told(waiting).await;
             let over = Admission::Refuse("the run is over (stopped): enough".to_owned());
             assert_eq!((waiting.len(), answers), (0, vec![over]));

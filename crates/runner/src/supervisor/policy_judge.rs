@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bailiwick_gate::{Surroundings, append, judged};
+use bailiwick_gate::{HostContext, append, judged};
 use bailiwick_lifecycle::delegation::consent::{is_cut, offered, shown};
 use bailiwick_lifecycle::ports::{Judge, Judgement};
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::protocol::Question;
-use bailiwick_policy::record::KeptCall;
+use bailiwick_policy::record::RecordedCall;
 use bailiwick_policy::tool_lists::own;
 use bailiwick_policy::{Decision, Policy};
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl Judge for PolicyJudge {
             Ok(judgement) => judgement,
             Err(why) => Judgement {
                 decision: Decision::unreadable(why.clone()),
-                call: KeptCall::unreadable(&why),
+                call: RecordedCall::unreadable(&why),
                 input: Value::Null,
                 words: None,
                 offered: String::new(),
@@ -55,7 +55,7 @@ impl PolicyJudge {
             "" => self.worktree.as_path(),
             named => Path::new(named),
         };
-        let surroundings = Surroundings::at(&self.worktree, directory)?
+        let surroundings = HostContext::at(&self.worktree, directory)?
             .with_home(&self.home)
             .with_enforcement(self.enforcement);
         let payload = question.payload.as_bytes();

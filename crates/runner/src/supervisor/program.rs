@@ -8,7 +8,7 @@ use bailiwick_lifecycle::ports::WorkError;
 use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::attempt::Exhausted;
-use bailiwick_model::event::{Ending, What, Witness};
+use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use bailiwick_model::size::readable_size;
 
 use super::between::Between;
@@ -53,7 +53,7 @@ pub(super) fn run(
     begun(Handle(Arc::clone(&hub)));
     let went = held(&supervision, screen, &hub);
     if let Err(error) = &went {
-        hub.tell(Witness::Supervisor, None, What::Error { message: error.to_string() });
+        hub.tell(ReportedBy::Supervisor, None, EventKind::Error { message: error.to_string() });
     }
     let progress = hub.progress();
     hub.stand();
@@ -63,8 +63,8 @@ pub(super) fn run(
     let detail = supervision.redaction.clean(&detail).chars().take(LONGEST_DETAIL).collect();
     let (ending, detail, exhausted) = match kept {
         Ok(()) => (ending, detail, exhausted),
-        Err(_) if ending == Ending::EnforcementLost => (ending, detail, None),
-        Err(why) => (Ending::Failed, format!("events could not be kept: {why}"), None),
+        Err(_) if ending == ExitReason::EnforcementLost => (ending, detail, None),
+        Err(why) => (ExitReason::Failed, format!("events could not be kept: {why}"), None),
     };
     Ok(Outcome { ending, detail, exhausted, code, progress, messages: hub.messages() })
 }
@@ -75,7 +75,7 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
     let (redaction, keeps) = (supervision.redaction.clone(), supervision.keeps);
     let (writer, orders) = writer::start(sinks, redaction, keeps, move |why| {
         if let Some(hub) = told.get() {
-            hub.end(Ending::Failed, &format!("events could not be kept: {why}"));
+            hub.end(ExitReason::Failed, &format!("events could not be kept: {why}"));
         }
     });
     let session = match &supervision.assignment.session {
@@ -174,18 +174,18 @@ struct Went {
 /// How an attempt ended, and why.
 #[derive(Debug, PartialEq, Eq)]
 struct Conclusion {
-    ending: Ending,
+    ending: ExitReason,
     detail: String,
     exhausted: Option<Exhausted>,
 }
 
 impl Conclusion {
-    fn of(ending: Ending, detail: impl Into<String>) -> Self {
+    fn of(ending: ExitReason, detail: impl Into<String>) -> Self {
         Self { ending, detail: detail.into(), exhausted: None }
     }
 
     fn exhausted(by: Exhausted, detail: impl Into<String>) -> Self {
-        Self { exhausted: Some(by), ..Self::of(Ending::BudgetExhausted, detail) }
+        Self { exhausted: Some(by), ..Self::of(ExitReason::BudgetExhausted, detail) }
     }
 }
 
@@ -237,11 +237,11 @@ fn worked(
     let announces = screen.is_none() || supervision.adapter.wire().is_none();
     let announced = !(hub.gated && announces) || runtime.block_on(hub.announced(Duration::ZERO));
     let conclusion = match unswept {
-        Some(error) => Conclusion::of(Ending::EnforcementLost, error.to_string()),
+        Some(error) => Conclusion::of(ExitReason::EnforcementLost, error.to_string()),
         None => concluded(hub, ended.wrong, verdict, announced),
     };
-    let what = What::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
-    hub.tell(Witness::Supervisor, None, what);
+    let what = EventKind::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
+    hub.tell(ReportedBy::Supervisor, None, what);
     Ok(Went { conclusion, code })
 }
 
@@ -253,7 +253,7 @@ fn swept(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
     let events = removed.iter().map(gate::removal_event);
     events
         .chain(left_out.iter().map(gate::left_out_event))
-        .for_each(|what| hub.tell(Witness::Supervisor, None, what));
+        .for_each(|what| hub.tell(ReportedBy::Supervisor, None, what));
     Ok(())
 }
 
@@ -309,7 +309,10 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
         }
         if hub.idle() > supervision.idle {
             let minutes = supervision.idle.as_secs().div_ceil(60);
-            hub.end(Ending::TimedOut, &format!("nothing was heard of it for {minutes} minutes"));
+            hub.end(
+                ExitReason::TimedOut,
+                &format!("nothing was heard of it for {minutes} minutes"),
+            );
         }
         if let Standing::Exhausted(Limit::Time) = hub.standing() {
             hub.exhaust(Exhausted::Minutes, "the budget is spent: minutes");
@@ -327,7 +330,7 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
 fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
     // Whoever ends an attempt before its model hears of a call does not undo what the call has done.
     if let Some(lost) = hub.ran_unheld() {
-        return Conclusion::of(Ending::EnforcementLost, lost.to_string());
+        return Conclusion::of(ExitReason::EnforcementLost, lost.to_string());
     }
     if let Some((ending, detail)) = hub.ending() {
         return Conclusion { ending, detail, exhausted: hub.ended_by() };
@@ -335,7 +338,7 @@ fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool
     let (unaccounted, made_up) = hub.unaccounted();
     if made_up > 0 {
         let message = format!("{made_up} questions to the gate were about no call of the model");
-        hub.tell(Witness::Supervisor, None, What::Error { message });
+        hub.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
     }
     if let Some((by, why)) = hub.exhausted() {
         return Conclusion::exhausted(by, why);
@@ -343,8 +346,8 @@ fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool
     let said = said(hub, wrong, verdict, announced);
     // A program that ended by itself has done all that its model asked for: what nobody decided may
     // have run, and its result was never seen. Only at the end of its budget it leaves calls undone.
-    match unaccounted.filter(|_| said.ending != Ending::BudgetExhausted) {
-        Some(lost) => Conclusion::of(Ending::EnforcementLost, lost.to_string()),
+    match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
+        Some(lost) => Conclusion::of(ExitReason::EnforcementLost, lost.to_string()),
         None => said,
     }
 }
@@ -352,19 +355,19 @@ fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool
 /// What the program says of itself, where we had no reason to end it.
 fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
     match wrong {
-        Some(why) => Conclusion::of(Ending::Failed, why),
+        Some(why) => Conclusion::of(ExitReason::Failed, why),
         None if !verdict.completed => match hub.standing() {
             // Some programs know their budget, and end by themselves before anything is refused.
             Standing::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
                 Conclusion::exhausted(exhausted_by(limit), why)
             }
-            Standing::Fine | Standing::Near(_) => Conclusion::of(Ending::Failed, verdict.words),
+            Standing::Fine | Standing::Near(_) => Conclusion::of(ExitReason::Failed, verdict.words),
         },
         None if !announced => {
-            Conclusion::of(Ending::EnforcementLost, "the gate never said that it is there")
+            Conclusion::of(ExitReason::EnforcementLost, "the gate never said that it is there")
         }
-        None => Conclusion::of(Ending::Completed, verdict.words),
+        None => Conclusion::of(ExitReason::Completed, verdict.words),
     }
 }
 
@@ -398,12 +401,12 @@ mod tests {
     #[test]
     fn a_denied_call_that_the_program_says_it_has_run_ends_the_attempt_at_once() {
         let input = serde_json::json!({"command": "git push"});
-        let result = |ok: bool, output: &str| What::ToolResult {
+        let result = |ok: bool, output: &str| EventKind::ToolResult {
             id: "a".to_owned(),
             ok,
             output: output.to_owned(),
         };
-        let command = || What::Command { command: "git push".to_owned(), exit: Some(0) };
+        let command = || EventKind::Command { command: "git push".to_owned(), exit: Some(0) };
         let (claude, codex) = (crate::agents::ClaudeCode.habits(), crate::agents::Codex.habits());
         for (habits, denied, said, lost) in [
             (claude, true, result(true, "pushed"), true),
@@ -419,14 +422,16 @@ mod tests {
             assert!(hub.came_back("a", None, told, true).is_ok());
             hub.read(vec![Read::of(said.clone())], "");
             let ending = hub.ending().map(|(ending, _)| ending);
-            assert_eq!(ending, lost.then_some(Ending::EnforcementLost), "{said:?}");
+            assert_eq!(ending, lost.then_some(ExitReason::EnforcementLost), "{said:?}");
         }
     }
 
     /// A person stops an attempt before its model hears of a call.
     #[test]
     fn a_call_that_ran_undecided_is_not_forgiven_to_an_attempt_that_is_stopped() {
-        for (decided, expected) in [(true, Ending::Stopped), (false, Ending::EnforcementLost)] {
+        for (decided, expected) in
+            [(true, ExitReason::Stopped), (false, ExitReason::EnforcementLost)]
+        {
             let (hub, _kept) = hub(crate::agents::ClaudeCode.habits());
             let input = serde_json::json!({"command": "date"});
             hub.asked(None, "a", "Bash", &input);
@@ -434,9 +439,9 @@ mod tests {
                 hub.decided(Some("a"), "Bash", &input, None);
             }
             let what =
-                What::ToolResult { id: "a".to_owned(), ok: true, output: "Sunday".to_owned() };
+                EventKind::ToolResult { id: "a".to_owned(), ok: true, output: "Sunday".to_owned() };
             hub.read(vec![Read::of(what)], "");
-            hub.end(Ending::Stopped, "by a person");
+            hub.end(ExitReason::Stopped, "by a person");
             let verdict = Verdict { completed: false, words: String::new() };
             assert_eq!(concluded(&hub, None, verdict, true).ending, expected);
         }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_policy::dialects::{Dialect, LARGEST_PAYLOAD};
+use bailiwick_policy::dialects::{Dialect, MAX_PAYLOAD_SIZE};
 use bailiwick_policy::protocol::{Question, VERSION};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Handle;
@@ -22,7 +22,7 @@ use crate::agents::adapter::{Talk, Wish};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The longest line that is read at once: a question holds the whole of a call.
-pub(super) const LONGEST_LINE: u64 = 2 * LARGEST_PAYLOAD as u64;
+pub(super) const LONGEST_LINE: u64 = 2 * MAX_PAYLOAD_SIZE as u64;
 
 /// Who answers, and where.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::Sinks;
@@ -117,7 +117,7 @@ fn write(
 
 /// How long an event may wait for others.
 fn patience(event: &Event) -> Duration {
-    if matches!(event.what, What::Decision { .. }) { DECIDED } else { TOGETHER }
+    if matches!(event.what, EventKind::Decision { .. }) { DECIDED } else { TOGETHER }
 }
 
 fn left(late: Instant) -> Duration {
@@ -130,39 +130,41 @@ fn left(late: Instant) -> Duration {
 fn lessened(mut event: Event, keeps: AuditLevel) -> Event {
     if keeps < AuditLevel::FullRedactedTranscript {
         event.raw = None;
-        if let What::Thinking { text } = &mut event.what {
+        if let EventKind::Thinking { text } = &mut event.what {
             text.clear();
         }
     }
     if keeps < AuditLevel::Outputs
-        && let What::ToolResult { ok: true, output, .. } = &mut event.what
+        && let EventKind::ToolResult { ok: true, output, .. } = &mut event.what
     {
         output.clear();
     }
     if keeps < AuditLevel::Inputs {
         match &mut event.what {
-            What::ToolCall { input, .. } => *input = Value::Null,
-            What::Command { command: text, .. } | What::SubAgent { text, .. } => text.clear(),
-            What::Phase { .. }
-            | What::Session { .. }
-            | What::Announced
-            | What::Turn { .. }
-            | What::Text { .. }
-            | What::Thinking { .. }
-            | What::ToolResult { .. }
-            | What::Decision { .. }
-            | What::Warning { .. }
-            | What::Notification { .. }
-            | What::Check { .. }
-            | What::FileChange { .. }
-            | What::Mcp { .. }
-            | What::Usage(_)
-            | What::Approval { .. }
-            | What::Limit { .. }
-            | What::Message { .. }
-            | What::Error { .. }
-            | What::Ended { .. }
-            | What::Other => {}
+            EventKind::ToolCall { input, .. } => *input = Value::Null,
+            EventKind::Command { command: text, .. } | EventKind::SubAgent { text, .. } => {
+                text.clear()
+            }
+            EventKind::Phase { .. }
+            | EventKind::Session { .. }
+            | EventKind::Announced
+            | EventKind::Turn { .. }
+            | EventKind::Text { .. }
+            | EventKind::Thinking { .. }
+            | EventKind::ToolResult { .. }
+            | EventKind::Decision { .. }
+            | EventKind::Warning { .. }
+            | EventKind::Notification { .. }
+            | EventKind::Check { .. }
+            | EventKind::FileChange { .. }
+            | EventKind::Mcp { .. }
+            | EventKind::Usage(_)
+            | EventKind::Approval { .. }
+            | EventKind::Limit { .. }
+            | EventKind::Message { .. }
+            | EventKind::Error { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Other => {}
         }
     }
     event
@@ -180,7 +182,7 @@ fn cleaned(event: Event, redaction: &Redaction) -> Event {
         at,
         seen_by,
         agent: None,
-        what: What::Error {
+        what: EventKind::Error {
             message: "an event could not be cleaned of secrets, and is left out".to_owned(),
         },
         raw: None,
@@ -207,22 +209,22 @@ fn clean(value: &mut Value, redaction: &Redaction) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bailiwick_model::event::{Answer, Witness};
+    use bailiwick_model::event::{Answer, ReportedBy};
 
     /// An event of each kind that an agent makes, with a word that says what it is.
     fn happened() -> Vec<Event> {
         let whats = vec![
-            What::ToolCall {
+            EventKind::ToolCall {
                 id: "1".to_owned(),
                 tool: "Bash".to_owned(),
                 input: serde_json::json!({"command": "INPUT"}),
             },
-            What::Command { command: "INPUT".to_owned(), exit: Some(0) },
-            What::ToolResult { id: "1".to_owned(), ok: true, output: "OUTPUT".to_owned() },
-            What::ToolResult { id: "2".to_owned(), ok: false, output: "DENIED".to_owned() },
-            What::Thinking { text: "THOUGHT".to_owned() },
-            What::Text { text: "ANSWER".to_owned() },
-            What::Decision {
+            EventKind::Command { command: "INPUT".to_owned(), exit: Some(0) },
+            EventKind::ToolResult { id: "1".to_owned(), ok: true, output: "OUTPUT".to_owned() },
+            EventKind::ToolResult { id: "2".to_owned(), ok: false, output: "DENIED".to_owned() },
+            EventKind::Thinking { text: "THOUGHT".to_owned() },
+            EventKind::Text { text: "ANSWER".to_owned() },
+            EventKind::Decision {
                 call: Some("1".to_owned()),
                 tool: "Bash".to_owned(),
                 about: "DECIDED".to_owned(),
@@ -234,7 +236,7 @@ mod tests {
         let event = |what| Event {
             number: 0,
             at: 0,
-            seen_by: Witness::Program,
+            seen_by: ReportedBy::Program,
             agent: None,
             what,
             raw: Some("RAW".to_owned()),
@@ -272,9 +274,9 @@ mod tests {
         let event = Event {
             number: 0,
             at: 0,
-            seen_by: Witness::Program,
+            seen_by: ReportedBy::Program,
             agent: None,
-            what: What::ToolCall {
+            what: EventKind::ToolCall {
                 id: "1".to_owned(),
                 tool: "Bash".to_owned(),
                 input: serde_json::json!({"command": format!("echo {secret}")}),

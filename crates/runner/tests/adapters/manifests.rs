@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use bailiwick_model::problem::Source;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_runner::agents::Manifest;
@@ -116,12 +116,12 @@ fn words_and_unknown_json_are_read_as_words() {
     let text = BABYSITTER.replace("\"claude-code\"", "\"json-lines\"");
     let mut reader = parsed(&text).reader(Path::new("/w"));
     let said = reader.line(r#"{"event":"x","message":"hello"}"#);
-    assert_eq!(said[0].what, What::Text { text: "hello".to_owned() });
-    assert_eq!(reader.line("garbage")[0].what, What::Other);
+    assert_eq!(said[0].what, EventKind::Text { text: "hello".to_owned() });
+    assert_eq!(reader.line("garbage")[0].what, EventKind::Other);
     assert!(reader.end(Some(0), "").completed);
     let text = BABYSITTER.replace("\"claude-code\"", "\"text\"");
     let mut reader = parsed(&text).reader(Path::new("/w"));
-    assert_eq!(reader.line("garbage")[0].what, What::Text { text: "garbage".to_owned() });
+    assert_eq!(reader.line("garbage")[0].what, EventKind::Text { text: "garbage".to_owned() });
     let verdict = reader.end(Some(3), "it broke\n");
     assert_eq!((verdict.completed, verdict.words.as_str()), (false, "garbage"));
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use bailiwick_model::task::ScriptStep;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_runner::agents::Script;
@@ -15,7 +15,7 @@ fn shell(command: &str) -> ScriptStep {
     ScriptStep::Shell { command: command.to_owned() }
 }
 
-fn play(steps: &[ScriptStep], gate: Option<&[String]>, worktree: &Path) -> (u8, Vec<What>) {
+fn play(steps: &[ScriptStep], gate: Option<&[String]>, worktree: &Path) -> (u8, Vec<EventKind>) {
     let mut output = Vec::new();
     let code = perform(steps, gate, worktree, &mut output);
     let output = String::from_utf8(output).unwrap();
@@ -29,9 +29,9 @@ fn gate(stage: &Stage) -> Vec<String> {
     stage.gate().command.into_iter().chain(dialect).collect()
 }
 
-fn results(whats: &[What]) -> Vec<(bool, &str)> {
+fn results(whats: &[EventKind]) -> Vec<(bool, &str)> {
     let result = |what| {
-        let &What::ToolResult { ok, ref output, .. } = what else { return None };
+        let &EventKind::ToolResult { ok, ref output, .. } = what else { return None };
         Some((ok, output.as_str()))
     };
     whats.iter().filter_map(result).collect()
@@ -62,7 +62,7 @@ fn a_denied_step_does_not_run_and_the_script_goes_on() {
     assert_eq!(results(&whats), expected);
     assert_eq!(stage.text("made/a.txt").as_deref(), Some("two\n"));
     assert_eq!((stage.text("pushed.txt"), stage.text("never.txt")), (None, None));
-    assert!(whats.contains(&What::Text { text: "I begin.".to_owned() }), "{whats:?}");
+    assert!(whats.contains(&EventKind::Text { text: "I begin.".to_owned() }), "{whats:?}");
     let asked = stage.asked();
     assert_eq!(asked.len(), 6, "{asked:?}");
     assert!(asked[0].0.ends_with("--announce"), "{asked:?}");
@@ -109,6 +109,6 @@ fn a_script_has_no_say_in_what_others_see() {
         "",
     ];
     for line in lines {
-        assert_eq!(reader.line(line)[0].what, What::Other, "{line}");
+        assert_eq!(reader.line(line)[0].what, EventKind::Other, "{line}");
     }
 }

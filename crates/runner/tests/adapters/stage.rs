@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 
 use bailiwick_lifecycle::supervision::Redaction;
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use bailiwick_model::task::Login;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
@@ -100,7 +100,7 @@ impl Outcome {
     /// The conversation's name, as the program says it.
     pub(crate) fn session(&self) -> String {
         let id = self.reads.iter().find_map(|read| {
-            let What::Session { id, .. } = &read.what else { return None };
+            let EventKind::Session { id, .. } = &read.what else { return None };
             Some(id.clone())
         });
         id.unwrap_or_else(|| panic!("no session: {}\n{}", self.out, self.err))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use bailiwick_runner::agents::adapter::Reader;
 use bailiwick_testkit::clis::Cli;
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ fn read(cli: Cli, case: &str, code: i32) -> Vec<Value> {
     let mut reader = adapter(cli).reader(Path::new("/worktree"));
     let mut told: Vec<Value> = Vec::new();
     for read in text.lines().flat_map(|line| reader.line(line)) {
-        assert!(!matches!(read.what, What::Usage(_)), "the proxy counts");
-        if read.what != What::Other {
+        assert!(!matches!(read.what, EventKind::Usage(_)), "the proxy counts");
+        if read.what != EventKind::Other {
             told.push(json!({"agent": read.agent, "what": read.what}));
         }
     }
@@ -55,7 +55,7 @@ fn an_error_of_the_model_is_read() {
 
 fn nothing_known(reader: &mut dyn Reader, line: &str) {
     for read in reader.line(line) {
-        assert_eq!(read.what, What::Other, "{line}");
+        assert_eq!(read.what, EventKind::Other, "{line}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bailiwick_policy::dialects::LARGEST_PAYLOAD;
+use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
 use bailiwick_runner::proxy::{DESK, Desk, Wire};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn what_is_longer_than_any_call_is_not_answered_at_all() {
     let recorder = Recorder::passes();
     let lab =
         Lab::with_desk(Wire::Responses, "http://127.0.0.1:1", &recorder, Arc::clone(&desk) as _);
-    let long = request("POST", DESK, &json!("x".repeat(2 * LARGEST_PAYLOAD)).to_string());
+    let long = request("POST", DESK, &json!("x".repeat(2 * MAX_PAYLOAD_SIZE)).to_string());
     let mut stream = connect(lab.proxy.address());
     // It may stop to read before all is said.
     let _ = stream.write_all(long.as_bytes());

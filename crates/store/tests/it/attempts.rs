@@ -3,7 +3,7 @@
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Attempt, Exhausted, Used};
-use bailiwick_model::event::{Ending, Phase, What, Witness};
+use bailiwick_model::event::{EventKind, ExitReason, Phase, ReportedBy};
 
 use crate::test_database::{TestDatabase, attempt, id, run};
 
@@ -11,9 +11,9 @@ fn event(text: &str) -> Event {
     Event {
         number: 0,
         at: 7,
-        seen_by: Witness::Program,
+        seen_by: ReportedBy::Program,
         agent: None,
-        what: What::Text { text: text.to_owned() },
+        what: EventKind::Text { text: text.to_owned() },
         raw: Some(format!("{{\"raw\":\"{text}\"}}")),
     }
 }
@@ -42,7 +42,7 @@ async fn the_last_events_of_a_kind_are_read_in_order() {
     let store = database.open().await;
     let one = id("one");
     let found =
-        |text: &str| Event { what: What::Notification { text: text.to_owned() }, ..event("") };
+        |text: &str| Event { what: EventKind::Notification { text: text.to_owned() }, ..event("") };
     let mut all = [found("a"), event("b"), found("c"), found("d")];
     store.append_events(&one, &mut all).await.unwrap();
     store.append_events(&id("two"), &mut [found("x")]).await.unwrap();
@@ -72,7 +72,7 @@ async fn an_attempt_is_read_back_unchanged() {
     assert_eq!(attempt.number, 1);
     assert_eq!(store.attempts(None).await.unwrap(), [attempt.clone()]);
     attempt.phase = Phase::Over;
-    attempt.ending = Some(Ending::BudgetExhausted);
+    attempt.ending = Some(ExitReason::BudgetExhausted);
     attempt.exhausted = Some(Exhausted::ToolCalls);
     attempt.session = Some("s".to_owned());
     attempt.ended_at = Some(6);

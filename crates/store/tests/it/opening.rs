@@ -7,7 +7,7 @@ use std::path::Path;
 use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _, StoreError};
 use bailiwick_model::attempt::Exhausted;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, RunName, RunState, RunStatus};
 use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Cost, Event, Location, Store};
@@ -383,13 +383,13 @@ async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
     for (detail, _) in details {
         let mut attempt = attempt("old");
         attempt.number = store.begin_attempt(&attempt).await.unwrap();
-        attempt.ending = Some(Ending::BudgetExhausted);
+        attempt.ending = Some(ExitReason::BudgetExhausted);
         attempt.detail = detail.to_owned();
         store.update_attempt(&attempt).await.unwrap();
     }
     let mut stopped = attempt("stopped");
     stopped.number = store.begin_attempt(&stopped).await.unwrap();
-    stopped.ending = Some(Ending::Stopped);
+    stopped.ending = Some(ExitReason::Stopped);
     stopped.detail = "the budget is spent: tokens".to_owned();
     store.update_attempt(&stopped).await.unwrap();
     store.close().await;

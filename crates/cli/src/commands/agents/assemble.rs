@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::{sources, system};
 use bailiwick_kit::Kit;
-use bailiwick_kit::manifest::{self, Assembled, Manifest, Program, assemble};
+use bailiwick_kit::manifest::{self, AssembledFile, Manifest, Program, assemble};
 use bailiwick_model::Source;
 use bailiwick_model::template::AgentType;
 use clap::{Args, ValueEnum};
@@ -101,7 +101,7 @@ impl Assemble {
         Ok(chosen)
     }
 
-    fn write(&self, directory: &Path, made: &[(Manifest, Assembled)]) -> Result<(), Failure> {
+    fn write(&self, directory: &Path, made: &[(Manifest, AssembledFile)]) -> Result<(), Failure> {
         // All are looked at before one is written.
         for (_, file) in made {
             let target = directory.join(&file.file_name);
@@ -120,7 +120,7 @@ impl Assemble {
         })
     }
 
-    fn show(&self, made: &[(Manifest, Assembled)]) {
+    fn show(&self, made: &[(Manifest, AssembledFile)]) {
         let Some(directory) = &self.out else {
             for (_, file) in made {
                 if made.len() > 1 {
@@ -139,7 +139,7 @@ impl Assemble {
         }
     }
 
-    fn object(&self, (manifest, file): &(Manifest, Assembled)) -> Value {
+    fn object(&self, (manifest, file): &(Manifest, AssembledFile)) -> Value {
         let path = self.out.as_ref().map(|directory| directory.join(&file.file_name));
         json!({
             "agent": manifest.name.get_ref(),

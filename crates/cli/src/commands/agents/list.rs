@@ -33,7 +33,7 @@ pub struct List {
 impl List {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let survey = templates::working(context)?.survey();
+        let survey = templates::working(context)?.inventory();
         let detail = if self.expanded { Detail::Expanded } else { Detail::Brief };
         let mut answer = AgentsListed { agents: Vec::new(), errors: Vec::new() };
         let (mut good, mut problems) = (Vec::new(), survey.strays);

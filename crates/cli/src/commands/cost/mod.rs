@@ -9,7 +9,7 @@ use bailiwick_engine::{agent_names, system, verifying};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_lifecycle::supervision::prices::Prices;
-use bailiwick_model::event::{Ending, Usage, What};
+use bailiwick_model::event::{EventKind, ExitReason, Usage};
 use bailiwick_model::{AgentId, Attempt, Event};
 use bailiwick_runner::agents;
 use bailiwick_store::Store;
@@ -83,7 +83,7 @@ async fn usages(store: &Store, run: &AgentId) -> Result<Vec<(u64, Usage)>, Failu
         let Some(last) = page.last() else { return Ok(found) };
         after = last.number;
         for event in page {
-            if let What::Usage(usage) = event.what {
+            if let EventKind::Usage(usage) = event.what {
                 found.push((event.at, usage));
             }
         }
@@ -182,13 +182,13 @@ impl<'a> AttemptCost<'a> {
 fn may_lack_an_answer(attempt: &Attempt) -> bool {
     let has_model = agents::adapter(&attempt.cli).is_none_or(|adapter| adapter.wire().is_some());
     let is_cut_short = match attempt.ending {
-        Some(Ending::Stopped | Ending::TimedOut | Ending::CutOff) => true,
+        Some(ExitReason::Stopped | ExitReason::TimedOut | ExitReason::CutOff) => true,
         Some(
-            Ending::Completed
-            | Ending::Failed
-            | Ending::BudgetExhausted
-            | Ending::EnforcementLost
-            | Ending::Denied,
+            ExitReason::Completed
+            | ExitReason::Failed
+            | ExitReason::BudgetExhausted
+            | ExitReason::EnforcementLost
+            | ExitReason::Denied,
         )
         | None => false,
     };
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn attempt(ending: Ending, micro_usd: u64) -> Attempt {
+    fn attempt(ending: ExitReason, micro_usd: u64) -> Attempt {
         Attempt {
             run: AgentId::parse("one").unwrap(),
             number: 1,
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn money_is_unknown_where_no_model_has_a_price_and_the_model_is_named() {
-        let (attempt, usage) = (attempt(Ending::Completed, 0), usage("gpt-x"));
+        let (attempt, usage) = (attempt(ExitReason::Completed, 0), usage("gpt-x"));
         let cost = AttemptCost::of(&attempt, vec![&usage], Some(&Prices::default()));
         assert_eq!(cost.json()["used"]["micro_usd"], Value::Null);
         assert_eq!(cost.json()["unpriced_models"], json!(["gpt-x"]));
@@ -242,7 +242,7 @@ mod tests {
     fn money_is_shown_where_there_is_a_price_and_what_it_leaves_out_is_named() {
         let price = Price { input: 1.0, output: 1.0, cache_read: None, cache_write: None };
         let prices = Prices::new([("claude-*".to_owned(), price)]);
-        let attempt = attempt(Ending::Completed, 7);
+        let attempt = attempt(ExitReason::Completed, 7);
         let (priced, other) = (usage("claude-x"), usage("gpt-x"));
         let cost = AttemptCost::of(&attempt, vec![&priced], Some(&prices));
         assert_eq!(
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn tokens_are_an_estimate_where_an_answer_was_cut_short() {
-        let (done, stopped) = (attempt(Ending::Completed, 0), attempt(Ending::Stopped, 0));
+        let (done, stopped) = (attempt(ExitReason::Completed, 0), attempt(ExitReason::Stopped, 0));
         let whole = usage("m");
         let cut = Usage { estimated: true, ..usage("m") };
         let estimated =

@@ -8,7 +8,7 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
 use bailiwick_engine::system;
 use bailiwick_model::Event;
-use bailiwick_model::event::{Answer, What, Witness};
+use bailiwick_model::event::{Answer, EventKind, ReportedBy};
 
 use super::scene;
 use crate::failure::Failure;
@@ -111,7 +111,7 @@ fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
         counted(denied, "call")
     ));
     let printed = events.iter().find_map(|event| match (&event.what, event.seen_by) {
-        (What::ToolResult { output, .. }, Witness::Program) if output.contains("git:") => {
+        (EventKind::ToolResult { output, .. }, ReportedBy::Program) if output.contains("git:") => {
             Some(output.clone())
         }
         (_, _) => None,
@@ -123,5 +123,5 @@ fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
 }
 
 fn is_denied(event: &Event) -> bool {
-    matches!(&event.what, What::Decision { answer: Answer::Deny, .. })
+    matches!(&event.what, EventKind::Decision { answer: Answer::Deny, .. })
 }

@@ -156,7 +156,7 @@ impl Runs {
                     request_id,
                 };
                 let answer = ask(context, async |plane, caller| {
-                    Ok(plane.dispatch(&caller, &namespace.namespace, request).await?)
+                    Ok(plane.api.dispatch(&caller, &namespace.namespace, request).await?)
                 })?;
                 return tell(&answer, format.format);
             }
@@ -173,7 +173,7 @@ impl Runs {
             expected_generation: None,
         };
         let answer = ask(context, async |plane, caller| {
-            Ok(plane.act_on_run(&caller, &run, verb, request).await?)
+            Ok(plane.api.act_on_run(&caller, &run, verb, request).await?)
         })?;
         tell(&answer, which.format.format)
     }
@@ -192,7 +192,7 @@ fn logs(
     let events = ask(context, async |plane, _| {
         let mut all = Vec::new();
         loop {
-            let page = plane.run_events(run, attempt, after, PAGE).await?.events;
+            let page = plane.api.run_events(run, attempt, after, PAGE).await?.events;
             let Some(last) = page.last() else { return Ok(all) };
             after = last.cursor;
             all.extend(page);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::{LocalPlane, plane};
-use bailiwick_fleet::dispatch::{Backoff, Retention, Turn};
+use bailiwick_fleet::controllers::{ReconcileSummary, Retention, RetryTable};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
 use bailiwick_server::{ControlLoopMonitor, Exposure, Server, Settings};
@@ -92,7 +92,7 @@ impl Serve {
             control_loop: Some(pulse.clone()),
             ..Settings::default()
         };
-        let server = Server::bind(settings, Arc::clone(&store), Arc::new(plane.clone()))
+        let server = Server::bind(settings, Arc::clone(&store), Arc::clone(&plane.api))
             .await
             .map_err(|error| Failure::general(error.to_string()))?;
         let address = server.address();
@@ -153,10 +153,10 @@ async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> 
     }
 }
 
-/// Turn after turn, until the server stops.
+/// Reconciles in a loop until the server stops.
 async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMonitor) {
     let mut looked: Option<(u64, Instant)> = None;
-    let mut backoff = Backoff::default();
+    let mut backoff = RetryTable::default();
     let mut longest = MAX_PAUSE;
     loop {
         let version = latest(&plane).await;
@@ -164,7 +164,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMon
             when.elapsed() > LOOK_AGAIN || (seen != version && when.elapsed() > LOOK_SOON)
         });
         if stale {
-            let turn = plane.reconcile().await;
+            let turn = plane.reconcile_statuses().await;
             tell(&turn);
             tell(&plane.prune(&mut retention).await);
             if let Err(error) = plane.store.forget_changes(CHANGES).await {
@@ -174,7 +174,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMon
         }
         plane.store.wait_for_quiet_intake(longest).await;
         let begun = Instant::now();
-        let turn = plane.turn_after(&mut backoff).await;
+        let turn = plane.advance_with(&mut backoff).await;
         longest = if turn.done < MUCH { MAX_PAUSE } else { begun.elapsed().min(MAX_PAUSE) };
         tell(&turn);
         pulse.record_iteration();
@@ -188,7 +188,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMon
     }
 }
 
-fn tell(turn: &Turn) {
+fn tell(turn: &ReconcileSummary) {
     for (about, why) in &turn.errors {
         tracing::warn!(about, why, "it is tried again");
     }

@@ -135,7 +135,7 @@ impl Trigger {
             Verb::Test { rule, sample } => {
                 let (wanted, sample) = (target(&rule.namespace, &rule.rule), sample.read(context)?);
                 let trial = ask(context, async |plane, caller| {
-                    Ok(plane.try_rule(&caller, &wanted, sample).await?)
+                    Ok(plane.api.try_rule(&caller, &wanted, sample).await?)
                 })?;
                 return tried(&trial, rule.format.format);
             }
@@ -143,7 +143,7 @@ impl Trigger {
                 let wanted = target(&rule.namespace, &rule.rule);
                 let request = ReplayRequest { delivery, reason };
                 let answer = ask(context, async |plane, caller| {
-                    Ok(plane.replay_delivery(&caller, &wanted, request).await?)
+                    Ok(plane.api.replay_delivery(&caller, &wanted, request).await?)
                 })?;
                 return executed(&answer, rule.format.format);
             }
@@ -152,7 +152,7 @@ impl Trigger {
                 let request =
                     FireRequest { repository, reference, reason, ..FireRequest::default() };
                 let answer = ask(context, async |plane, caller| {
-                    Ok(plane.fire(&caller, &wanted, request).await?)
+                    Ok(plane.api.fire(&caller, &wanted, request).await?)
                 })?;
                 return executed(&answer, rule.format.format);
             }
@@ -160,7 +160,7 @@ impl Trigger {
                 let wanted = target(&rule.namespace, &rule.rule);
                 let sample = RuleSample { reason, ..sample.read(context)? };
                 let answer = ask(context, async |plane, caller| {
-                    Ok(plane.materialize(&caller, &wanted, sample).await?)
+                    Ok(plane.api.materialize(&caller, &wanted, sample).await?)
                 })?;
                 return executed(&answer, rule.format.format);
             }
@@ -174,7 +174,7 @@ impl Trigger {
         let wanted = target(&rule.namespace, &rule.rule);
         let request = LifecycleRequest { action, reason, expected_generation: None };
         let answer = ask(context, async |plane, caller| {
-            Ok(plane.set_lifecycle(&caller, &wanted, request).await?)
+            Ok(plane.api.set_lifecycle(&caller, &wanted, request).await?)
         })?;
         if rule.format.format == Format::Json {
             return output::json(&answer);

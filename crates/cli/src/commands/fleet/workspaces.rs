@@ -306,7 +306,7 @@ fn act(
     let files_only = request.action == WorkspaceVerb::RebaseOpenInEditor;
     let namespace = &place.namespace.namespace;
     let answer = ask(context, async |plane, caller| {
-        Ok(plane.act_on_workspace(&caller, namespace, name, request).await?)
+        Ok(plane.api.act_on_workspace(&caller, namespace, name, request).await?)
     })?;
     if place.format.format == Format::Json {
         return output::json(&answer);

@@ -6,7 +6,7 @@ use bailiwick_engine::agent_names::{Scope, shown};
 use bailiwick_engine::agent_state::AgentState;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::respawning::is_again;
-use bailiwick_model::event::Ending;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Run};
 use bailiwick_store::Store;
 use serde::Serialize;
@@ -113,13 +113,18 @@ fn colour(state: AgentState) -> anstyle::Style {
         | AgentState::AtWork
         | AgentState::Asks
         | AgentState::Ended(
-            Ending::Stopped | Ending::TimedOut | Ending::BudgetExhausted | Ending::CutOff,
+            ExitReason::Stopped
+            | ExitReason::TimedOut
+            | ExitReason::BudgetExhausted
+            | ExitReason::CutOff,
         ) => YELLOW,
-        AgentState::Done | AgentState::Merged | AgentState::Ended(Ending::Completed) => GREEN,
+        AgentState::Done | AgentState::Merged | AgentState::Ended(ExitReason::Completed) => GREEN,
         AgentState::Failed
         | AgentState::Rejected
         | AgentState::RolledBack
-        | AgentState::Ended(Ending::Failed | Ending::EnforcementLost | Ending::Denied) => RED,
+        | AgentState::Ended(
+            ExitReason::Failed | ExitReason::EnforcementLost | ExitReason::Denied,
+        ) => RED,
     }
 }
 

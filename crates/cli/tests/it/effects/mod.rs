@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bailiwick_gate::{Surroundings, judged};
+use bailiwick_gate::{HostContext, judged};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::{Outcome, PathPolicy, Policy};
@@ -201,7 +201,7 @@ impl Place {
 
     fn denies(&self, command: &str, enforcement: Enforcement) -> bool {
         let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}});
-        let around = Surroundings::at(&self.worktree, &self.worktree).unwrap();
+        let around = HostContext::at(&self.worktree, &self.worktree).unwrap();
         let around = around.with_enforcement(enforcement);
         let dialect = (Dialect::Claude, &[][..]);
         let record = judged(&self.policy, "", dialect, payload.to_string().as_bytes(), &around);

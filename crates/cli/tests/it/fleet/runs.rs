@@ -95,7 +95,7 @@ fn runs_resume_and_runs_continue_need_a_conversation() {
 /// An attempt of a run that has begun, and what its agent said.
 fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
     use bailiwick_fleet::ports::{FleetStore as _, Write};
-    use bailiwick_model::event::{What, Witness};
+    use bailiwick_model::event::{EventKind, ReportedBy};
     let attempts = place.json(&["get", "attempts", "--field", &format!("run={run}")]);
     let mut attempt: bailiwick_resources::AnyObject =
         serde_json::from_value(attempts[0].clone()).unwrap();
@@ -116,9 +116,9 @@ fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
         .map(|text| bailiwick_model::Event {
             number: 0,
             at: 1_800_000_000_000,
-            seen_by: Witness::Program,
+            seen_by: ReportedBy::Program,
             agent: None,
-            what: What::Text { text: (*text).to_owned() },
+            what: EventKind::Text { text: (*text).to_owned() },
             raw: None,
         })
         .collect();

@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use bailiwick_gate::{Surroundings, look_up};
+use bailiwick_gate::{HostContext, look_up};
 use bailiwick_policy::call::{Action, Call};
-use bailiwick_policy::facts::{Kind, Led, Wanted};
+use bailiwick_policy::facts::{Kind, Lookups, ResolvedPath};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
-fn led(path: &str, root: &Path) -> Option<Led> {
-    let mut facts = Surroundings::at(root, root).unwrap().facts();
-    let mut wanted = Wanted::default();
+fn led(path: &str, root: &Path) -> Option<ResolvedPath> {
+    let mut facts = HostContext::at(root, root).unwrap().facts();
+    let mut wanted = Lookups::default();
     wanted.paths.insert(path.to_owned());
     let call = Call {
         native: String::new(),
@@ -131,9 +131,9 @@ fn a_directory_that_is_not_there_is_the_root_by_its_name() {
     let place = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(place.path()).unwrap();
     symlink(&root, root.join("way")).unwrap();
-    let gone = Surroundings::alone_in(&root.join("way/gone")).unwrap().facts();
+    let gone = HostContext::alone_in(&root.join("way/gone")).unwrap().facts();
     assert_eq!(Path::new(&gone.root), root.join("gone"));
     assert_eq!(Path::new(&gone.directory.unwrap()), root.join("way/gone"));
-    let there = Surroundings::alone_in(&root.join("way")).unwrap().facts();
+    let there = HostContext::alone_in(&root.join("way")).unwrap().facts();
     assert_eq!(Path::new(&there.root), root);
 }

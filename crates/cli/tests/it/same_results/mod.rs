@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use bailiwick_gate::{Surroundings, judged};
+use bailiwick_gate::{HostContext, judged};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::{Outcome, Policy};
@@ -247,7 +247,7 @@ impl Gate {
 
     fn denies(&self, command: &str, enforcement: Enforcement) -> bool {
         let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}}).to_string();
-        let around = Surroundings::at(self.place.path(), self.place.path()).unwrap();
+        let around = HostContext::at(self.place.path(), self.place.path()).unwrap();
         let around = around.with_enforcement(enforcement);
         let dialect = (Dialect::Claude, &[][..]);
         let record = judged(&self.policy, "", dialect, payload.as_bytes(), &around);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::super::adapter::{Read, Reader, Verdict};
@@ -26,16 +26,16 @@ impl ClaudeReader {
         Self { calls, turns: BTreeMap::new(), done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<What> {
+    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
         match (text(line, "/type").as_str(), text(line, "/subtype").as_str()) {
             ("system", "init") => {
                 let model = Some(text(line, "/model")).filter(|model| !model.is_empty());
-                vec![What::Session { id: text(line, "/session_id"), model }]
+                vec![EventKind::Session { id: text(line, "/session_id"), model }]
             }
             ("system", "api_retry") => {
                 let attempt = line.pointer("/attempt").and_then(Value::as_u64).unwrap_or_default();
                 let status = line.pointer("/error_status").and_then(Value::as_u64);
-                vec![What::Error { message: retried(status, attempt) }]
+                vec![EventKind::Error { message: retried(status, attempt) }]
             }
             ("assistant", _) => self.said(line),
             ("user", _) => self.came_back(line),
@@ -44,24 +44,24 @@ impl ClaudeReader {
         }
     }
 
-    fn said(&mut self, line: &Value) -> Vec<What> {
+    fn said(&mut self, line: &Value) -> Vec<EventKind> {
         let mut whats = Vec::new();
         let message = text(line, "/message/id");
         let last = self.turns.entry(agent(line)).or_default();
         if last.0 != message || last.1 == 0 {
             *last = (message, last.1 + 1);
-            whats.push(What::Turn { turn: last.1 });
+            whats.push(EventKind::Turn { turn: last.1 });
         }
         for part in entries(line, "/message/content") {
             match text(part, "/type").as_str() {
-                "text" => whats.push(What::Text { text: text(part, "/text") }),
-                "thinking" => whats.push(What::Thinking { text: text(part, "/thinking") }),
+                "text" => whats.push(EventKind::Text { text: text(part, "/text") }),
+                "thinking" => whats.push(EventKind::Thinking { text: text(part, "/thinking") }),
                 "tool_use" => {
                     let (id, tool) = (text(part, "/id"), text(part, "/name"));
                     let input = part.get("input").cloned().unwrap_or_default();
                     whats.push(self.calls.begin(&id, &tool, &input));
                     if is_agent(&tool) {
-                        whats.push(What::SubAgent {
+                        whats.push(EventKind::SubAgent {
                             id,
                             text: text(&input, "/prompt"),
                             ended: false,
@@ -74,7 +74,7 @@ impl ClaudeReader {
         whats
     }
 
-    fn came_back(&mut self, line: &Value) -> Vec<What> {
+    fn came_back(&mut self, line: &Value) -> Vec<EventKind> {
         let results =
             entries(line, "/message/content").filter(|part| text(part, "/type") == "tool_result");
         let mut whats = Vec::new();
@@ -94,7 +94,7 @@ impl ClaudeReader {
         whats
     }
 
-    fn result(&mut self, line: &Value, kind: &str) -> Vec<What> {
+    fn result(&mut self, line: &Value, kind: &str) -> Vec<EventKind> {
         let failed = line.get("is_error").and_then(Value::as_bool) != Some(false);
         self.done = kind == "success" && !failed;
         self.words = text(line, "/result");
@@ -107,7 +107,7 @@ impl ClaudeReader {
         match self.done {
             // Its last words have been told already.
             true => Vec::new(),
-            false => vec![What::Error { message: self.words.clone() }],
+            false => vec![EventKind::Error { message: self.words.clone() }],
         }
     }
 }
@@ -166,8 +166,8 @@ mod tests {
                 "{{\"type\":\"system\",\"subtype\":\"api_retry\",\"attempt\":2,\"error_status\":{status}}}"
             );
             let read = ClaudeReader::new(Path::new("/w")).line(&line);
-            let whats: Vec<What> = read.into_iter().map(|read| read.what).collect();
-            assert_eq!(whats, [What::Error { message: said.to_owned() }]);
+            let whats: Vec<EventKind> = read.into_iter().map(|read| read.what).collect();
+            assert_eq!(whats, [EventKind::Error { message: said.to_owned() }]);
         }
     }
 }

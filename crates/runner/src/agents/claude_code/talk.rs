@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 
 use bailiwick_policy::Decision;
-use bailiwick_policy::dialects::{Allowing, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -134,7 +134,7 @@ fn left(line: &Value) -> Background {
 
 /// As one of its hooks would say it, but that a denial is told as it is.
 fn in_its_words(decision: &Decision) -> Value {
-    let answer = Dialect::Claude.answer(decision, Allowing::Explicit);
+    let answer = Dialect::Claude.answer(decision, AllowedReply::Explicit);
     let allowed = (answer.exit == 0).then(|| serde_json::from_str(&answer.stdout).ok()).flatten();
     allowed.unwrap_or_else(|| {
         json!({"hookSpecificOutput": {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_model::event::{FileChange, What};
+use bailiwick_model::event::{EventKind, FileChange};
 use serde_json::{Value, json};
 
 use super::super::adapter::{Read, Reader, Verdict};
@@ -23,12 +23,14 @@ impl CodexReader {
         Self { calls: Calls::new(worktree), turns: 0, done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<What> {
+    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
         match text(line, "/type").as_str() {
-            "thread.started" => vec![What::Session { id: text(line, "/thread_id"), model: None }],
+            "thread.started" => {
+                vec![EventKind::Session { id: text(line, "/thread_id"), model: None }]
+            }
             "turn.started" => {
                 self.turns += 1;
-                vec![What::Turn { turn: self.turns }]
+                vec![EventKind::Turn { turn: self.turns }]
             }
             "turn.completed" => {
                 self.done = true;
@@ -44,22 +46,22 @@ impl CodexReader {
         }
     }
 
-    fn failed(&mut self, message: String) -> Vec<What> {
+    fn failed(&mut self, message: String) -> Vec<EventKind> {
         let message = error_words(&message);
         self.done = false;
         let known = self.words == message;
         self.words.clone_from(&message);
-        if known { Vec::new() } else { vec![What::Error { message }] }
+        if known { Vec::new() } else { vec![EventKind::Error { message }] }
     }
 
-    fn item(&mut self, item: &Value, completed: bool) -> Vec<What> {
+    fn item(&mut self, item: &Value, completed: bool) -> Vec<EventKind> {
         match (text(item, "/type").as_str(), completed) {
             ("agent_message", true) => {
                 self.words = text(item, "/text");
-                vec![What::Text { text: self.words.clone() }]
+                vec![EventKind::Text { text: self.words.clone() }]
             }
-            ("reasoning", true) => vec![What::Thinking { text: text(item, "/text") }],
-            ("error", true) => vec![What::Error { message: text(item, "/message") }],
+            ("reasoning", true) => vec![EventKind::Thinking { text: text(item, "/text") }],
+            ("error", true) => vec![EventKind::Error { message: text(item, "/message") }],
             ("command_execution", false) => {
                 let input = json!({"command": own_words(&text(item, "/command"))});
                 vec![self.calls.begin(&text(item, "/id"), "exec_command", &input)]
@@ -93,12 +95,12 @@ impl CodexReader {
         }
     }
 
-    fn ended(&mut self, item: &Value, output: String, exit: Option<i32>) -> Vec<What> {
+    fn ended(&mut self, item: &Value, output: String, exit: Option<i32>) -> Vec<EventKind> {
         let ok = text(item, "/status") == "completed";
         self.calls.end(Closed { id: &text(item, "/id"), ok, output, exit, added: false })
     }
 
-    fn changed(&mut self, item: &Value) -> Vec<What> {
+    fn changed(&mut self, item: &Value) -> Vec<EventKind> {
         let mut whats = self.ended(item, String::new(), None);
         if text(item, "/status") == "completed" {
             for change in entries(item, "/changes") {
@@ -124,17 +126,17 @@ fn own_words(command: &str) -> String {
 }
 
 /// Agents that were begun, or have been waited for.
-fn agents(item: &Value) -> Vec<What> {
+fn agents(item: &Value) -> Vec<EventKind> {
     let begun =
         entries(item, "/receiver_thread_ids").filter(|_| text(item, "/tool") == "spawn_agent");
-    let begun = begun.map(|id| What::SubAgent {
+    let begun = begun.map(|id| EventKind::SubAgent {
         id: all_text(id),
         text: text(item, "/prompt"),
         ended: false,
     });
     let states = item.get("agents_states").and_then(Value::as_object).into_iter().flatten();
     let ended = states.filter(|(_, state)| text(state, "/status") == "completed");
-    let ended = ended.map(|(id, state)| What::SubAgent {
+    let ended = ended.map(|(id, state)| EventKind::SubAgent {
         id: id.clone(),
         text: text(state, "/message"),
         ended: true,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::super::adapter::{Read, Reader, Verdict};
@@ -24,11 +24,11 @@ impl GeminiReader {
         Self { calls, turns: 0, answering: false, done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<What> {
+    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
         match text(line, "/type").as_str() {
             "init" => {
                 let model = Some(text(line, "/model")).filter(|model| !model.is_empty());
-                vec![What::Session { id: text(line, "/session_id"), model }]
+                vec![EventKind::Session { id: text(line, "/session_id"), model }]
             }
             "message" if text(line, "/role") == "assistant" => {
                 let fresh = !self.answering;
@@ -39,7 +39,7 @@ impl GeminiReader {
                     self.words.clear();
                 }
                 self.words.push_str(&piece);
-                whats.push(What::Text { text: piece });
+                whats.push(EventKind::Text { text: piece });
                 whats
             }
             "tool_use" => {
@@ -49,27 +49,31 @@ impl GeminiReader {
                 let input = line.get("parameters").cloned().unwrap_or_default();
                 whats.push(self.calls.begin(&id, &tool, &input));
                 if is_agent(&tool) {
-                    whats.push(What::SubAgent { id, text: text(&input, "/prompt"), ended: false });
+                    whats.push(EventKind::SubAgent {
+                        id,
+                        text: text(&input, "/prompt"),
+                        ended: false,
+                    });
                 }
                 whats
             }
             "tool_result" => self.came_back(line),
-            "error" => vec![What::Error { message: text(line, "/message") }],
+            "error" => vec![EventKind::Error { message: text(line, "/message") }],
             "result" => self.result(line),
             _ => Vec::new(),
         }
     }
 
-    fn answer(&mut self) -> Vec<What> {
+    fn answer(&mut self) -> Vec<EventKind> {
         if self.answering {
             return Vec::new();
         }
         self.answering = true;
         self.turns += 1;
-        vec![What::Turn { turn: self.turns }]
+        vec![EventKind::Turn { turn: self.turns }]
     }
 
-    fn came_back(&mut self, line: &Value) -> Vec<What> {
+    fn came_back(&mut self, line: &Value) -> Vec<EventKind> {
         self.answering = false;
         let whole = text(line, "/tool_id");
         let id = whole.split_once("__").map_or(whole.as_str(), |(_, id)| id);
@@ -81,13 +85,13 @@ impl GeminiReader {
         self.calls.end(Closed { id, ok, output, exit, added: false })
     }
 
-    fn result(&mut self, line: &Value) -> Vec<What> {
+    fn result(&mut self, line: &Value) -> Vec<EventKind> {
         self.done = text(line, "/status") == "success";
         if self.done {
             return Vec::new();
         }
         self.words = error_words(&text(line, "/error/message"));
-        vec![What::Error { message: self.words.clone() }]
+        vec![EventKind::Error { message: self.words.clone() }]
     }
 }
 

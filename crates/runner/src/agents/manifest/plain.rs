@@ -1,6 +1,6 @@
 //! Reads programs that print words, or JSON of no known kind.
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::super::adapter::{Read, Reader, Verdict};
@@ -32,7 +32,7 @@ impl Reader for PlainReader {
             return other();
         }
         self.words.clone_from(&said);
-        vec![Read::of(What::Text { text: said })]
+        vec![Read::of(EventKind::Text { text: said })]
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::super::adapter::{Read, Reader, Verdict};
@@ -23,19 +23,19 @@ impl OpenCodeReader {
         Self { calls, session: String::new(), turns: 0, done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<What> {
+    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
         let part = line.get("part").unwrap_or(&Value::Null);
         match text(line, "/type").as_str() {
             "step_start" => {
                 self.turns += 1;
                 self.done = false;
-                vec![What::Turn { turn: self.turns }]
+                vec![EventKind::Turn { turn: self.turns }]
             }
             "text" => {
                 self.words = text(part, "/text");
-                vec![What::Text { text: self.words.clone() }]
+                vec![EventKind::Text { text: self.words.clone() }]
             }
-            "reasoning" => vec![What::Thinking { text: text(part, "/text") }],
+            "reasoning" => vec![EventKind::Thinking { text: text(part, "/text") }],
             "tool_use" => self.tool(part),
             "step_finish" => {
                 self.done = text(part, "/reason") == "stop";
@@ -45,19 +45,19 @@ impl OpenCodeReader {
                 let said = [text(line, "/error/data/message"), text(line, "/error/name")];
                 self.words = said.into_iter().find(|said| !said.is_empty()).unwrap_or_default();
                 self.done = false;
-                vec![What::Error { message: self.words.clone() }]
+                vec![EventKind::Error { message: self.words.clone() }]
             }
             _ => Vec::new(),
         }
     }
 
-    fn tool(&mut self, part: &Value) -> Vec<What> {
+    fn tool(&mut self, part: &Value) -> Vec<EventKind> {
         let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
         let input = part.pointer("/state/input").cloned().unwrap_or_default();
         let mut whats = vec![self.calls.begin(&id, &tool, &input)];
         if is_agent(&tool) {
             let text = text(&input, "/prompt");
-            whats.push(What::SubAgent { id: id.clone(), text, ended: false });
+            whats.push(EventKind::SubAgent { id: id.clone(), text, ended: false });
         }
         let ok = text(part, "/state/status") == "completed";
         let output = text(part, if ok { "/state/output" } else { "/state/error" });
@@ -76,7 +76,7 @@ impl Reader for OpenCodeReader {
         let session = text(&line, "/sessionID");
         if self.session.is_empty() && !session.is_empty() {
             self.session.clone_from(&session);
-            whats.push(What::Session { id: session, model: None });
+            whats.push(EventKind::Session { id: session, model: None });
         }
         whats.extend(self.whats(&line));
         if whats.is_empty() { other() } else { whats.into_iter().map(Read::of).collect() }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_lifecycle::supervision::{Habits, Unfinished};
-use bailiwick_model::event::What;
+use bailiwick_model::event::EventKind;
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -108,9 +108,9 @@ struct ScriptReader {
 
 impl Reader for ScriptReader {
     fn line(&mut self, line: &str) -> Vec<Read> {
-        match serde_json::from_str::<What>(line) {
+        match serde_json::from_str::<EventKind>(line) {
             Ok(what) if may_say(&what) => {
-                if let What::Text { text } | What::Error { message: text } = &what {
+                if let EventKind::Text { text } | EventKind::Error { message: text } = &what {
                     self.words.clone_from(text);
                 }
                 vec![Read::of(what)]
@@ -125,30 +125,30 @@ impl Reader for ScriptReader {
 }
 
 /// A program has no say in what the gate, the proxy and the supervisor see.
-fn may_say(what: &What) -> bool {
+fn may_say(what: &EventKind) -> bool {
     match what {
-        What::Session { .. }
-        | What::Turn { .. }
-        | What::Text { .. }
-        | What::ToolCall { .. }
-        | What::ToolResult { .. }
-        | What::FileChange { .. }
-        | What::Command { .. }
-        | What::Error { .. } => true,
-        What::Announced
-        | What::Phase { .. }
-        | What::Thinking { .. }
-        | What::Decision { .. }
-        | What::Warning { .. }
-        | What::Notification { .. }
-        | What::Check { .. }
-        | What::Mcp { .. }
-        | What::SubAgent { .. }
-        | What::Usage(_)
-        | What::Approval { .. }
-        | What::Limit { .. }
-        | What::Message { .. }
-        | What::Ended { .. }
-        | What::Other => false,
+        EventKind::Session { .. }
+        | EventKind::Turn { .. }
+        | EventKind::Text { .. }
+        | EventKind::ToolCall { .. }
+        | EventKind::ToolResult { .. }
+        | EventKind::FileChange { .. }
+        | EventKind::Command { .. }
+        | EventKind::Error { .. } => true,
+        EventKind::Announced
+        | EventKind::Phase { .. }
+        | EventKind::Thinking { .. }
+        | EventKind::Decision { .. }
+        | EventKind::Warning { .. }
+        | EventKind::Notification { .. }
+        | EventKind::Check { .. }
+        | EventKind::Mcp { .. }
+        | EventKind::SubAgent { .. }
+        | EventKind::Usage(_)
+        | EventKind::Approval { .. }
+        | EventKind::Limit { .. }
+        | EventKind::Message { .. }
+        | EventKind::Ended { .. }
+        | EventKind::Other => false,
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bailiwick_model::event::{FileChange, What};
+use bailiwick_model::event::{EventKind, FileChange};
 use bailiwick_model::task::ScriptStep;
 use serde_json::{Value, json};
 
@@ -23,11 +23,13 @@ pub fn perform(
     if let Some(gate) = gate {
         let words: Vec<String> = gate.iter().cloned().chain(["--announce".to_owned()]).collect();
         if let Err(reason) = ask(&words, worktree, &json!({"hook_event_name": "SessionStart"})) {
-            stage.say(&What::Error { message: format!("the gate was not announced: {reason}") });
+            stage.say(&EventKind::Error {
+                message: format!("the gate was not announced: {reason}"),
+            });
             return 1;
         }
     }
-    stage.say(&What::Session { id: "script".to_owned(), model: None });
+    stage.say(&EventKind::Session { id: "script".to_owned(), model: None });
     for (number, step) in steps.iter().enumerate() {
         if let Some(code) = stage.step(number + 1, step) {
             return code;
@@ -46,14 +48,14 @@ struct Stage<'a> {
 struct Done {
     ok: bool,
     said: String,
-    more: Option<What>,
+    more: Option<EventKind>,
 }
 
 impl Stage<'_> {
     /// Plays a step; a code means that it was the last one.
     fn step(&mut self, number: usize, step: &ScriptStep) -> Option<u8> {
         match step {
-            ScriptStep::Say { text } => self.say(&What::Text { text: text.clone() }),
+            ScriptStep::Say { text } => self.say(&EventKind::Text { text: text.clone() }),
             ScriptStep::Wait { milliseconds } => {
                 std::thread::sleep(Duration::from_millis(*milliseconds));
             }
@@ -86,7 +88,7 @@ impl Stage<'_> {
     fn tool(&mut self, number: usize, tool: &str, input: &Value, act: impl FnOnce(&Path) -> Done) {
         let id = format!("step-{number}");
         let (name, given) = (tool.to_owned(), input.clone());
-        self.say(&What::ToolCall { id: id.clone(), tool: name, input: given });
+        self.say(&EventKind::ToolCall { id: id.clone(), tool: name, input: given });
         let payload = json!({
             "hook_event_name": "PreToolUse", "session_id": "script", "cwd": self.worktree,
             "tool_name": tool, "tool_input": input, "tool_use_id": id,
@@ -96,14 +98,14 @@ impl Stage<'_> {
             Ok(()) => act(self.worktree),
             Err(reason) => Done { ok: false, said: reason, more: None },
         };
-        self.say(&What::ToolResult { id, ok: done.ok, output: done.said });
+        self.say(&EventKind::ToolResult { id, ok: done.ok, output: done.said });
         if let Some(more) = done.more {
             self.say(&more);
         }
     }
 
     /// Nobody may be listening any more; the script goes on all the same.
-    fn say(&mut self, what: &What) {
+    fn say(&mut self, what: &EventKind) {
         if let Ok(line) = serde_json::to_string(what) {
             let _ = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
         }
@@ -143,7 +145,7 @@ fn shell(worktree: &Path, command: &str) -> Done {
             let said = [ended.stdout, ended.stderr].concat();
             let said = String::from_utf8_lossy(&said).into_owned();
             let exit = ended.status.code();
-            let more = Some(What::Command { command: command.to_owned(), exit });
+            let more = Some(EventKind::Command { command: command.to_owned(), exit });
             Done { ok: exit == Some(0), said, more }
         }
         Err(error) => failed(&error.to_string()),
@@ -180,7 +182,7 @@ fn read(worktree: &Path, path: &str) -> Done {
 }
 
 fn changed(path: &str, change: FileChange) -> Done {
-    let more = Some(What::FileChange { path: path.to_owned(), change });
+    let more = Some(EventKind::FileChange { path: path.to_owned(), change });
     Done { ok: true, said: "done".to_owned(), more }
 }
 

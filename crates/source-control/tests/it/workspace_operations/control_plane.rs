@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bailiwick_fleet::admission::conditions::StackFacts;
 use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
-use bailiwick_fleet::dispatch::ControlPlane;
+use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     ActionError, Caller, Engine, EngineError, EngineEvent, FetchError, Fleet as _, FleetStore as _,
     ForgeError, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, Selection, TokenScope,
@@ -173,11 +173,11 @@ pub(crate) async fn test_plane() -> TestPlane {
         clock: AtomicU64::new(START),
         cut_off: AtomicBool::new(false),
     };
-    let control = ControlPlane {
-        store: Arc::new(MemoryFleet::default()),
-        engine: Arc::new(Agents::default()),
-        world: Arc::new(world),
-    };
+    let control = ControlPlane::new(
+        Arc::new(MemoryFleet::default()),
+        Arc::new(Agents::default()),
+        Arc::new(world),
+    );
     let repository: Repository = serde_json::from_value(json!({
         "fullName": "acme/app", "forge": ForgeKind::Gitea, "apiUrl": "http://127.0.0.1:1/api/v1",
         "checkout": scratch.root(), "defaultBranch": "main",
@@ -224,7 +224,7 @@ impl TestPlane {
         request: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
         let caller = caller("ada", TokenScope::Operator);
-        self.control.act_on_workspace(&caller, "default", name, request).await
+        self.control.api.act_on_workspace(&caller, "default", name, request).await
     }
 
     /// The same for an existing workspace.
@@ -285,8 +285,8 @@ impl TestPlane {
         actor == "ada" && event == "AgentWorkspaceActionRefused" && detail["verb"] == verb
     }
 
-    pub(crate) async fn turn(&self) {
-        let turn = self.control.turn().await;
+    pub(crate) async fn advance(&self) {
+        let turn = self.control.advance().await;
         assert_eq!(turn.errors, []);
     }
 }

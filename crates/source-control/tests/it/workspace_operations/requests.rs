@@ -63,7 +63,7 @@ async fn viewer_cannot_change_workspaces() {
         for name in [None, Some("mend")] {
             let viewer = caller("bob", TokenScope::Viewer);
             let request = WorkspaceRequest { action: verb, ..provision_request("mend") };
-            let done = plane.control.act_on_workspace(&viewer, "default", name, request).await;
+            let done = plane.control.api.act_on_workspace(&viewer, "default", name, request).await;
             assert!(matches!(done, Err(ActionError::Denied { .. })), "{verb:?}: {done:?}");
         }
     }
@@ -361,7 +361,7 @@ async fn operation_with_a_lost_answer_can_be_repeated() {
     assert!(!path.exists());
     plane.control.world.cut_off.store(false, Ordering::Relaxed);
     // An archived workspace is not reported as missing.
-    plane.turn().await;
+    plane.advance().await;
     assert_eq!(plane.known("mend").await.status.state, WorkspaceState::Archived);
     let answer = plane.act("mend", WorkspaceVerb::Archive).await.unwrap();
     assert_eq!(answer.state, WorkspaceState::Archived);
@@ -382,7 +382,7 @@ async fn workspace_with_missing_files_can_only_be_recovered() {
     let plane = test_plane().await;
     let path = plane.workspace("mend").await;
     fs::remove_dir_all(&path).unwrap();
-    plane.turn().await;
+    plane.advance().await;
     assert_eq!(plane.known("mend").await.status.state, WorkspaceState::Missing);
     let (_, why) = refused(plane.act("mend", WorkspaceVerb::Cleanup).await);
     assert!(why.contains("recover it first"), "{why}");

@@ -69,7 +69,7 @@ async fn worktree_of_a_run_is_recorded_and_linked_to_its_work_item() {
     let plane = test_plane().await;
     at_work(&plane).await;
     for _ in 0..3 {
-        plane.turn().await;
+        plane.advance().await;
     }
     let workspace = only(&plane).await;
     assert_eq!(workspace.status.state, WorkspaceState::Active);
@@ -95,7 +95,7 @@ async fn worktree_of_a_run_is_recorded_and_linked_to_its_work_item() {
         assert!(why.contains("wait for the run, or cancel it"), "{why}");
     }
     let version = plane.control.store.list(&selection()).await.unwrap().version;
-    plane.turn().await;
+    plane.advance().await;
     let after = plane.control.store.list(&selection()).await.unwrap().version;
     assert_eq!(after, version, "a turn with nothing to do writes nothing");
 }
@@ -109,19 +109,19 @@ fn selection() -> bailiwick_fleet::ports::Selection {
 async fn workspace_is_observed_when_its_run_ends_and_archived_after_retention() {
     let plane = test_plane().await;
     at_work(&plane).await;
-    plane.turn().await;
+    plane.advance().await;
     let path = plane.control.world.root.join(AGENT);
     fs::write(path.join("README.md"), "changed\n").unwrap();
     set(&plane, LaunchedState::Failed);
     for _ in 0..3 {
-        plane.turn().await;
+        plane.advance().await;
     }
     let left = only(&plane).await;
     assert_eq!(left.status.state, WorkspaceState::Idle);
     assert!(left.status.git.dirty && left.status.git.uncommitted_count == 1);
     let later = |by: u64| plane.control.world.clock.fetch_add(by, Ordering::Relaxed);
     later(3_600_000);
-    plane.turn().await;
+    plane.advance().await;
     assert_eq!(only(&plane).await.status.state, WorkspaceState::Idle, "it is dirty");
     plane.git(&path, &["commit", "--quiet", "--all", "-m", "changed"]);
     // The record says dirty until the next observation.
@@ -129,7 +129,7 @@ async fn workspace_is_observed_when_its_run_ends_and_archived_after_retention() 
     known.status.git.dirty = false;
     let writes = vec![Write::Status(AnyObject::of(&known).unwrap())];
     plane.control.store.commit(writes, Moment::from_millis(START)).await.unwrap();
-    plane.turn().await;
+    plane.advance().await;
     assert_eq!(only(&plane).await.status.state, WorkspaceState::Archived);
     assert!(!path.exists());
     let events: Vec<String> = plane.audit().await.into_iter().map(|(_, event, _)| event).collect();
@@ -144,17 +144,17 @@ async fn workspace_is_observed_when_its_run_ends_and_archived_after_retention() 
 async fn retention_trusts_the_files_and_not_the_record() {
     let plane = test_plane().await;
     at_work(&plane).await;
-    plane.turn().await;
+    plane.advance().await;
     set(&plane, LaunchedState::Failed);
     for _ in 0..3 {
-        plane.turn().await;
+        plane.advance().await;
     }
     assert!(!only(&plane).await.status.git.dirty);
     let path = plane.control.world.root.join(AGENT);
     fs::write(path.join("late.txt"), "late\n").unwrap();
     plane.control.world.clock.fetch_add(3_600_000, Ordering::Relaxed);
     for _ in 0..2 {
-        plane.turn().await;
+        plane.advance().await;
     }
     let kept = only(&plane).await;
     assert_eq!((kept.status.state, kept.status.git.dirty), (WorkspaceState::Idle, true));
