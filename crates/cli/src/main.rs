@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use bailiwick_cli::failure::finish;
+use bailiwick_cli::output::finish;
 use bailiwick_cli::{Bailiwick, kei, plumbing};
 
 fn main() -> ExitCode {

@@ -4,7 +4,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::commands::{mcp, sandbox_init, script_agent};
+use bailiwick_engine::delegating::stdio;
+
+use crate::commands::{sandbox_init, script_agent};
 use crate::hooks::{hooked_call, sandboxed_shell};
 
 /// Does it, if the arguments ask for it.
@@ -33,7 +35,7 @@ fn forwarding(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode>
         (Some(option), Some(socket)) if option == "--socket" => socket,
         _ => return None,
     };
-    Some(match mcp::serve(mcp::forwarding(socket.into())) {
+    Some(match stdio::serve(stdio::forwarding(socket.into())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     })

@@ -28,6 +28,9 @@ pub struct Attempt {
     pub ending: Option<ExitReason>,
     /// The same in words.
     pub detail: String,
+    /// What it ran out of, where that is why it ended.
+    #[serde(skip)]
+    pub exhausted: Option<Exhausted>,
     /// When it began, in milliseconds since 1970.
     pub started_at: u64,
     /// When it ended.
@@ -36,6 +39,26 @@ pub struct Attempt {
     pub used: Used,
     /// What it may use.
     pub budget: Allowance,
+}
+
+/// What an attempt ran out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exhausted {
+    /// Tokens of its budget.
+    Tokens,
+    /// Money of its budget.
+    Usd,
+    /// Turns of its budget.
+    Turns,
+    /// Minutes of its budget.
+    Minutes,
+    /// Tool calls of its budget.
+    ToolCalls,
+    /// Its budget is in money, and nothing says what its model costs.
+    Price,
+    /// The space or the files that it may add to the disk, or the disk itself.
+    Disk,
 }
 
 /// What an attempt has used.

@@ -13,7 +13,7 @@ use crate::open::Store;
 
 const COLUMNS: &str = "run, number, cli, version, model, login, sandbox, session, phase, ending, \
                        detail, started_at, ended_at, tokens, micro_usd, turns, tool_calls, denied, \
-                       budget";
+                       budget, exhausted";
 
 /// How many events one transaction deletes, so that other writers do not wait long.
 const DELETE_BATCH_SIZE: i64 = 5_000;
@@ -57,7 +57,7 @@ impl Store {
         let updated = sqlx::query(
             "UPDATE attempts SET session = $1, phase = $2, ending = $3, detail = $4, ended_at = $5, \
              tokens = $6, micro_usd = $7, turns = $8, tool_calls = $9, denied = $10, budget = $11, \
-             model = $12 WHERE run = $13 AND number = $14",
+             model = $12, exhausted = $13 WHERE run = $14 AND number = $15",
         )
         .bind(attempt.session.as_deref())
         .bind(serde_name(&attempt.phase))
@@ -71,6 +71,7 @@ impl Store {
         .bind(signed(used.denied))
         .bind(serde_json::to_string(&attempt.budget).unwrap_or_default())
         .bind(&attempt.model)
+        .bind(attempt.exhausted.map(|exhausted| serde_name(&exhausted)))
         .bind(attempt.run.as_str())
         .bind(signed(attempt.number))
         .execute(&mut *transaction)
@@ -102,6 +103,7 @@ impl Store {
                 Ok(row.try_get::<i64, _>(column)?.unsigned_abs())
             };
             let ending: Option<String> = row.try_get(9)?;
+            let exhausted: Option<String> = row.try_get(19)?;
             Ok(Attempt {
                 run: AgentId::parse(&row.try_get::<String, _>(0)?)?,
                 number: number(1)?,
@@ -114,6 +116,7 @@ impl Store {
                 phase: from_serde_name::<Phase>(&row.try_get::<String, _>(8)?)?,
                 ending: ending.as_deref().map(from_serde_name::<ExitReason>).transpose()?,
                 detail: row.try_get(10)?,
+                exhausted: exhausted.as_deref().map(from_serde_name).transpose()?,
                 started_at: number(11)?,
                 ended_at: row.try_get::<Option<i64>, _>(12)?.map(i64::unsigned_abs),
                 used: Used {

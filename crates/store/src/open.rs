@@ -17,7 +17,7 @@ use crate::fleet::Fleet;
 use crate::location::Location;
 
 /// The newest schema version that this program knows.
-const SCHEMA_VERSION: i64 = 6;
+const SCHEMA_VERSION: i64 = 7;
 
 /// Starts a write transaction: it waits for other writers at its start, so it never has to be retried.
 pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
@@ -137,6 +137,7 @@ impl Store {
             migration(4, "delegates", include_str!("../migrations/0004_delegates.sql")),
             migration(5, "fleet", include_str!("../migrations/0005_fleet.sql")),
             migration(6, "names", include_str!("../migrations/0006_names.sql")),
+            migration(7, "exhausted", include_str!("../migrations/0007_exhausted.sql")),
         ];
         Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
             let why = format!("the schema could not be migrated: {error}");

@@ -1,5 +1,8 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
+use bailiwick_engine::agent_names;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::control::ask;
 use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_fleet::ports::{DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict};
 use bailiwick_model::AgentId;
@@ -11,13 +14,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::fleet::acting::ask as ask_plane;
-use super::stop::ask;
-use crate::agent_names;
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::view::plain;
-use crate::wire;
+use crate::view::plain;
 
 /// Answer tool calls and changes that wait for approval
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ impl Approvals {
 }
 
 fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
-    let attempts = wire::with_store(context, async |store| Ok(store.attempts(None).await?))?;
+    let attempts = with_store(context, async |store| Ok(store.attempts(None).await?))?;
     let mut all = Vec::new();
     for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());
@@ -126,9 +126,8 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
 /// What the control plane waits for people with.
 fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
     let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
-    let found = wire::with_store(context, async |store| {
-        Ok(FleetStore::list(store, &selection).await?.objects)
-    })?;
+    let found =
+        with_store(context, async |store| Ok(FleetStore::list(store, &selection).await?.objects))?;
     let asked = found.iter().map(|object| {
         let approval = object.typed::<AgentApproval>();
         let spec = approval.map_err(|error| Failure::general(error.to_string()))?.spec;

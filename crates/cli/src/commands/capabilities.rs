@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::{Context, variable};
+use bailiwick_engine::sources::{self, REPOSITORY_KIT};
 use bailiwick_kit::fork::{ForkedCapability, fork};
 use bailiwick_kit::{FoundCapability, Kit, Layout};
 use bailiwick_model::CapabilityName;
@@ -9,10 +11,8 @@ use bailiwick_model::dna::Code;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Column, DIM, Format, FormatOption, styled};
-use crate::wire::{self, REPOSITORY_KIT};
 
 /// Show and copy capabilities: the limits and duties that roles consist of
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ pub struct Fork {
 impl Capabilities {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let kit = wire::working_kit(context)?;
+        let kit = sources::working_kit(context)?;
         match self.verb {
             Verb::List { format } => list(&kit, format.format),
             Verb::Show { name, format } => show(&kit, &name, format.format),

@@ -1,14 +1,14 @@
 //! `bailiwick claims`: who may write where, and taking that away.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::system;
 use bailiwick_lifecycle::delegation::claim::Released;
 use bailiwick_model::claim::{Claim, Fence, Outcome};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, Subcommand};
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::wire;
 
 /// Show which agents have claimed which paths, and release claims
 ///
@@ -62,7 +62,7 @@ impl ClaimsCommand {
 }
 
 fn list(context: &Context, all: bool, format: Format) -> Result<(), Failure> {
-    let claims = wire::with_store(context, async |store| Ok(store.claims(None).await?))?;
+    let claims = context.with_store(async |store| Ok(store.claims(None).await?))?;
     let shown: Vec<&Claim> = claims.iter().filter(|claim| all || claim.release.is_none()).collect();
     if format == Format::Json {
         return output::json(&shown);
@@ -71,7 +71,7 @@ fn list(context: &Context, all: bool, format: Format) -> Result<(), Failure> {
         output::note("nobody has claimed anything; --all lists what has ended");
         return Ok(());
     }
-    let now = wire::now_ms();
+    let now = system::now_ms();
     let rows: Vec<Vec<String>> = shown.iter().map(|claim| row(claim, now)).collect();
     let columns = [
         Column::number("CLAIM"),
@@ -102,7 +102,7 @@ fn row(claim: &Claim, now: u64) -> Vec<String> {
 }
 
 fn release(context: &Context, fence: Fence, force: bool, format: Format) -> Result<(), Failure> {
-    let claims = wire::with_store(context, async |store| Ok(store.claims(None).await?))?;
+    let claims = context.with_store(async |store| Ok(store.claims(None).await?))?;
     let Some(claim) = claims.into_iter().find(|claim| claim.fence == fence) else {
         return Err(Failure::usage(format!("there is no claim {fence}"))
             .help("`bailiwick claims list` shows those that there are"));
@@ -113,10 +113,9 @@ fn release(context: &Context, fence: Fence, force: bool, format: Format) -> Resu
         return Err(Failure::usage(format!("`{run}` is at work with claim {fence}"))
             .help(format!("end it first: bailiwick stop {run}; or say --force")));
     }
-    let now = wire::now_ms();
-    let released = wire::with_store(context, async |store| {
-        Ok(store.release(fence, Outcome::Revoked, now).await?)
-    })?;
+    let now = system::now_ms();
+    let released = context
+        .with_store(async |store| Ok(store.release(fence, Outcome::Revoked, now).await?))?;
     let claim = match released {
         Released::Now(claim) => claim,
         Released::Before(claim) => {

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::{sources, system};
 use bailiwick_kit::bind;
 use bailiwick_lifecycle::brief;
 use clap::Args;
 use serde_json::json;
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::wire;
 
 /// Write the prompt of a task to prompt.md beside it
 ///
@@ -31,24 +31,24 @@ pub struct Compose {
 impl Compose {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let (kit, watch) = wire::watched_kit(context)?;
-        let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
+        let (kit, watch) = sources::watched_kit(context)?;
+        let bound = bind(&kit, &sources::read_task(context, &self.task)?)?;
         let prompt = brief::compose(&bound)?;
-        wire::warn(&bound.warnings);
+        output::problems(&bound.warnings);
         let format = self.format.format;
         if self.stdout {
             match format {
                 Format::Human => output::plain(&prompt),
                 Format::Json => output::json(&json!({ "prompt": prompt }))?,
             }
-            wire::note(watch)?;
+            sources::note(context, watch)?;
             return Ok(());
         }
         let shown = self.task.with_file_name("prompt.md");
-        wire::write_whole(&context.directory.join(&shown), &prompt)?;
+        system::write_whole(&context.directory.join(&shown), &prompt)?;
         let written = json!({ "written": shown.display().to_string(), "prompt": prompt });
         output::done(format, format_args!("wrote {}", shown.display()), &written)?;
-        wire::note(watch)?;
+        sources::note(context, watch)?;
         output::next_step(format_args!(
             "bailiwick spawn {}{}",
             self.task.display(),

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::agent_names;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::forbidden_files::{left_out, left_out_note};
+use bailiwick_engine::verifying::{Places, Subject};
 use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::forbidden_files::{left_out, left_out_note};
-use crate::verifying::{Places, Subject};
 
 /// Show what an agent changed, or what `apply` would change
 ///

@@ -2,21 +2,20 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::policy_file::{self, What};
+use bailiwick_engine::running::interactive::{self, SessionObserver, Told, Wanted};
 use bailiwick_model::RoleName;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::task::Login;
-use bailiwick_runner::supervisor::Screen;
+use bailiwick_runner::supervisor::{Handle, Screen};
 use clap::Args;
 
-use crate::context::Context;
-use crate::counted::counted;
+use super::options::{LoginOption, SandboxOption};
 use crate::failure::Failure;
 use crate::output::{self, RED, shortened, styled};
-use crate::policy_file::{self, What};
-use crate::running::interactive::{self, Told, Wanted};
-use crate::running::interrupt;
-use crate::running::login::LoginOption;
-use crate::verifying::SandboxLevel;
+use crate::{interrupt, view};
 
 /// Run an agent CLI in your terminal, under the gate and in the sandbox
 ///
@@ -43,7 +42,7 @@ pub struct Exec {
     deny: Vec<String>,
     /// The sandbox level that is required
     #[arg(long, value_name = "LEVEL", default_value = "full")]
-    sandbox: SandboxLevel,
+    sandbox: SandboxOption,
     /// The agent CLI, if its file name does not tell
     #[arg(long, value_name = "NAME")]
     cli: Option<String>,
@@ -69,12 +68,12 @@ impl Exec {
                 deny: self.deny.clone(),
             },
             (None, Some(task)) => What::Task(context.directory.join(task)),
-            (None, None) => return Err(policy_file::unnamed(context)?),
+            (None, None) => return Err(policy_file::unnamed(context)?.into()),
         };
         policy_file::note_root(context, &[&self.files, &self.deny]);
         let wanted = Wanted {
             what,
-            sandbox: self.sandbox,
+            sandbox: self.sandbox.into(),
             cli: self.cli.clone(),
             login: self.login.map(Login::from),
             program: program.clone(),
@@ -82,7 +81,20 @@ impl Exec {
         };
         let screen = screen(context)?;
         interrupt::begin();
-        tell(context, &interactive::hold(context, &wanted, &screen)?)
+        tell(context, &interactive::hold(context, &wanted, &screen, &Signals)?)
+    }
+}
+
+/// A signal stops the session.
+struct Signals;
+
+impl SessionObserver for Signals {
+    fn started(&self, handle: Handle) {
+        interrupt::stops(handle);
+    }
+
+    fn ended(&self) {
+        interrupt::over();
     }
 }
 
@@ -102,8 +114,8 @@ fn screen(context: &Context) -> Result<Screen, Failure> {
 fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
     let Told { id, outcome, denied } = told;
     let (used, repeated) = (&outcome.progress.used, &context.repeated);
-    for line in denied {
-        output::note(shortened(line, 200.max(output::width())));
+    for line in denied.iter().filter_map(view::line) {
+        output::note(shortened(&line, 200.max(output::width())));
     }
     if used.denied > 0 {
         let calls = counted(used.tool_calls, "tool call");

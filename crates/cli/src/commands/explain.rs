@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::policy_file::{self, What, bound_working};
+use bailiwick_engine::running::assign;
 use bailiwick_gate::{HostContext, look_up};
 use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_model::attempt::Allowance;
@@ -21,12 +25,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::fleet::{Namespace, explain as object};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{self, What, bound_working};
-use crate::running::assign;
-use crate::wire;
 
 /// Explain what the limits say to a command, or why a resource is in its state
 ///
@@ -130,7 +130,7 @@ impl Explain {
         policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
         let call = self.call(context)?;
         let (bound, compiled) = match bound_working(context, &what) {
-            Err(Failure::Problems(problems))
+            Err(ServiceFailure::Problems(problems))
                 if problems.iter().all(|problem| problem.code == "unaccepted-parameter") =>
             {
                 let What::Role { role, .. } = what else { return Err(problems.into()) };
@@ -138,7 +138,7 @@ impl Explain {
             }
             other => other?,
         };
-        wire::warn(&compiled.warnings);
+        output::problems(&compiled.warnings);
         let root = context
             .repository()
             .map_or_else(|| context.directory.clone(), |found| found.root().to_path_buf());

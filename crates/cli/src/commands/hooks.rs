@@ -2,28 +2,31 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::options::SandboxLevel;
+use bailiwick_engine::policy_file::{self, What};
+use bailiwick_engine::preconditions;
+use bailiwick_engine::running::enclose;
 use bailiwick_model::RoleName;
 use bailiwick_runner::agents::adapter;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
-use crate::hooks::agent::{Agent, Scope};
-use crate::hooks::draft::{Change, Draft};
-use crate::hooks::install::{Planned, Request, WhenDisarmed};
-use crate::hooks::limits::{self, Limit};
-use crate::hooks::places::Places;
-use crate::hooks::record::{Bound, Commands};
-use crate::hooks::status::{self, Report, Standing};
-use crate::hooks::{gate_command, install, remove};
+use crate::hooks::{
+    agent::{Agent, Scope},
+    draft::{Change, Draft},
+    gate_command,
+    install::{self, Planned, Request, WhenDisarmed},
+    limits::{self, Limit},
+    places::Places,
+    record::{Bound, Commands},
+    remove,
+    status::{self, Report, Standing},
+};
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{self, What};
-use crate::running::enclose;
-use crate::verifying::SandboxLevel;
-use crate::{preconditions, wire};
 
 /// Put the gate into the settings of agents that you start yourself
 ///
@@ -209,13 +212,13 @@ impl Install {
                 deny: self.deny.clone(),
             },
             (None, Some(task)) => What::Task(context.directory.join(task)),
-            (None, None) => return Err(policy_file::unnamed(context)?),
+            (None, None) => return Err(policy_file::unnamed(context)?.into()),
         };
         policy_file::note_root(context, &[&self.files, &self.deny]);
         let binding = status::binding_context(context, &scope, kit_root);
         let policy = policy_file::compile(&binding, &what)
-            .map_err(|failure| explained(context, &scope, &what, failure))?;
-        wire::warn(&policy.warnings);
+            .map_err(|failure| explained(context, &scope, &what, failure.into()))?;
+        output::problems(&policy.warnings);
         let disarmed = if self.fix { WhenDisarmed::Mend } else { WhenDisarmed::Refuse };
         let gate = gate_command::program()?;
         let commands = if self.no_sandbox { Commands::Free } else { Commands::Sandboxed };
@@ -282,13 +285,10 @@ fn require_versions(context: &Context, agents: &[Agent]) -> Result<(), Failure> 
 
 /// Refuses where a sandbox cannot be made for shell commands.
 fn require_sandbox() -> Result<(), Failure> {
-    preconditions::require_sandbox(SandboxLevel::Full).map_err(|failure| match failure {
-        Failure::Message { text, help, .. } => {
-            let way = "or add --no-sandbox: then only what the gate reads in a command is held";
-            let help = help.map_or_else(|| way.to_owned(), |help| format!("{help}; {way}"));
-            Failure::general(text).help(help)
-        }
-        other @ (Failure::Problems(_) | Failure::Said(_)) => other,
+    preconditions::require_sandbox(SandboxLevel::Full).map_err(|failure| {
+        let way = "or add --no-sandbox: then only what the gate reads in a command is held";
+        let help = failure.advice().map_or_else(|| way.to_owned(), |help| format!("{help}; {way}"));
+        Failure::from(failure).help(help)
     })
 }
 

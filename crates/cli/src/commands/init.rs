@@ -4,17 +4,17 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::sources::REPOSITORY_KIT;
 use bailiwick_kit::starter::{self, Files, Project};
 use bailiwick_runner::agents;
 use bailiwick_source_control::{DirectoryTree, Repository};
 use clap::Args;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, DIM, Format, FormatOption, GREEN, styled};
-use crate::wire::REPOSITORY_KIT;
 
 /// Write a commented starting kit and an example task into this repository
 ///

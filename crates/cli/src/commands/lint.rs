@@ -2,6 +2,13 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::running::declared::working_problems;
+use bailiwick_engine::sources::{self, REPOSITORY_KIT};
+use bailiwick_engine::watch::Kept;
+use bailiwick_engine::{policy_file, templates};
 use bailiwick_kit::lint::{Report, lint};
 use bailiwick_kit::{Kit, bind};
 use bailiwick_lifecycle::brief;
@@ -10,15 +17,8 @@ use bailiwick_source_control::DirectoryTree;
 use clap::Args;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file;
-use crate::running::declared::working_problems;
-use crate::templates;
-use crate::watch::Kept;
-use crate::wire::{self, REPOSITORY_KIT};
 
 /// Find mistakes in capabilities, roles, agent templates and tasks
 ///
@@ -68,10 +68,10 @@ impl<'a> From<&'a Problem> for Shown<'a> {
 impl Lint {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let (kit, watch) = wire::watched_kit(context)?;
+        let (kit, watch) = sources::watched_kit(context)?;
         let tasks = self.tasks(context)?;
         let sources: Result<Vec<_>, _> =
-            tasks.iter().map(|task| wire::read_task(context, task)).collect();
+            tasks.iter().map(|task| sources::read_task(context, task)).collect();
         let templates = templates::working(context)?;
         let sources = sources?;
         let mut report = lint(&kit, &sources).and_templates(&kit, &templates);
@@ -102,8 +102,8 @@ impl Lint {
             Format::Human => show(&report, errors, warnings),
         }
         // A file that is gone here was not read, so the watch knows nothing of it.
-        if wire::note(watch)? == Kept::Committed {
-            wire::note_differences(context)?;
+        if sources::note(context, watch)? == Kept::Committed {
+            sources::note_differences(context)?;
         }
         if failed {
             return Err(Failure::Said(1));
@@ -131,7 +131,7 @@ impl Lint {
             Ok(short) => short.to_owned(),
             Err(_) => path,
         };
-        Ok(wire::task_files(&directory)?.into_iter().map(shorten).collect())
+        Ok(sources::task_files(&directory)?.into_iter().map(shorten).collect())
     }
 }
 
@@ -156,12 +156,12 @@ fn unusable(context: &Context, kit: &Kit, source: &Source) -> Result<Vec<Problem
     let mut problems = working_problems(context, source)?;
     problems.extend(brief::compose(&bound).err());
     match policy_file::of_bound(context, &bound, None, None) {
-        Err(Failure::Problems(more)) => problems.extend(more),
-        Err(failure) => return Err(failure),
+        Err(ServiceFailure::Problems(more)) => problems.extend(more),
+        Err(failure) => return Err(failure.into()),
         Ok(_) => {}
     }
     if let (Some(named), Some(repository)) = (&bound.task.task.kit_commit, context.repository())
-        && let Err(failure) = wire::binding_commit(&repository, Some(named.as_str()), "HEAD")
+        && let Err(failure) = sources::binding_commit(&repository, Some(named.as_str()), "HEAD")
     {
         problems.push(Problem::error("cannot-run", source.whole(), failure.to_string()));
     }

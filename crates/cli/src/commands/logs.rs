@@ -3,15 +3,15 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use bailiwick_engine::agent_names;
+use bailiwick_engine::context::Context;
 use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 
-use crate::agent_names;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::view;
+use crate::view;
 
 /// Show the tool calls, denials and messages of an agent
 #[derive(Debug, Args)]

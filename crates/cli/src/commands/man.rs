@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
 use clap::{Args, Command};
 use clap_mangen::roff::{Roff, roman};
 
 use super::grouped_help::{EXIT_CODES, command_line};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
 

@@ -6,23 +6,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::delegating::Session;
+use bailiwick_engine::delegating::http::{self, Announcement};
+use bailiwick_engine::delegating::server::Answer;
+use bailiwick_engine::delegating::stdio;
+use bailiwick_engine::options::RunOptions;
+use bailiwick_engine::system::random_name;
 use bailiwick_lifecycle::ports::{Consent, Delegation as _};
 use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_model::attempt::Allowance;
+use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task;
-use bailiwick_runner::supervisor;
 use clap::Args;
-use rmcp::ServiceExt as _;
 use serde_json::Value;
 
 use super::agents;
-use super::run::{How, LandWhen};
-use crate::context::Context;
-use crate::delegating::server::{Answer, Server};
-use crate::delegating::{self, Session};
 use crate::failure::Failure;
 use crate::output;
-use crate::running::assign::random_name;
 
 /// Serve the delegation tools to an agent program over MCP
 ///
@@ -80,11 +81,11 @@ impl Mcp {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let answer: Answer = match self.socket {
-            Some(socket) => forwarding(socket),
+            Some(socket) => stdio::forwarding(socket),
             None => {
                 context.require_repository()?;
                 agents::seed(context);
-                let how = How { land: Some(LandWhen::Never), ..How::default() };
+                let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
                 let root = Some(random_name()?);
                 let (context, limits) = (context.clone(), self.budget.allowance());
                 let session = Session { context, caller: None, root, limits, how };
@@ -94,14 +95,22 @@ impl Mcp {
             }
         };
         match self.http {
-            Some(address) => delegating::http::serve(&answer, address),
+            Some(address) => Ok(http::serve(&answer, address, &announce)?),
             None => {
                 if std::io::stdin().is_terminal() {
                     output::note("an agent program is to speak here, not a person: see --help");
                 }
-                serve(answer)
+                Ok(stdio::serve(answer)?)
             }
         }
+    }
+}
+
+/// Prints how callers reach the server.
+fn announce(announcement: Announcement) {
+    match announcement {
+        Announcement::Token(token) => output::line(format_args!("token {token}")),
+        Announcement::Address(address) => output::line(address),
     }
 }
 
@@ -118,30 +127,4 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         let host: IpAddr = text.parse().unwrap_or(Ipv4Addr::LOCALHOST.into());
         format!("it needs an address and a port, for example {}", SocketAddr::new(host, port))
     })
-}
-
-/// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
-pub fn forwarding(socket: PathBuf) -> Answer {
-    Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-        supervisor::forward(&socket, tool, arguments, gone)
-            .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))
-    })
-}
-
-/// Serves until the program closes its end.
-pub fn serve(answer: Answer) -> Result<(), Failure> {
-    let failed = |error: String| Failure::general(format!("the MCP server: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| failed(error.to_string()))?;
-    runtime.block_on(async {
-        let serving = Server::new(answer).serve(rmcp::transport::stdio()).await;
-        let serving = serving.map_err(|error| failed(error.to_string()))?;
-        serving.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
-    })?;
-    // A call that still waits for an agent is not waited for.
-    runtime.shutdown_background();
-    Ok(())
 }

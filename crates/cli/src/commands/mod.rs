@@ -23,6 +23,7 @@ pub mod lint;
 pub mod logs;
 pub mod man;
 pub mod mcp;
+pub mod options;
 pub mod prepare;
 pub mod prune;
 pub mod ps;
@@ -40,17 +41,17 @@ pub mod script_agent;
 pub mod spawn;
 pub mod status;
 pub mod stop;
+pub(crate) mod store;
 pub mod supervise;
 pub mod verify;
 
 use std::path::PathBuf;
 
+use bailiwick_engine::preconditions;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Colour};
-use crate::preconditions;
 
 /// Runs coding agents inside limits that are written down, enforced and proven.
 #[derive(Debug, Parser)]
@@ -228,7 +229,7 @@ impl Bailiwick {
         if self.command.needs_git() {
             preconditions::require_git()?;
         }
-        let context = || Context::observe(kit_root, db.as_deref());
+        let context = || options::observe(kit_root, db.as_deref());
         match self.command {
             Command::Init(command) => command.run(&context()?),
             Command::Demo(command) => command.run(),

@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
-use bailiwick_kit::{Bound, bind};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::spawning::agent_id;
+use bailiwick_engine::watch::{Kept, Watch};
+use bailiwick_engine::{sources, system};
+use bailiwick_kit::bind;
 use bailiwick_lifecycle::{AgentInvocation, prepare};
 use bailiwick_model::AgentId;
 use clap::{Args, ValueEnum};
 
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::watch::{Kept, Watch};
-use crate::{output, wire};
+use crate::output;
 
 /// Show what an agent would be told and started with, without starting it
 ///
@@ -67,13 +69,13 @@ impl Prepare {
 
     /// Says where the working copy differs from what binds, and what comes next.
     fn lead_on(&self, context: &Context, watch: Option<Watch>) -> Result<(), Failure> {
-        let kept = wire::note(watch)?;
+        let kept = sources::note(context, watch)?;
         if self.format == Shape::Human {
             let task = self.task.display();
             if kept == Kept::Differs {
                 output::next_step(format_args!(
                     "git add {} && git commit -m 'Say what agents may do here'",
-                    wire::kit_shown(context)
+                    sources::kit_shown(context)
                 ));
             }
             output::next_step(format_args!(
@@ -98,11 +100,11 @@ impl Prepare {
         &self,
         context: &Context,
     ) -> Result<(AgentInvocation, Option<Watch>), Failure> {
-        let (kit, watch) = wire::watched_kit(context)?;
-        let bound = bind(&kit, &wire::read_task(context, &self.task)?)?;
+        let (kit, watch) = sources::watched_kit(context)?;
+        let bound = bind(&kit, &sources::read_task(context, &self.task)?)?;
         let id = agent_id(&bound, self.agent_id.as_ref())?;
-        let invocation = prepare::prepare(&bound, &id, wire::random()?)?;
-        wire::warn(&bound.warnings);
+        let invocation = prepare::prepare(&bound, &id, system::random()?)?;
+        output::problems(&bound.warnings);
         Ok((invocation, watch))
     }
 }
@@ -115,12 +117,4 @@ fn show(invocation: &AgentInvocation) {
     field("identity", &invocation.dna);
     output::line(format_args!("\n{}\n", output::styled(output::BOLD, "It would be told:")));
     output::line(invocation.prompt.trim_end());
-}
-
-/// The id that was given, or that the task gives, or a new one.
-pub(crate) fn agent_id(bound: &Bound, given: Option<&AgentId>) -> Result<AgentId, Failure> {
-    match given.or(bound.task.task.agent_id.as_ref()) {
-        Some(id) => Ok(id.clone()),
-        None => Ok(AgentId::make(&bound.role.name, wire::now_ms(), wire::random()?)),
-    }
 }

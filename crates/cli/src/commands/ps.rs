@@ -1,16 +1,16 @@
 //! `bailiwick ps`: which agents are at work, and how the others ended.
 
+use bailiwick_engine::agent_names::{Scope, shown};
+use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::run_list::{self, ListedRun};
 use bailiwick_model::Attempt;
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names::{Scope, shown};
-use crate::agent_state::{AgentState, Seen};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::running::run_list::{self, ListedRun};
-use crate::running::view::plain;
+use crate::view::plain;
 
 /// List running agents of this repository, or all agents
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use crate::output::Format;
-use crate::running::view::forget_typed;
+use crate::view::forget_typed;
 
 /// The reason that was given, or what a person says when asked for one; nothing if there is none.
 pub fn or_ask(given: Option<String>, question: &str, format: Format) -> Option<String> {

@@ -1,18 +1,15 @@
 //! `bailiwick reject`: says no to an agent's work, and keeps it.
 
-use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
-use bailiwick_model::{AgentId, RunStatus};
-use bailiwick_source_control::git::REJECTED_MARKER;
+use bailiwick_engine::agent_names;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::rejecting::reject;
+use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_model::AgentId;
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_names;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::way_on;
-use crate::verifying::{Places, Subject};
-use crate::wire;
 
 /// Reject an agent's work; its worktree and branch stay
 ///
@@ -61,50 +58,4 @@ impl Reject {
         output::next_step(format_args!("bailiwick respawn {agent}{reason}{}", context.repeated));
         Ok(())
     }
-}
-
-/// Notes beside the run, out of the agent's reach, that the reference which keeps its work is ours.
-fn note_rejection(subject: &Subject, agent: &AgentId) -> Result<(), Failure> {
-    let run = subject.context.state.join("runs").join(agent.as_str());
-    if run.is_dir() {
-        wire::write_whole(&run.join(REJECTED_MARKER), "")?;
-    }
-    Ok(())
-}
-
-/// Keeps the work and tells the ledger; gives the commit that has it.
-pub(crate) fn reject(
-    subject: &Subject,
-    agent: &AgentId,
-    reason: Option<&str>,
-) -> Result<Option<String>, Failure> {
-    if let Some(run) = &subject.run {
-        run.status.may_become(RunStatus::Rejected).map_err(|_| {
-            let text = match run.status {
-                RunStatus::Rejected => format!("`{agent}` is rejected already"),
-                RunStatus::Running | RunStatus::Done | RunStatus::Failed | RunStatus::Merged => {
-                    format!("`{agent}` is {}, and cannot be rejected", run.state)
-                }
-            };
-            Failure::usage(text).help(way_on(run))
-        })?;
-    }
-    let work = subject.work.clone();
-    let kept = match work.and_then(|work| work.snapshot(&work.base()?)) {
-        Ok(work) => {
-            let name = format!("refs/bailiwick/kept/{agent}");
-            note_rejection(subject, agent)?;
-            subject.repository.git().run(["update-ref", &name, &work.commit])?;
-            Some(work.commit)
-        }
-        // A worktree that is gone has nothing more to keep than its branch.
-        Err(error) => {
-            output::note(format_args!("only its branch is kept: {error}"));
-            None
-        }
-    };
-    wire::with_store(&subject.context, async |store| {
-        Ok(store.change_status(agent, RunStatus::Rejected, reason).await?)
-    })?;
-    Ok(kept)
 }

@@ -3,6 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::policy_file::{self, compile_working};
 use bailiwick_model::Sha256Hex;
 use bailiwick_policy::decision::Outcome;
 use bailiwick_policy::record::Record;
@@ -11,11 +14,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::explain::Limits;
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::policy_file::{self, compile_working};
 
 /// Decide recorded tool calls again with another kit, role or task
 ///

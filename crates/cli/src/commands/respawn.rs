@@ -1,27 +1,14 @@
 //! `bailiwick respawn`: a new attempt at a task, told what was wrong with the last.
 
-use bailiwick_kit::task_text;
-use bailiwick_lifecycle::respawn::{Former, failure_report};
-use bailiwick_model::attempt::Allowance;
-use bailiwick_model::{AgentId, Run, RunState, RunStatus, Source};
-use bailiwick_runner::supervisor::RunDirectory;
-use bailiwick_store::Event;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::{agent_names, respawning};
+use bailiwick_model::AgentId;
 use clap::Args;
 
-use super::land::{TITLE, chosen_title};
-use super::ledger::tree::is_again;
 use super::reason;
-use super::reject::reject;
-use super::spawn::{Lineage, Naming, print, spawn};
-use crate::agent_names;
-use crate::context::Context;
+use super::spawn::print;
 use crate::failure::Failure;
-use crate::managed::Managed;
 use crate::output::{self, Format, FormatOption};
-use crate::running::forbidden_files::left_out;
-use crate::running::way_on;
-use crate::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
-use crate::{policy_file, wire};
 
 /// Start a new attempt at a task, with the reasons of the failure in its prompt
 ///
@@ -50,83 +37,15 @@ pub struct Respawn {
 
 impl Respawn {
     /// Does what was asked.
-    pub fn run(mut self, context: &Context) -> Result<(), Failure> {
-        self.agent = agent_names::require(context, &self.agent)?;
-        let former = &self.agent;
-        let subject = Subject::of_agent(context, former, &Places::default())?;
-        let lock = subject.lock(former)?;
-        let (run, events, all) = wire::with_store(&subject.context, async |store| {
-            let events = store.events(former.as_str()).await?;
-            Ok((store.get(former).await?, events, store.list(None).await?))
-        })?;
-        let rolled_back = run.state == RunState::RolledBack;
-        if run.status == RunStatus::Merged && !rolled_back {
-            return Err(Failure::usage(format!("`{former}` has landed"))
-                .help(format!("undo it first: bailiwick rollback {former}")));
-        }
-        if self.agent_id.is_none() {
-            require_first(&run, &all)?;
-        }
-        let last = events.iter().rev().find(|event| event.kind == VERIFICATION_FAILED);
-        let shown: Option<Shown> = last.and_then(|event| serde_json::from_str(&event.detail).ok());
-        let said = events.iter().rev().find(|event| event.kind == "rejected");
-        let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
-        let reverted = || reverted(&events).filter(|_| rolled_back);
-        let reason = self.reason.clone().or(said).or_else(reverted);
-        let reason = match shown {
-            Some(_) => reason,
-            None => reason::or_ask(reason, "what was wrong with it?", self.format.format),
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let former = agent_names::require(context, &self.agent)?;
+        let respawn = respawning::Respawn::begin(context, &former, self.agent_id.as_ref())?;
+        let reason = self.reason.clone().or_else(|| respawn.recorded_reason());
+        let reason = match respawn.has_failed_checks() {
+            true => reason,
+            false => reason::or_ask(reason, "what was wrong with it?", self.format.format),
         };
-        if shown.is_none() && reason.is_none() && !rolled_back {
-            return Err(Failure::usage(format!("nothing says what was wrong with `{former}`"))
-                .help(format!(
-                    "verify it first: bailiwick verify {former}, or say why: --reason TEXT"
-                )));
-        }
-        let failures = shown.map(|shown| shown.failures()).unwrap_or_default();
-        let work = if rolled_back { Former::RolledBack } else { Former::NotAccepted };
-        let directory = RunDirectory::new(&context.state, former.as_str());
-        // What cannot be looked at any more is not told.
-        let left_out = left_out(&subject.worktree, &directory).unwrap_or_default();
-        let report = failure_report(former.as_str(), work, reason.as_deref(), &failures, &left_out);
-        let id = match self.agent_id.clone() {
-            Some(id) => id,
-            None => next_id(&run.name, &names_beside(&run, &all))?,
-        };
-        if !run.status.next().is_empty() {
-            reject(&subject, former, reason.as_deref())?;
-        }
-        drop(lock);
-        let source = subject.bound.source.clone();
-        let text = task_text::with_more_body(&source, &report)?;
-        let source = Source::new(source.file.to_string(), text);
-        let fork_parent = subject.run.as_ref().and_then(|run| run.dna.clone());
-        // What bound the first attempt from above binds the next one.
-        let lineage = match directory.path().join("policy.json").is_file() {
-            true => Lineage::again(policy_file::recorded(&directory)?.policy, fork_parent),
-            false => Lineage { fork_parent, ..Lineage::default() },
-        };
-        // So does what it was handed.
-        let lineage = Lineage { managed: Managed::of(&directory)?, ..lineage };
-        let naming = Naming::Name(Some(&id));
-        let spawned = spawn(&subject.context, &source, naming, &self.base, lineage)?;
-        let id = AgentId::parse(&spawned.agent_id)
-            .map_err(|error| Failure::general(error.to_string()))?;
-        // One that was delegated stays where it was in its tree; a title is for the task, whoever does it.
-        wire::with_store(context, async |store| {
-            if let Some(title) = chosen_title(&events) {
-                store.append_run_note(&id, TITLE, &title).await?;
-            }
-            if let Some(mut delegate) = store.delegate(former).await? {
-                delegate.run = id.clone();
-                delegate.given = Allowance::default();
-                delegate.closed = false;
-                delegate.pending = false;
-                delegate.created_at = wire::now_ms();
-                store.save_delegate(&delegate).await?;
-            }
-            Ok(())
-        })?;
+        let spawned = respawn.spawn(self.agent_id, reason.as_deref(), &self.base)?;
         match self.format.format {
             Format::Json => output::json(&spawned),
             Format::Human => {
@@ -134,87 +53,5 @@ impl Respawn {
                 Ok(())
             }
         }
-    }
-}
-
-/// An error if there is another attempt at the task of a run, and nobody has turned that down.
-fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
-    let is_open = |other: &&Run| match other.state {
-        RunState::Rejected | RunState::RolledBack => false,
-        RunState::HalfSpawned
-        | RunState::Ready
-        | RunState::Running
-        | RunState::Done
-        | RunState::Failed
-        | RunState::Merged => true,
-    };
-    let is_open_again = |other: &&Run| is_again(other, run) && is_open(other);
-    let Some(again) = all.iter().rfind(is_open_again) else { return Ok(()) };
-    let (former, name) = (&run.name, &again.name);
-    let text = format!("`{former}` was respawned already: `{name}` is {}", again.state);
-    Err(Failure::usage(text).help(format!(
-        "{}; or make another one beside it: bailiwick respawn {former} --agent-id ID",
-        way_on(again)
-    )))
-}
-
-/// Why work that had landed was reverted, if somebody said it.
-fn reverted(events: &[Event]) -> Option<String> {
-    let last = events.iter().rev().find(|event| event.kind == "rolled-back")?;
-    let detail: serde_json::Value = serde_json::from_str(&last.detail).ok()?;
-    Some(detail.get("reason")?.as_str()?.to_owned())
-}
-
-/// The names that are taken where a run is.
-fn names_beside(run: &Run, all: &[Run]) -> Vec<AgentId> {
-    let beside = |other: &&Run| other.repository.is_none() || other.repository == run.repository;
-    all.iter().filter(beside).map(|other| other.name.clone()).collect()
-}
-
-/// The former's id with the first number behind it that is free.
-fn next_id(former: &AgentId, taken: &[AgentId]) -> Result<AgentId, Failure> {
-    let name = former.as_str();
-    let (stem, number) = match name.rsplit_once('-') {
-        // The number counts attempts only behind a name that is there.
-        Some((stem, number)) if taken.iter().any(|id| id.as_str() == stem) => {
-            match number.parse::<u32>() {
-                Ok(number) if (2..1000).contains(&number) => (stem, number),
-                _ => (name, 1),
-            }
-        }
-        _ => (name, 1),
-    };
-    let ids = (number + 1..).map(|number| {
-        let end = format!("-{number}");
-        let room = 64_usize.saturating_sub(end.len());
-        let stem: String = stem.chars().take(room).collect();
-        AgentId::parse(&format!("{}{end}", stem.trim_end_matches(['-', '.'])))
-    });
-    for id in ids.take(10_000) {
-        let id = id.map_err(|error| Failure::usage(error.to_string()))?;
-        if !taken.contains(&id) {
-            return Ok(id);
-        }
-    }
-    Err(Failure::usage("no id is free; give one: --agent-id ID"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_are_counted() {
-        let id = |text: &str| AgentId::parse(text).unwrap();
-        let next = |former: &str, taken: &[&str]| {
-            let taken: Vec<AgentId> = taken.iter().map(|text| id(text)).collect();
-            next_id(&id(former), &taken).unwrap().to_string()
-        };
-        assert_eq!(next("fix", &["fix"]), "fix-2");
-        assert_eq!(next("fix-2", &["fix", "fix-2"]), "fix-3");
-        assert_eq!(next("fix", &["fix", "fix-2"]), "fix-3");
-        assert_eq!(next("fix-42", &["fix-42"]), "fix-42-2", "an issue's number is no count");
-        assert_eq!(next("fix-42000", &[]), "fix-42000-2");
-        assert_eq!(next(&"a".repeat(64), &[]).len(), 64);
     }
 }

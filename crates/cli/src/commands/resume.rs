@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use bailiwick_engine::background::{self, Again};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::options::{IfClosed, RunOptions};
+use bailiwick_engine::running::control::{ask, not_at_work, require_unfinished, state};
+use bailiwick_engine::running::observer::RunView as _;
+use bailiwick_engine::running::service::RunRequest;
+use bailiwick_engine::running::{Start, recover, run_list};
+use bailiwick_engine::{agent_names, system};
 use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Allowance;
@@ -9,18 +17,12 @@ use bailiwick_runner::supervisor::{Reply, Request, RunDirectory};
 use clap::Args;
 
 use super::approvals::whose;
-use super::run::{How, Wanted, hold};
-use super::stop::{ask, not_at_work};
-use crate::agent_names;
-use crate::agent_state::{AgentState, Seen};
-use crate::context::Context;
+use super::options::RunArguments;
+use super::run::{print_started, run_and_tell};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
-use crate::running::detached::{self, Again};
-use crate::running::standing::Standing;
-use crate::running::view::View;
-use crate::running::{Start, interrupt, recover, run_list};
-use crate::wire;
+use crate::view::{View, standing::Standing};
 
 /// Continue an agent that was stopped, interrupted, timed out or has spent its budget
 #[derive(Debug, Args)]
@@ -38,7 +40,7 @@ pub struct Resume {
     #[command(flatten)]
     budget: Raised,
     #[command(flatten)]
-    how: How,
+    how: RunArguments,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -103,34 +105,27 @@ impl Resume {
         }
         if self.detach {
             let again = Again { words: self.message.as_deref(), budget: self.budget.arguments() };
-            return detached::resume(context, &self.agent, &self.how, &again, self.format.format);
+            let log = background::resume(context, &self.agent, &self.how.into(), &again)?;
+            return print_started(context, &self.agent, &log, self.format.format);
         }
         let start = Start::Resume(self.message);
-        let wanted = Wanted { budget: self.budget.allowance(), ..Wanted::default() };
-        hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
+        let (options, budget) = (self.how.into(), self.budget.allowance());
+        resume(context, &self.agent, start, options, budget, self.format.format)
     }
 }
 
-/// How an agent stands that nobody holds.
-fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> {
-    let (run, attempts) = wire::with_store(context, async |store| {
-        Ok((store.get(agent).await?, store.attempts(Some(agent)).await?))
-    })?;
-    Ok(AgentState::of(&run, attempts.last(), Seen::Free))
-}
-
-/// An error if an agent has come to its end, and nobody has told it more since.
-fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
-    let directory = RunDirectory::new(&context.state, agent.as_str());
-    let told = directory.not_heard().is_ok_and(|words| !words.is_empty());
-    if told || state(context, agent)? != AgentState::Done {
-        return Ok(());
-    }
-    let state = AgentState::Done;
-    Err(Failure::usage(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
-        "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
-         its task again: bailiwick respawn {agent}"
-    )))
+/// Takes an agent up again for a person.
+fn resume(
+    context: &Context,
+    agent: &AgentId,
+    start: Start,
+    options: RunOptions,
+    budget: Option<Allowance>,
+    format: Format,
+) -> Result<(), Failure> {
+    let (if_closed, quiet) = (IfClosed::default(), format == Format::Json);
+    let request = RunRequest { start, options, budget, if_closed, quiet };
+    run_and_tell(context, agent, &request, format)
 }
 
 /// Watch an agent, or send it a message
@@ -149,7 +144,7 @@ pub struct Attach {
     /// A message to the agent
     message: Option<String>,
     #[command(flatten)]
-    how: How,
+    how: RunArguments,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -176,11 +171,11 @@ impl Attach {
                     "`{agent}` is {state}: it is taken up again, and told this"
                 ));
                 let start = Start::Resume(message);
-                let wanted = Wanted::default();
-                hold(context, &self.agent, &start, &self.how, wanted, self.format.format)
+                let options = self.how.into();
+                resume(context, &self.agent, start, options, None, self.format.format)
             }
             (None, true) => watch(context, &self.agent, self.format),
-            (None, false) => Err(not_at_work(context, &self.agent)?),
+            (None, false) => Err(not_at_work(context, &self.agent)?.into()),
         }
     }
 }
@@ -190,7 +185,7 @@ fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(),
     let directory = RunDirectory::new(&context.state, agent.as_str());
     let kept = context.database.open()?;
     let attempts = kept.with(async |store| store.attempts(Some(agent)).await)?;
-    let so_far = Duration::from_millis(run_list::elapsed(&attempts, wire::now_ms()));
+    let so_far = Duration::from_millis(run_list::elapsed(&attempts, system::now_ms()));
     let (mut standing, mut after) = (Standing::after(so_far), 0);
     // What was before is told by `logs`; what is asked and not answered is asked again.
     loop {

@@ -1,14 +1,14 @@
 //! `bailiwick roles`: the roles there are.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::sources;
 use bailiwick_kit::{Kit, ResolvedRole, resolve, role_matrix};
 use bailiwick_model::{RoleName, Source};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Column, Format, FormatOption, styled};
-use crate::wire;
 
 /// Show roles
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ enum Verb {
 impl Roles {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let kit = wire::working_kit(context)?;
+        let kit = sources::working_kit(context)?;
         match self.verb {
             Verb::List { format } => list(&kit, format.format),
             Verb::Show { name, format } => show(&kit, &name, format.format),
@@ -107,7 +107,7 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     let name = RoleName::parse(name).map_err(|_| unknown())?;
     let Some(found) = kit.role(&name)? else { return Err(unknown()) };
     let role = resolved(kit, &name)?;
-    wire::warn(&role.warnings);
+    output::problems(&role.warnings);
     if format == Format::Json {
         return output::json(&object(&role));
     }

@@ -1,32 +1,38 @@
 //! `bailiwick run`: a task, from its text to a change that has landed or was rejected.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 
+use bailiwick_engine::background::{self, Input};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::landing::{LandRequest, TITLE};
+use bailiwick_engine::options::{IfClosed, RunOptions, raise_option};
+use bailiwick_engine::running::finish::Changed;
+use bailiwick_engine::running::observer::{RunObserver, RunView};
+use bailiwick_engine::running::service::{self, Ended, Ran, RunRequest};
+use bailiwick_engine::running::startable::spawn_startable;
+use bailiwick_engine::running::{Running, Start, recover};
+use bailiwick_engine::spawning::Naming;
+use bailiwick_engine::{agent_names, sources};
 use bailiwick_lifecycle::commit_subject::CommitTitle;
-use bailiwick_lifecycle::supervision::budget::Limit;
-use bailiwick_model::attempt::Allowance;
+use bailiwick_lifecycle::verification::Progress;
+use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::settings::AutoLand;
-use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, Source};
-use bailiwick_runner::checks::OpenSetup;
-use bailiwick_runner::supervisor::RunDirectory;
-use clap::{Args, ValueEnum as _};
-use serde::Serialize;
+use bailiwick_runner::supervisor::{Handle, RunDirectory};
+use clap::Args;
+use serde_json::json;
 
-use super::land::{TITLE, Telling};
-use super::spawn::{Naming, spawn_startable};
-use crate::agent_names;
-use crate::context::Context;
-use crate::counted::counted;
+use super::land::{Telling, land_and_tell};
+use super::options::{LandWhen, RunArguments, person};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
-use crate::running::finish::{Asked, Changed};
-use crate::running::forbidden_files::left_out_note;
-use crate::running::login::LoginOption;
-use crate::running::{IfClosed, Running, Start, Wishes, detached, finish, interrupt, recover};
-use crate::verifying::{Manner, SandboxLevel, Shown};
-use crate::{preconditions, wire};
+use crate::view::verification::Live;
+use crate::view::{View, forget_typed};
 
 /// Run an agent on a task: in a sandboxed worktree, supervised, checked, landed
 ///
@@ -58,108 +64,15 @@ pub struct Run {
     #[arg(short, long)]
     detach: bool,
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) how: RunArguments,
     #[command(flatten)]
     format: FormatOption,
-}
-
-/// How a run is to be held and ended.
-#[derive(Debug, Clone, Default, Args)]
-pub struct How {
-    /// Whether work that passes lands without a question; default: as in the settings
-    #[arg(long, value_name = "WHEN")]
-    pub land: Option<LandWhen>,
-    /// Do not check the work at the end
-    #[arg(long)]
-    pub no_verify: bool,
-    /// The sandbox level that is required for the agent and its checks
-    #[arg(long, value_name = "LEVEL", default_value = "full")]
-    pub sandbox: SandboxLevel,
-    /// How to pay for the model; default: the setting of the task, else an API key from the
-    /// environment
-    #[arg(long, value_name = "LOGIN")]
-    pub login: Option<LoginOption>,
-    /// Run the task's setup without a sandbox if this machine has none
-    #[arg(long)]
-    pub allow_setup: bool,
-}
-
-impl How {
-    /// Whether a setup may run as the person where this machine can make no sandbox.
-    pub(crate) fn open_setup(&self) -> OpenSetup {
-        if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused }
-    }
-
-    /// The same as arguments of another process.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
-            value().map(|value| value.get_name().to_owned())
-        };
-        if let Some(land) = self.land.and_then(|land| name(&|| land.to_possible_value())) {
-            all.extend(["--land".to_owned(), land]);
-        }
-        if self.no_verify {
-            all.push("--no-verify".to_owned());
-        }
-        if let Some(level) = name(&|| self.sandbox.to_possible_value()) {
-            all.extend(["--sandbox".to_owned(), level]);
-        }
-        if let Some(login) = self.login.and_then(|login| name(&|| login.to_possible_value())) {
-            all.extend(["--login".to_owned(), login]);
-        }
-        if self.allow_setup {
-            all.push("--allow-setup".to_owned());
-        }
-        all
-    }
-}
-
-/// Whether work that holds lands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LandWhen {
-    /// After you confirm, on a terminal.
-    Ask,
-    /// Without a question.
-    Auto,
-    /// Never; land it later.
-    Never,
-}
-
-impl From<LandWhen> for AutoLand {
-    fn from(when: LandWhen) -> Self {
-        match when {
-            LandWhen::Ask => Self::Ask,
-            LandWhen::Auto => Self::Auto,
-            LandWhen::Never => Self::Never,
-        }
-    }
-}
-
-/// What came of a run.
-#[derive(Debug, Serialize)]
-pub(crate) struct Ran {
-    pub(crate) agent_id: String,
-    pub(crate) ending: ExitReason,
-    pub(crate) detail: String,
-    pub(crate) tokens: u64,
-    pub(crate) micro_usd: u64,
-    pub(crate) turns: u64,
-    pub(crate) tool_calls: u64,
-    pub(crate) denied: u64,
-    pub(crate) session: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) verification: Option<Shown>,
-    /// New files outside of its scope, which do not land.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) left_out: Vec<String>,
-    pub(crate) landed: bool,
 }
 
 impl Run {
     /// A run that prints JSON and lands nothing.
     pub(crate) fn plain(task: PathBuf) -> Self {
-        let how = How { land: Some(LandWhen::Never), ..How::default() };
+        let how = RunArguments { land: Some(LandWhen::Never), ..RunArguments::default() };
         let format = FormatOption { format: Format::Json };
         let base = "HEAD".to_owned();
         Self { task, agent_id: None, base, title: None, detach: false, how, format }
@@ -172,24 +85,33 @@ impl Run {
         interrupt::announce(
             "stopped; the agent has not started: run the same command again".to_owned(),
         );
+        let options = RunOptions::from(self.how.clone());
         let id = match self.spawned(context)? {
             Some(id) => id,
-            None => self.spawn(context, &wire::read_task(context, &self.task)?)?,
+            None => self.spawn(context, &sources::read_task(context, &self.task)?, &options)?,
         };
         if let Some(title) = &self.title {
-            wire::with_store(context, async |store| {
+            context.with_store(async |store| {
                 Ok(store.append_run_note(&id, TITLE, title.as_str()).await?)
             })?;
         }
         if self.detach {
-            return detached::start(context, &id, &self.how, self.format.format);
+            let log = background::begin(context, &id, &options, Input::Nothing)?;
+            return print_started(context, &id, &log, self.format.format);
         }
-        let wanted = Wanted::default();
         interrupt::announce(
             "stopped before the agent began its work; the next command: bailiwick status"
                 .to_owned(),
         );
-        hold(context, &id, &Start::Fresh, &self.how, wanted, self.format.format)
+        let format = self.format.format;
+        let request = RunRequest {
+            start: Start::Fresh,
+            options,
+            budget: None,
+            if_closed: IfClosed::default(),
+            quiet: format == Format::Json,
+        };
+        run_and_tell(context, &id, &request, format)
     }
 
     /// The agent that is named, if it is one of the ledger.
@@ -201,7 +123,7 @@ impl Run {
         };
         let name = id;
         let id = agent_names::resolve(context, &name)?;
-        let run = wire::with_store(context, async |store| Ok(store.find(&id).await?))?;
+        let run = context.with_store(async |store| Ok(store.find(&id).await?))?;
         match run {
             Some(run) => Ok(Some(run.id)),
             None if self.task.extension().is_some() => Ok(None),
@@ -212,9 +134,14 @@ impl Run {
         }
     }
 
-    fn spawn(&self, context: &Context, source: &Source) -> Result<AgentId, Failure> {
+    fn spawn(
+        &self,
+        context: &Context,
+        source: &Source,
+        options: &RunOptions,
+    ) -> Result<AgentId, Failure> {
         let naming = Naming::Name(self.agent_id.as_ref());
-        let spawned = spawn_startable(context, source, naming, &self.base, &self.how)?;
+        let spawned = spawn_startable(context, source, naming, &self.base, options, person())?;
         if self.format.format == Format::Human {
             output::note(format_args!(
                 "agent {} in {}",
@@ -226,148 +153,128 @@ impl Run {
     }
 }
 
-/// What is wanted of a run besides how it is held.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
-    /// What may be spent from now on, in the place of what the task says.
-    pub(crate) budget: Option<Allowance>,
-    /// Whether it begins if it was closed.
-    pub(crate) if_closed: IfClosed,
-}
-
-/// Holds a run until its agent has ended, checks its work and lands it.
-pub(crate) fn hold(
+/// Runs an agent until it has ended, checks its work, lands it and prints what came of it.
+pub(crate) fn run_and_tell(
     context: &Context,
     id: &AgentId,
-    start: &Start,
-    how: &How,
-    Wanted { budget, if_closed }: Wanted,
+    request: &RunRequest,
     format: Format,
 ) -> Result<(), Failure> {
-    let quiet = format == Format::Json;
-    preconditions::require_sandbox(how.sandbox)?;
-    let mut running = Running::hold(context, id)?;
-    let login = how.login.map(Login::from);
-    let open_setup = how.open_setup();
-    let wishes = Wishes { sandbox: how.sandbox, budget, login, open_setup, quiet, if_closed };
-    let mut start = start.clone();
-    let outcome = loop {
-        let directory = running.directory.clone();
-        let Told { start: with, words, mut unheard } = with_unheard(&directory, &start)?;
-        let before = running.turns();
-        let outcome = running.attempt(&with, &wishes, |handle| {
-            // What was said before is written down already, as what people say while it works is.
-            if let Some(words) = words {
-                // It waits with those, and is the last of them: nobody says more before this returns.
-                unheard += usize::from(directory.say(&words).is_ok());
-                handle.said(&words);
-            }
-            interrupt::stops(handle);
-        });
-        interrupt::over();
-        let outcome = outcome?;
-        if has_heard(outcome.ending, before, outcome.progress.used.turns) {
-            // What stays would be heard twice, which is better than not at all.
-            let _ = directory.heard(unheard);
-        }
-        if outcome.ending != ExitReason::Completed || outcome.messages.is_empty() {
-            break outcome;
-        }
-        // What people have said meanwhile is heard now.
-        start = Start::Resume(None);
-    };
-    running.import()?;
-    let changed = finish::note_changes(&running)?;
-    let mut ran = Ran {
-        agent_id: id.to_string(),
-        ending: outcome.ending,
-        detail: outcome.detail,
-        tokens: outcome.progress.used.tokens,
-        micro_usd: outcome.progress.used.micro_usd,
-        turns: outcome.progress.used.turns,
-        tool_calls: outcome.progress.used.tool_calls,
-        denied: outcome.progress.used.denied,
-        session: outcome.progress.session,
-        verification: None,
-        left_out: running.left_out()?,
-        landed: false,
-    };
-    if !quiet && !ran.left_out.is_empty() {
-        output::note(left_out_note(&ran.left_out));
+    let observer = Observer { quiet: request.quiet, live: RefCell::default() };
+    let ended = service::run(context, id, request, &observer)?;
+    drop(observer);
+    if let (Some(shown), false) = (&ended.ran.verification, request.quiet) {
+        output::print_verification(shown);
     }
-    let holds = ran.ending == ExitReason::Completed && !how.no_verify;
-    let manner = Manner { sandbox: how.sandbox, open_setup, ..Manner::default() };
-    if holds {
+    conclude(context, ended, request, format)
+}
+
+/// Shows a run at the terminal, and lets a signal stop it.
+struct Observer {
+    quiet: bool,
+    live: RefCell<Option<Live>>,
+}
+
+impl RunObserver for Observer {
+    fn view(&self, directory: &RunDirectory) -> Box<dyn RunView> {
+        Box::new(View::start(self.quiet, directory.clone()))
+    }
+
+    fn started(&self, handle: Handle) {
+        interrupt::stops(handle);
+    }
+
+    fn ended(&self) {
+        interrupt::over();
+    }
+
+    fn checking(&self, id: &AgentId) {
         interrupt::announce(format!(
             "the checks were stopped; the work is kept: bailiwick verify {id}, bailiwick land {id}"
         ));
-        ran.verification = Some(finish::verify(&running, manner, quiet)?);
+        *self.live.borrow_mut() = Some(Live::start(self.quiet));
     }
-    conclude(context, running, (ran, changed), how, manner, format)
-}
 
-/// What an agent is told as it begins.
-#[derive(Debug, PartialEq, Eq)]
-struct Told {
-    /// With all that it is told.
-    start: Start,
-    /// What it is told now.
-    words: Option<String>,
-    /// How many of those it is told besides were said before, and wait until it has heard them.
-    unheard: usize,
-}
-
-/// A start with what was said to the agent and it has not heard, before what it is told now.
-fn with_unheard(directory: &RunDirectory, start: &Start) -> Result<Told, Failure> {
-    let Start::Resume(words) = start else {
-        return Ok(Told { start: start.clone(), words: None, unheard: 0 });
-    };
-    let mut all = directory.not_heard().map_err(|error| {
-        Failure::general(format!("what it has not heard cannot be read: {error}"))
-    })?;
-    let unheard = all.len();
-    all.extend(words.clone());
-    let told = (!all.is_empty()).then(|| all.join("\n\n"));
-    Ok(Told { start: Start::Resume(told), words: words.clone(), unheard })
-}
-
-/// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
-fn has_heard(ending: ExitReason, before: u64, after: u64) -> bool {
-    match after {
-        // Nobody counts the answers of some programs, or they have no model.
-        0 => ending == ExitReason::Completed,
-        1.. => after > before,
+    fn check_progress(&self, progress: &Progress<'_>) {
+        if let Some(live) = &mut *self.live.borrow_mut() {
+            live.tell(progress);
+        }
     }
 }
 
-/// Lands what holds, and tells what came of it.
+/// Whether a person is asked if work that passed lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// It lands at once.
+    No,
+    /// A person is asked.
+    Yes,
+    /// It does not land now.
+    Not,
+}
+
+/// How it is decided whether work that passed lands. Nobody is asked about work that cannot land.
+fn asks(running: &Running, choice: AutoLand, quiet: bool) -> Result<Asked, Failure> {
+    match choice {
+        AutoLand::Auto => return Ok(Asked::No),
+        AutoLand::Never => return Ok(Asked::Not),
+        AutoLand::Ask => {}
+    }
+    if quiet || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(Asked::Not);
+    }
+    if let Err(error) = running.subject.found()?.check_landing(None) {
+        output::note(format_args!("it cannot land yet: {error}"));
+        return Ok(Asked::Not);
+    }
+    output::aside(running.subject.diffstat(output::width())?.trim_end());
+    Ok(Asked::Yes)
+}
+
+/// Whether it is to land now.
+fn lands(asked: Asked) -> bool {
+    match asked {
+        Asked::No => true,
+        Asked::Not => false,
+        Asked::Yes => {
+            // An Enter that was meant for the agent's questions must not answer this one.
+            forget_typed(&std::io::stdin());
+            let _ = write!(anstream::stderr(), "all checks passed. Land it? [y/N] ");
+            let mut said = String::new();
+            let _ = std::io::stdin().lock().read_line(&mut said);
+            matches!(said.trim(), "y" | "Y" | "yes")
+        }
+    }
+}
+
+/// Lands what passed, and tells what came of it.
 fn conclude(
     context: &Context,
-    running: Running,
-    (mut ran, changed): (Ran, Changed),
-    how: &How,
-    manner: Manner,
+    ended: Ended,
+    request: &RunRequest,
     format: Format,
 ) -> Result<(), Failure> {
-    let quiet = format == Format::Json;
-    let chosen = how.land.map_or(running.subject.settings.run.land, AutoLand::from);
+    let Ended { running, mut ran, changed } = ended;
+    let quiet = request.quiet;
+    let chosen = request.options.land.unwrap_or(running.subject.settings.run.land);
     let holds = ran.verification.as_ref().map(|shown| shown.failed.is_empty());
     let asked = match (holds, changed) {
-        (Some(true), Changed::Something) => finish::asks(&running, chosen, quiet)?,
+        (Some(true), Changed::Something) => asks(&running, chosen, quiet)?,
         (Some(_) | None, _) => Asked::Not,
     };
     let (_, id) = running.release();
     interrupt::announce(format!("not landed; the work is kept: bailiwick land {id}"));
-    if finish::lands(asked) {
+    if lands(asked) {
         let telling = match asked {
             _ if quiet => Telling::Nothing,
             Asked::Yes => Telling::Result,
             Asked::No | Asked::Not => Telling::Change,
         };
-        finish::land(context, &id, manner, telling)?;
+        let land = LandRequest::of(id.clone(), request.checks());
+        land_and_tell(context, &land, telling, Format::Human)?;
         ran.landed = true;
     }
-    if quiet {
+    if format == Format::Json {
         output::json(&ran)?;
     } else if !ran.landed {
         tell(context, &id, &ran, (holds, changed));
@@ -410,14 +317,14 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, found: (Option<bool>, Change
                 "bailiwick logs {id}{repeated}; bailiwick rm {id}{repeated}"
             ));
         }
-        (ExitReason::Completed, holds) => finish::advise(id, holds.unwrap_or(true), repeated),
+        (ExitReason::Completed, holds) => advise(id, holds.unwrap_or(true), repeated),
         (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             output::next_step(format_args!(
                 "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
             ));
         }
         (ExitReason::BudgetExhausted, _) => {
-            let (first, option) = mended(&ran.detail);
+            let (first, option) = advice(ran.exhausted);
             output::next_step(format_args!("{first}: bailiwick resume {id}{option}{repeated}"));
         }
         (
@@ -429,34 +336,46 @@ fn tell(context: &Context, id: &AgentId, ran: &Ran, found: (Option<bool>, Change
     }
 }
 
-/// What a person does before a run whose budget is spent goes on, and the option with which it does.
-fn mended(detail: &str) -> (&'static str, String) {
-    let first = match raised(detail) {
-        Some(option) => return ("raise it and go on", format!(" {option}")),
+/// What can be done next with work that did not land.
+fn advise(id: &AgentId, holds: bool, repeated: &str) {
+    if holds {
+        output::next_step(format_args!("bailiwick land {id}{repeated}"));
+    } else {
+        output::next_step(format_args!(
+            "bailiwick respawn {id}{repeated}, or bailiwick reject {id}{repeated}"
+        ));
+    }
+}
+
+/// What a person does before a run that ran out of something goes on, and the option with which it does.
+fn advice(exhausted: Option<Exhausted>) -> (&'static str, String) {
+    let first = match (exhausted, exhausted.and_then(raise_option)) {
+        (_, Some(option)) => return ("raise it and go on", format!(" {option}")),
         // A budget in dollars says nothing where nobody knows a price.
-        None if detail.contains("dollars") => {
+        (Some(Exhausted::Price), None) => {
             "say what its model costs in `[prices]` of .bailiwick/settings.toml, and go on"
         }
-        None if detail.contains("disk") => {
+        (Some(Exhausted::Disk), None) => {
             "make room, or raise `[run] disk-mib` of .bailiwick/settings.toml, and go on"
         }
-        None => "go on with it",
+        (Some(_) | None, None) => "go on with it",
     };
     (first, String::new())
 }
 
-/// The option that raises what is spent, by the words in which a run says what that is; nothing if it is nothing
-/// that an option raises.
-pub(crate) fn raised(detail: &str) -> Option<&'static str> {
-    let spent = detail.rsplit(": ").next().unwrap_or_default();
-    let limit = Limit::ALL.into_iter().find(|limit| limit.as_str() == spent)?;
-    Some(match limit {
-        Limit::Money => "--usd AMOUNT",
-        Limit::Turns => "--turns N",
-        Limit::Time => "--minutes N",
-        Limit::ToolCalls => "--tool-calls N",
-        Limit::Tokens => "--tokens N",
-    })
+/// Prints that a run goes on in the background.
+pub(crate) fn print_started(
+    context: &Context,
+    id: &AgentId,
+    log: &Path,
+    format: Format,
+) -> Result<(), Failure> {
+    if format == Format::Json {
+        return output::json(&json!({"agent_id": id.as_str(), "log": log}));
+    }
+    output::line(id);
+    output::next_step(format_args!("bailiwick logs -f {id}{}", context.repeated));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -464,67 +383,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_waits_until_an_attempt_has_had_an_answer() {
-        for (ending, before, after, heard) in [
-            (ExitReason::Completed, 3, 4, true),
-            (ExitReason::Stopped, 3, 4, true),
-            (ExitReason::Failed, 0, 1, true),
-            (ExitReason::Failed, 3, 3, false),
-            (ExitReason::Stopped, 0, 0, false),
-            (ExitReason::Completed, 3, 3, false),
-            (ExitReason::Completed, 0, 0, true),
-        ] {
-            assert_eq!(has_heard(ending, before, after), heard, "{ending} {before} {after}");
-        }
-    }
-
-    #[test]
-    fn what_was_said_before_comes_first_and_stays_until_it_is_heard() {
-        let state = tempfile::tempdir().unwrap();
-        let directory = RunDirectory::new(state.path(), "one");
-        directory.make().unwrap();
-        directory.say("first").unwrap();
-        directory.say("second").unwrap();
-        let resumed = |words: Option<&str>| Start::Resume(words.map(ToOwned::to_owned));
-        for (start, told, words, unheard) in [
-            (Start::Fresh, Start::Fresh, None, 0),
-            (resumed(None), resumed(Some("first\n\nsecond")), None, 2),
-            (resumed(Some("now")), resumed(Some("first\n\nsecond\n\nnow")), Some("now"), 2),
-        ] {
-            let words = words.map(ToOwned::to_owned);
-            let expected = Told { start: told, words, unheard };
-            assert_eq!(with_unheard(&directory, &start).unwrap(), expected);
-            assert_eq!(directory.not_heard().unwrap(), ["first", "second"]);
-        }
-    }
-
-    #[test]
     fn what_is_spent_is_what_can_be_raised() {
-        for (limit, option) in [
-            (Limit::Tokens, "--tokens N"),
-            (Limit::Money, "--usd AMOUNT"),
-            (Limit::Turns, "--turns N"),
-            (Limit::Time, "--minutes N"),
-            (Limit::ToolCalls, "--tool-calls N"),
+        for (exhausted, option) in [
+            (Exhausted::Tokens, "--tokens N"),
+            (Exhausted::Usd, "--usd AMOUNT"),
+            (Exhausted::Turns, "--turns N"),
+            (Exhausted::Minutes, "--minutes N"),
+            (Exhausted::ToolCalls, "--tool-calls N"),
         ] {
-            let detail = format!("the budget is spent: {}", limit.as_str());
-            assert_eq!(raised(&detail), Some(option));
-            assert_eq!(mended(&detail), ("raise it and go on", format!(" {option}")));
+            let raised = ("raise it and go on", format!(" {option}"));
+            assert_eq!(advice(Some(exhausted)), raised);
         }
     }
 
     #[test]
-    fn what_no_option_raises_is_mended_otherwise() {
-        for (detail, first) in [
-            ("nothing says what x costs, and the budget is in dollars", "say what its model costs"),
-            ("the budget is spent: disk, of which it may add 16 MiB in an attempt", "make room"),
-            ("the budget is spent: disk, to which it may add 9 files in an attempt", "make room"),
-            ("the disk has less than 512 MiB left", "make room"),
-            ("spent", "go on with it"),
+    fn what_no_option_raises_has_other_advice() {
+        for (exhausted, first) in [
+            (Some(Exhausted::Price), "say what its model costs"),
+            (Some(Exhausted::Disk), "make room"),
+            (None, "go on with it"),
         ] {
-            assert_eq!(raised(detail), None, "{detail}");
-            let (said, option) = mended(detail);
-            assert!(said.starts_with(first) && option.is_empty(), "{detail}: {said}{option}");
+            let (said, option) = advice(exhausted);
+            assert!(said.starts_with(first) && option.is_empty(), "{exhausted:?}: {said}{option}");
         }
     }
 }

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::running::{
+    finish::NOTHING_CHANGED,
+    run_list::{self, ListedRun},
+};
+use bailiwick_engine::verifying::{VERIFICATION_FAILED, VERIFIED};
 use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
 use bailiwick_store::Event;
 use clap::Args;
 use serde::Serialize;
 
-use crate::agent_state::{AgentState, Seen};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::running::finish::NOTHING_CHANGED;
-use crate::running::run_list::{self, ListedRun};
-use crate::verifying::{VERIFICATION_FAILED, VERIFIED};
-use crate::wire;
 
 /// Show the state of this repository's agents, with the next command for each
 #[derive(Debug, Args)]
@@ -125,7 +126,7 @@ impl Status {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (_, runs) = run_list::read(context, self.all_repos)?;
         let done = runs.iter().map(|one| &one.run).filter(|run| run.status == RunStatus::Done);
-        let events: BTreeMap<AgentId, Vec<Event>> = wire::with_store(context, async |store| {
+        let events: BTreeMap<AgentId, Vec<Event>> = context.with_store(async |store| {
             let mut events = BTreeMap::new();
             for run in done {
                 events.insert(run.id.clone(), store.events(run.id.as_str()).await?);

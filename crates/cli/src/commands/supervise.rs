@@ -2,15 +2,19 @@
 
 use std::io::Read as _;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::options::IfClosed;
+use bailiwick_engine::running::Start;
+use bailiwick_engine::running::service::RunRequest;
 use bailiwick_model::AgentId;
 use clap::Args;
 
+use super::options::RunArguments;
 use super::resume::Raised;
-use super::run::{How, Wanted, hold};
-use crate::context::Context;
+use super::run::run_and_tell;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::Format;
-use crate::running::{IfClosed, Start, interrupt};
 
 /// Supervise a spawned run in the background
 #[derive(Debug, Args)]
@@ -27,7 +31,7 @@ pub struct Supervise {
     #[command(flatten)]
     budget: Raised,
     #[command(flatten)]
-    how: How,
+    how: RunArguments,
 }
 
 impl Supervise {
@@ -39,8 +43,9 @@ impl Supervise {
             true => Start::Resume(Some(words()?).filter(|words| !words.is_empty())),
         };
         let if_closed = if self.by_person { IfClosed::Begin } else { IfClosed::Refuse };
-        let wanted = Wanted { budget: self.budget.allowance(), if_closed };
-        hold(context, &self.agent, &start, &self.how, wanted, Format::Human)
+        let (options, budget) = (self.how.into(), self.budget.allowance());
+        let request = RunRequest { start, options, budget, if_closed, quiet: false };
+        run_and_tell(context, &self.agent, &request, Format::Human)
     }
 }
 

@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::agent_names;
+use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::verifying::{Look, Places, Shown, Subject};
+use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, CapabilityName, Run, RunStatus};
 use clap::{Args, ValueEnum};
 
-use crate::agent_names;
-use crate::agent_state::{AgentState, Seen};
-use crate::context::Context;
+use super::options::CheckArguments;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
-use crate::running::interrupt;
-use crate::verifying::{Live, Look, Manner, Places, Shown, Subject};
-use crate::wire;
+use crate::view::verification::Live;
 
 /// Check an agent's work, on its own tree and merged onto today's base
 ///
@@ -48,7 +50,7 @@ pub struct Verify {
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) only: Vec<CapabilityName>,
     #[command(flatten)]
-    pub(crate) manner: Manner,
+    pub(crate) manner: CheckArguments,
     #[command(flatten)]
     pub(crate) format: FormatOption,
 }
@@ -86,7 +88,7 @@ impl Verify {
         match format {
             Format::Json => output::json(&shown)?,
             Format::Human => {
-                shown.print();
+                output::print_verification(&shown);
                 if let Some(run) = &subject.run {
                     let has_work = shown.work.as_ref().is_some_and(|work| *work != subject.base);
                     let work = if has_work { Work::Some } else { Work::None };
@@ -98,7 +100,7 @@ impl Verify {
                 }
             }
         }
-        shown.outcome()
+        output::verification_outcome(&shown)
     }
 
     /// Verifies, and writes down what came of it.
@@ -119,7 +121,9 @@ impl Verify {
         subject.require_worktree()?;
         subject.recover()?;
         let mut live = Live::start(self.format.format == Format::Json);
-        let verification = subject.verify(self.mode.into(), self.manner, &self.only, &mut live)?;
+        let mut tell = |progress: Progress<'_>| live.tell(&progress);
+        let verification =
+            subject.verify(self.mode.into(), self.manner.into(), &self.only, &mut tell)?;
         drop(live);
         let agent = subject.agent.as_ref().map(ToString::to_string);
         let shown = Shown::new(agent, &verification);
@@ -130,8 +134,7 @@ impl Verify {
 
 /// How an agent stands, by what can be done with it.
 fn state(context: &Context, run: &Run, work: Work) -> Result<AgentState, Failure> {
-    let attempts =
-        wire::with_store(context, async |store| Ok(store.attempts(Some(&run.id)).await?))?;
+    let attempts = context.with_store(async |store| Ok(store.attempts(Some(&run.id)).await?))?;
     let state = AgentState::of(run, attempts.last(), Seen::observe(context, run).0);
     Ok(match (state, work) {
         // Somebody worked in its worktree without us.

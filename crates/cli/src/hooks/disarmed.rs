@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use toml_edit::{DocumentMut, Item};
 
 use super::agent::{Agent, Scope};
-use super::codex_trust;
 use super::draft::Draft;
 use super::json_edit::{remove, spliced};
 use super::json_text::{self, Node};
 use super::places::Places;
 use super::record::Commands;
 use super::settings_entry::{NAME, Shape};
-use super::shell_prefix;
+use super::{codex_trust, shell_prefix};
 use crate::failure::Failure;
 
 /// A setting that keeps our hook from running.

@@ -2,22 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::policy_file::{CompiledPolicy, What};
+use bailiwick_engine::system;
 use bailiwick_model::Source;
 
 use super::agent::{Agent, Scope, Wrapping};
 use super::codex_trust::{self, Trust};
-use super::disarmed::Part;
+use super::disarmed::{self, Part};
 use super::draft::{Draft, Readers, missing_directories};
 use super::places::{Kept, Places};
 use super::record::{Bound, Commands, Record, VERSION};
 use super::settings_entry::{Made, Position, Shape};
 use super::{
-    codex_roots, disarmed, folder_trust, gate_command, other_hooks, plugin, remove,
-    sandboxed_shell, shell_prefix,
+    codex_roots, folder_trust, gate_command, other_hooks, plugin, remove, sandboxed_shell,
+    shell_prefix,
 };
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::policy_file::{CompiledPolicy, What};
 
 /// What is to be installed.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ pub fn plan(
         settings,
     };
     if record.changes_commands() {
-        record.program = Some(own_program()?);
+        record.program = Some(system::own_program()?);
         record.home = Some(places.home(agent));
         require_plain(&gate_command::text(&kept.commands())?, "in the place of a command")?;
     }
@@ -275,12 +276,6 @@ fn after_entry(
     Ok((text, Some((shape, position))))
 }
 
-/// The running program.
-fn own_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::general(format!("this program cannot be found: {error}")))
-}
-
 /// Refuses a path that a shell would take apart.
 fn require_plain(path: &str, place: &str) -> Result<(), Failure> {
     if path.chars().all(is_plain) {
@@ -322,7 +317,9 @@ fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String
 fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Failure> {
     let text = match record.commands {
         Commands::Free => None,
-        Commands::Sandboxed => Some(sandboxed_shell::text(&own_program()?, kept, record.agent)?),
+        Commands::Sandboxed => {
+            Some(sandboxed_shell::text(&system::own_program()?, kept, record.agent)?)
+        }
     };
     draft.set(&kept.shell(), text, Readers::OwnerRuns)
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::{Context, variable};
+use bailiwick_engine::verifying::cache_key;
 use bailiwick_source_control::Repository;
 
 use super::agent::{Agent, Scope};
-use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::verifying::cache_key;
 
 /// Where things are for this user.
 #[derive(Debug, Clone)]

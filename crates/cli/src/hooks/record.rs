@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::policy_file::What;
 use bailiwick_model::RoleName;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,6 @@ use super::hooked_call::SEPARATOR;
 use super::places::Kept;
 use super::settings_entry::Made;
 use crate::failure::Failure;
-use crate::policy_file::What;
 
 /// The version of the file's form.
 pub const VERSION: u32 = 1;

@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+use bailiwick_engine::running::{
+    enclose::{Scope, commits},
+    forbidden_files::{self, NewFiles},
+};
 use bailiwick_gate::repository_around;
 use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles as _};
 use bailiwick_policy::{PathPolicy, Policy};
@@ -30,8 +34,6 @@ use super::record::Record;
 use super::scratch_space::{self, InUse};
 use crate::failure::Failure;
 use crate::output;
-use crate::running::enclose::{Scope, commits};
-use crate::running::forbidden_files::{self, NewFiles};
 
 /// What the agent's program starts, in our directory: a name that the program takes for a shell.
 pub const FILE: &str = "bash";

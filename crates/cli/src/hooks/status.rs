@@ -2,24 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::policy_file;
 use bailiwick_model::Sha256Hex;
 use serde::Serialize;
 
 use super::agent::{Agent, Scope, Wrapping};
 use super::draft::Draft;
-use super::gate_command::{can_run, head};
-use super::json_text::Node;
+use super::gate_command::{self, can_run, head};
+use super::json_text::{self, Node};
 use super::pending_command::Commands;
 use super::places::{Kept, Places};
 use super::record::{self, Bound, Record};
 use super::settings_entry::Shape;
 use super::{
-    codex_roots, codex_trust, disarmed, folder_trust, gate_command, install, json_text,
-    other_hooks, plugin, sandboxed_shell, shell_prefix,
+    codex_roots, codex_trust, disarmed, folder_trust, install, other_hooks, plugin,
+    sandboxed_shell, shell_prefix,
 };
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::policy_file;
 
 /// How a gate stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -161,11 +162,13 @@ impl Look<'_> {
     /// What could not be looked at counts as wrong.
     fn failed(&mut self, code: &'static str, failure: Failure) {
         let (text, advice) = match failure {
-            Failure::Problems(problems) => {
+            Failure::Service(ServiceFailure::Problems(problems)) => {
                 let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 (texts.join("; "), None)
             }
-            Failure::Message { text, help, .. } => (text, help),
+            Failure::Service(
+                ServiceFailure::Failed { text, help } | ServiceFailure::Refused { text, help },
+            ) => (text, help),
             Failure::Said(_) => ("it could not be looked at".to_owned(), None),
         };
         let advice = advice.unwrap_or_else(|| "mend it, then install again".to_owned());
@@ -370,7 +373,8 @@ impl Look<'_> {
             Ok(Some(_)) => {}
         }
         let context = binding_context(self.context, self.scope, record.kit_root.clone());
-        let now = record.what.what().and_then(|what| policy_file::compile(&context, &what));
+        let now = record.what.what();
+        let now = now.and_then(|what| Ok(policy_file::compile(&context, &what)?));
         match now {
             Ok(now) if now.digest == record.digest => {}
             Ok(_) => {

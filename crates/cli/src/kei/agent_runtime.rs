@@ -2,19 +2,20 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::options::CheckOptions;
+use bailiwick_engine::preconditions;
+use bailiwick_engine::verifying::{Places, Shown, Subject};
 use clap::{Parser, Subcommand};
 
 use super::{kit_root, kit_root_in};
 use crate::commands::compose::Compose;
+use crate::commands::options;
 use crate::commands::prepare::{Prepare, Shape};
 use crate::commands::run::Run;
 use crate::commands::spawn::Spawn;
 use crate::commands::verify::Mode;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, FormatOption};
-use crate::preconditions;
-use crate::verifying::{Live, Manner, Places, Shown, Subject};
 
 /// Compose, prepare and spawn agents whose limits are enforced
 #[derive(Debug, Parser)]
@@ -95,14 +96,14 @@ impl AgentRuntime {
             Verb::Compose { task, kit_root: root } => {
                 let format = FormatOption::default();
                 Compose { task, stdout: false, format }
-                    .run(&Context::observe(kit_root(root), None)?)
+                    .run(&options::observe(kit_root(root), None)?)
             }
             Verb::Prepare { task, kit_root: root, format } => {
-                let context = Context::observe(kit_root(root), None)?;
+                let context = options::observe(kit_root(root), None)?;
                 Prepare { task, agent_id: None, format }.run_as_seed(&context)
             }
             Verb::Spawn { task, kit_root: root } => {
-                let context = Context::observe(kit_root(root), None)?;
+                let context = options::observe(kit_root(root), None)?;
                 let format = FormatOption::default();
                 let base = "HEAD".to_owned();
                 let (start, allow_setup) = (false, false);
@@ -115,20 +116,20 @@ impl AgentRuntime {
             }
             Verb::Verify { task, place, worktree, main_repo, mode, kit_root: root } => {
                 let root = root.or_else(|| main_repo.as_deref().and_then(kit_root_in));
-                let context = Context::observe(kit_root(root), None)?;
+                let context = options::observe(kit_root(root), None)?;
                 let worktree = place.or(worktree);
                 let places = Places { worktree, main_repository: main_repo, ..Places::default() };
                 let subject = Subject::of_task(&context, &task, None, &places)?;
-                let mut live = Live::start(true);
-                let done = subject.verify(mode.into(), Manner::default(), &[], &mut live)?;
+                let done =
+                    subject.verify(mode.into(), CheckOptions::default(), &[], &mut |_| {})?;
                 let agent = subject.agent.as_ref().map(ToString::to_string);
                 let shown = Shown::new(agent, &done);
                 subject.record(&shown)?;
                 output::json(&shown)?;
-                shown.outcome()
+                output::verification_outcome(&shown)
             }
             Verb::Run { task, kit_root: root } => {
-                let context = Context::observe(kit_root(root), None)?;
+                let context = options::observe(kit_root(root), None)?;
                 Run::plain(task).run(&context)
             }
         }

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use bailiwick_engine::sources;
 use bailiwick_kit::Layout;
 use clap::{Parser, Subcommand};
 
 use crate::commands::capabilities::Fork;
-use crate::context::Context;
+use crate::commands::options;
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::wire;
 
 /// Judge tool calls and work by one capability, and copy capabilities
 #[derive(Debug, Parser)]
@@ -63,9 +63,9 @@ impl CapabilityTool {
             Verb::Fork { fork, kit_root } => {
                 let holds_kit =
                     ["_capabilities", "_roles"].iter().any(|name| kit_root.join(name).is_dir());
-                let context = Context::observe(holds_kit.then(|| kit_root.clone()), None)?;
+                let context = options::observe(holds_kit.then(|| kit_root.clone()), None)?;
                 fork.run(
-                    &wire::working_kit(&context)?,
+                    &sources::working_kit(&context)?,
                     &kit_root,
                     Layout::Underscore,
                     Format::Human,

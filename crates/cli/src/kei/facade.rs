@@ -6,6 +6,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::options::CheckOptions;
+use bailiwick_engine::verifying::{Places, Subject};
 use bailiwick_kit::{FoundCapability, Kit};
 use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
@@ -17,9 +20,8 @@ use bailiwick_verify::Verdict;
 use serde_json::{Value, json};
 
 use super::check;
-use crate::context::Context;
+use crate::commands::options;
 use crate::failure::Failure;
-use crate::verifying::{Live, Manner, Places, Subject};
 
 /// A limit or duty: stops a tool call, checks the work, or both.
 pub trait Capability: Send + Sync {
@@ -197,12 +199,11 @@ impl Found {
             ..Places::default()
         };
         let kit_root = super::kit_root_in(context.main_repo);
-        let around = Context::observe(kit_root, None)?;
+        let around = options::observe(kit_root, None)?;
         let subject = Subject::of_source(&around, &context.task.source, Some(agent), &places)?;
         let planned = verification::Planned { on: context.run_mode, ..planned };
-        let mut live = Live::start(true);
-        let manner = Manner::default();
-        let done = subject.run_checks(vec![planned], context.run_mode, manner, &mut live)?;
+        let manner = CheckOptions::default();
+        let done = subject.run_checks(vec![planned], context.run_mode, manner, &mut |_| {})?;
         let failed = done.failed().find_map(|failed| match &failed.verdict {
             Verdict::Fail { reason, detail } => Some((reason.clone(), detail.clone())),
             Verdict::Pass { .. } => None,
@@ -219,10 +220,10 @@ impl Found {
 
 fn said(failure: &Failure) -> String {
     match failure {
-        Failure::Message { text, .. } => text.clone(),
-        Failure::Problems(problems) => {
+        Failure::Service(ServiceFailure::Problems(problems)) => {
             problems.first().map_or_else(String::new, ToString::to_string)
         }
+        Failure::Service(failure) => failure.to_string(),
         Failure::Said(code) => format!("it ended with {code}"),
     }
 }

@@ -5,10 +5,10 @@ use bailiwick_store::Store;
 use clap::{Parser, Subcommand};
 
 use crate::commands::ledger::{record, tree, validate};
-use crate::context::Context;
+use crate::commands::options;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format};
-use crate::wire;
 
 /// The ledger of agents
 #[derive(Debug, Parser)]
@@ -77,8 +77,8 @@ enum Verb {
 impl LedgerTool {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
-        let context = Context::observe(None, self.db.as_deref())?;
-        wire::with_store(&context, async |store| match self.verb {
+        let context = options::observe(None, self.db.as_deref())?;
+        with_store(&context, async |store| match self.verb {
             Verb::Init => record::init(&context, Format::Human),
             Verb::Fork(command) => command.run(store, Format::Human).await,
             Verb::Done { id, summary } => {

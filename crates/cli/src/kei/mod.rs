@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 
 use clap::Parser as _;
 
-use crate::failure::finish;
+use crate::output::finish;
 
 /// Becomes `bailiwick`, which has the code of this program: one large program is enough.
 pub fn start_bailiwick(program: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

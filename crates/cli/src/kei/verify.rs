@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::variable;
+use bailiwick_engine::options::CheckOptions;
+use bailiwick_engine::sources;
+use bailiwick_engine::verifying::{Places, Subject};
 use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, CapabilityName};
@@ -9,11 +13,9 @@ use bailiwick_verify::Verdict;
 use clap::ValueEnum as _;
 
 use super::{kit_root, kit_root_in};
+use crate::commands::options;
 use crate::commands::verify::Mode;
-use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::verifying::{Live, Manner, Places, Subject};
-use crate::wire;
 
 /// Verifies, and says `FAIL <name>: <reason>` for each failure.
 pub fn run(name: &str) -> Result<(), Failure> {
@@ -40,9 +42,9 @@ pub fn run(name: &str) -> Result<(), Failure> {
         ..Places::default()
     };
     let of_main = places.main_repository.as_deref().and_then(kit_root_in);
-    let context = Context::observe(kit_root(of_main), None)?;
+    let context = options::observe(kit_root(of_main), None)?;
     let subject = Subject::of_task(&context, &PathBuf::from(task), agent, &places)?;
-    let kit = wire::committed_kit(&subject.context, &subject.repository, &subject.commit)?;
+    let kit = sources::committed_kit(&subject.context, &subject.repository, &subject.commit)?;
     let found = kit.capability(&capability)?;
     let found = found.ok_or_else(|| fail(&"there is no such capability"))?;
     let planned = match verification::of_capability(&found) {
@@ -57,8 +59,7 @@ pub fn run(name: &str) -> Result<(), Failure> {
     // What is asked for is measured on the trees that are asked for.
     let mode = mode.unwrap_or(planned.on);
     let planned = verification::Planned { on: mode, ..planned };
-    let mut live = Live::start(true);
-    let done = subject.run_checks(vec![planned], mode, Manner::default(), &mut live)?;
+    let done = subject.run_checks(vec![planned], mode, CheckOptions::default(), &mut |_| {})?;
     let mut failures = done.failed().peekable();
     if failures.peek().is_none() && !done.results.is_empty() {
         return Ok(());

@@ -1,6 +1,8 @@
 //! Printing: results on standard output, everything else on standard error.
 
+mod exit;
 mod table;
+mod verification;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,13 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
+use bailiwick_engine::notices::{Notice, Notices};
 use bailiwick_model::{Problem, Severity};
 use clap::ValueEnum;
 use serde::Serialize;
 use textwrap::core::display_width;
 
-pub use self::table::{Column, table, table_with};
 use crate::failure::Failure;
+
+pub use self::exit::finish;
+pub use self::table::{Column, table, table_with};
+pub use self::verification::{print_verification, verification_outcome};
 
 /// How a listing is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -281,6 +287,15 @@ pub fn note(text: impl fmt::Display) {
 /// Says what is being done.
 pub fn progress(text: impl fmt::Display) {
     unless_quiet(styled(DIM, text));
+}
+
+/// Where services report what they do: beside the result.
+pub fn notices() -> Notices {
+    Notices::to(|notice| match notice {
+        Notice::Note(text) => note(text),
+        Notice::Progress(text) => progress(text),
+        Notice::Problems(all) => problems(all),
+    })
 }
 
 /// Says what could be done next.

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use bailiwick_cli::context::Context;
-use bailiwick_cli::database::Database;
-use bailiwick_cli::templates;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::database::Database;
+use bailiwick_engine::notices::Notices;
+use bailiwick_engine::templates;
 use bailiwick_policy::ToolStack;
 use bailiwick_source_control::Repository;
 use bailiwick_store::Location;
@@ -282,6 +283,7 @@ fn context(scratch: &Scratch, inside: &str) -> Context {
         kit_root: None,
         database: Database::at(Location::file(scratch.state().join("bailiwick.db"))),
         repeated: String::new(),
+        notices: Notices::default(),
     }
 }
 

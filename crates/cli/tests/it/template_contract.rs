@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_cli::delegating::standing::Status;
+use bailiwick_engine::delegating::standing::Status;
 use bailiwick_kit::templates::file;
 use bailiwick_model::Source;
 use bailiwick_model::template::AgentType;
@@ -556,7 +556,7 @@ fn the_guide_says_who_reaches_whom_and_how_agents_end() {
         ("is not one of the agents below you", "session.rs"),
         ("Not permitted to close agents outside your subtree.", "talking.rs"),
     ] {
-        let code = workspace().join("crates/cli/src/delegating").join(file);
+        let code = workspace().join("crates/engine/src/delegating").join(file);
         assert!(std::fs::read_to_string(code).unwrap().contains(words), "{file}: {words}");
         assert!(guide.contains(&format!("`{words}`")), "it says nothing of `{words}`");
     }

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bailiwick_model::event::ExitReason;
+use bailiwick_model::attempt::Exhausted;
 use nix::sys::statvfs::statvfs;
 
 use super::Supervision;
@@ -65,7 +65,7 @@ impl Guard {
                     root => unlinked_files::held_below(root, over),
                 })
             },
-            move |why| hub.end(ExitReason::BudgetExhausted, why),
+            move |why| hub.exhaust(Exhausted::Disk, why),
         )
     }
 

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
 use super::between::{Between, Held};
-use super::hub::Hub;
+use super::hub::{Hub, exhausted_by};
 
 /// Questions that are judged at once; a flood waits.
 const AT_ONCE: usize = 8;
@@ -247,7 +247,7 @@ impl Answering {
             }
             (None, Standing::Exhausted(limit @ (Limit::ToolCalls | Limit::Time))) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
-                self.hub.note_exhaustion(&why);
+                self.hub.note_exhaustion(exhausted_by(limit), &why);
                 ("bailiwick::budget", why)
             }
             (None, Standing::Fine | Standing::Near(_) | Standing::Exhausted(_)) => return None,

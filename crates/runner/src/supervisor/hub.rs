@@ -10,7 +10,7 @@ use bailiwick_lifecycle::ports::Consent;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_lifecycle::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
 use bailiwick_model::Event;
-use bailiwick_model::attempt::{Allowance, Used};
+use bailiwick_model::attempt::{Allowance, Exhausted, Used};
 use bailiwick_model::event::{Answer, EventKind, ExitReason, ReportedBy};
 use bailiwick_policy::tool::{Class, Tool};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ struct State {
     asked: u64,
     consents: Consents,
     messages: Vec<String>,
-    exhausted: Option<String>,
+    exhausted: Option<(Exhausted, String)>,
     /// Since when nothing is left but what runs in the background.
     lingers: Option<Instant>,
     /// How many checks it waits for.
@@ -86,7 +86,7 @@ pub(super) struct Hub {
     before: u64,
     prices: Prices,
     announced: watch::Sender<bool>,
-    over: watch::Sender<Option<(ExitReason, String)>>,
+    over: watch::Sender<Option<(ExitReason, String, Option<Exhausted>)>>,
     /// Changes when a request that waits for room may look again.
     room: watch::Sender<()>,
     /// Whether it has a gate.
@@ -259,10 +259,19 @@ impl Hub {
 
     /// The first reason to end wins.
     pub(super) fn end(&self, ending: ExitReason, detail: &str) {
+        self.end_by(ending, detail, None);
+    }
+
+    /// The attempt ran out of something.
+    pub(super) fn exhaust(&self, exhausted: Exhausted, detail: &str) {
+        self.end_by(ExitReason::BudgetExhausted, detail, Some(exhausted));
+    }
+
+    fn end_by(&self, ending: ExitReason, detail: &str, exhausted: Option<Exhausted>) {
         self.over.send_if_modified(|over| {
             let first = over.is_none();
             if first {
-                *over = Some((ending, detail.to_owned()));
+                *over = Some((ending, detail.to_owned(), exhausted));
             }
             first
         });
@@ -276,18 +285,23 @@ impl Hub {
 
     /// A request or a call was refused because the budget is spent: whatever the program makes of
     /// that, this is why the attempt ends.
-    pub(super) fn note_exhaustion(&self, why: &str) {
-        self.state().exhausted.get_or_insert_with(|| why.to_owned());
+    pub(super) fn note_exhaustion(&self, exhausted: Exhausted, why: &str) {
+        self.state().exhausted.get_or_insert_with(|| (exhausted, why.to_owned()));
     }
 
     /// What is spent, if something was refused for it.
-    pub(super) fn exhausted(&self) -> Option<String> {
+    pub(super) fn exhausted(&self) -> Option<(Exhausted, String)> {
         self.state().exhausted.clone()
+    }
+
+    /// What the attempt ran out of, if that ended it.
+    pub(super) fn ended_by(&self) -> Option<Exhausted> {
+        self.over.borrow().as_ref().and_then(|(_, _, exhausted)| *exhausted)
     }
 
     /// Why it ends, if it does.
     pub(super) fn ending(&self) -> Option<(ExitReason, String)> {
-        self.over.borrow().clone()
+        self.over.borrow().as_ref().map(|(ending, detail, _)| (*ending, detail.clone()))
     }
 
     /// The gate is there.
@@ -404,7 +418,7 @@ impl Hub {
         if uncounted {
             let why =
                 format!("nothing says what {} costs, and the budget is in dollars", usage.model);
-            self.end(ExitReason::BudgetExhausted, &why);
+            self.exhaust(Exhausted::Price, &why);
         }
         self.tell(ReportedBy::Proxy, agent, EventKind::Turn { turn });
         self.tell(ReportedBy::Proxy, agent, EventKind::Usage(usage.clone()));
@@ -636,6 +650,17 @@ fn is_name(id: &str) -> bool {
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What an attempt runs out of when this limit is spent.
+pub(super) fn exhausted_by(limit: Limit) -> Exhausted {
+    match limit {
+        Limit::Tokens => Exhausted::Tokens,
+        Limit::Money => Exhausted::Usd,
+        Limit::Turns => Exhausted::Turns,
+        Limit::Time => Exhausted::Minutes,
+        Limit::ToolCalls => Exhausted::ToolCalls,
+    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ mod interactive;
 mod launch;
 mod modes;
 mod observer;
+mod policy_judge;
 mod program;
 mod sockets;
 mod start_up;
@@ -44,7 +45,7 @@ use bailiwick_lifecycle::ports::{Delegation, Events, ForbiddenFiles, Judge, Tree
 use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
-use bailiwick_model::attempt::Used;
+use bailiwick_model::attempt::{Exhausted, Used};
 use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use thiserror::Error;
 
@@ -58,6 +59,7 @@ pub use directory::{RunDirectory, RunLock, Unheld};
 pub use hub::Progress;
 pub use interactive::{Screen, restore_terminal};
 pub use launch::own_inside;
+pub use policy_judge::PolicyJudge;
 pub use program::Enclosure;
 
 /// Everything about one attempt.
@@ -125,6 +127,8 @@ pub struct Outcome {
     pub ending: ExitReason,
     /// In words.
     pub detail: String,
+    /// What it ran out of, if that ended it.
+    pub exhausted: Option<Exhausted>,
     /// The program's exit code, or the one that shells give to a signal; nothing if we have ended it.
     pub code: Option<i32>,
     /// How it stood at the end.

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_lifecycle::supervision::Standing;
-use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
+use bailiwick_model::attempt::Exhausted;
+use bailiwick_model::event::{EventKind, ReportedBy};
 
 use super::between::Between;
 use super::callers::AgentProcesses;
-use super::hub::Hub;
+use super::hub::{Hub, exhausted_by};
 use crate::proxy::{Admission, Answered, Asked, Observer, ToolCall, ToolResult};
 
 /// How long the gate gets to say that it is there, once a model is asked.
@@ -76,7 +77,7 @@ impl Observer for Listening {
                     "nothing says what {} costs, and the budget is in dollars",
                     asked.model
                 );
-                hub.end(ExitReason::BudgetExhausted, &why);
+                hub.exhaust(Exhausted::Price, &why);
                 return Admission::Refuse(why);
             }
             admitted(hub).await
@@ -157,7 +158,7 @@ async fn admitted(hub: &Arc<Hub>) -> Admission {
             Standing::Fine | Standing::Near(_) => {}
             Standing::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
-                end_soon(Arc::clone(hub), why.clone());
+                end_soon(Arc::clone(hub), exhausted_by(limit), why.clone());
                 return Admission::Refuse(why);
             }
         }
@@ -167,11 +168,11 @@ async fn admitted(hub: &Arc<Hub>) -> Admission {
 }
 
 /// The program hears the refusal and may end in its own way; if it does not, it is ended.
-fn end_soon(hub: Arc<Hub>, why: String) {
-    hub.note_exhaustion(&why);
+fn end_soon(hub: Arc<Hub>, exhausted: Exhausted, why: String) {
+    hub.note_exhaustion(exhausted, &why);
     tokio::spawn(async move {
         tokio::time::sleep(GRACE).await;
-        hub.end(ExitReason::BudgetExhausted, &why);
+        hub.exhaust(exhausted, &why);
     });
 }
 
@@ -181,7 +182,7 @@ mod tests {
 
     use bailiwick_lifecycle::supervision::{Budget, Habits, Prices, Unfinished};
     use bailiwick_model::attempt::{Allowance, Used};
-    use bailiwick_model::event::Usage;
+    use bailiwick_model::event::{ExitReason, Usage};
     use futures_util::future::{BoxFuture, poll_immediate};
     use tokio::runtime::Runtime;
 

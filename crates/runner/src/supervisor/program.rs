@@ -7,6 +7,7 @@ use std::time::Duration;
 use bailiwick_lifecycle::ports::WorkError;
 use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use bailiwick_model::size::readable_size;
 
@@ -14,7 +15,7 @@ use super::between::Between;
 use super::callers::AgentProcesses;
 use super::desk;
 use super::gate::{Answering, Keeper};
-use super::hub::{Beginning, Hub};
+use super::hub::{Beginning, Hub, exhausted_by};
 use super::interactive::{self, Screen};
 use super::launch::{Launched, launch, patience};
 use super::observer::Listening;
@@ -58,14 +59,14 @@ pub(super) fn run(
     hub.stand();
     hub.close();
     let kept = writer.finish();
-    let Went { ending, detail, code } = went?;
+    let Went { conclusion: Conclusion { ending, detail, exhausted }, code } = went?;
     let detail = supervision.redaction.clean(&detail).chars().take(LONGEST_DETAIL).collect();
-    let (ending, detail) = match kept {
-        Ok(()) => (ending, detail),
-        Err(_) if ending == ExitReason::EnforcementLost => (ending, detail),
-        Err(why) => (ExitReason::Failed, format!("events could not be kept: {why}")),
+    let (ending, detail, exhausted) = match kept {
+        Ok(()) => (ending, detail, exhausted),
+        Err(_) if ending == ExitReason::EnforcementLost => (ending, detail, None),
+        Err(why) => (ExitReason::Failed, format!("events could not be kept: {why}"), None),
     };
-    Ok(Outcome { ending, detail, code, progress, messages: hub.messages() })
+    Ok(Outcome { ending, detail, exhausted, code, progress, messages: hub.messages() })
 }
 
 fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
@@ -167,9 +168,26 @@ fn held(
 
 /// How it went.
 struct Went {
+    conclusion: Conclusion,
+    code: Option<i32>,
+}
+
+/// How an attempt ended, and why.
+#[derive(Debug, PartialEq, Eq)]
+struct Conclusion {
     ending: ExitReason,
     detail: String,
-    code: Option<i32>,
+    exhausted: Option<Exhausted>,
+}
+
+impl Conclusion {
+    fn of(ending: ExitReason, detail: impl Into<String>) -> Self {
+        Self { ending, detail: detail.into(), exhausted: None }
+    }
+
+    fn exhausted(by: Exhausted, detail: impl Into<String>) -> Self {
+        Self { exhausted: Some(by), ..Self::of(ExitReason::BudgetExhausted, detail) }
+    }
 }
 
 /// How the program ended.
@@ -220,13 +238,13 @@ fn worked(
     // waited for the gate.
     let announces = screen.is_none() || supervision.adapter.wire().is_none();
     let announced = !(hub.gated && announces) || runtime.block_on(hub.announced(Duration::ZERO));
-    let (ending, detail) = match unswept {
-        Some(error) => (ExitReason::EnforcementLost, error.to_string()),
+    let conclusion = match unswept {
+        Some(error) => Conclusion::of(ExitReason::EnforcementLost, error.to_string()),
         None => concluded(hub, ended.wrong, verdict, announced),
     };
-    let what = EventKind::Ended { how: ending, detail: detail.clone() };
+    let what = EventKind::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
     hub.tell(ReportedBy::Supervisor, None, what);
-    Ok(Went { ending, detail, code })
+    Ok(Went { conclusion, code })
 }
 
 /// Removes forbidden files that the last call has made, and records those that do not land.
@@ -299,7 +317,7 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
             );
         }
         if let Standing::Exhausted(Limit::Time) = hub.standing() {
-            hub.end(ExitReason::BudgetExhausted, "the budget is spent: minutes");
+            hub.exhaust(Exhausted::Minutes, "the budget is spent: minutes");
         }
         if hub.ending().is_some() {
             return Ended { code: None, wrong: None };
@@ -311,56 +329,47 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
 }
 
 /// Why it ended: the first reason of ours, or what the program says of itself.
-fn concluded(
-    hub: &Hub,
-    wrong: Option<String>,
-    verdict: Verdict,
-    announced: bool,
-) -> (ExitReason, String) {
+fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
     // Whoever ends an attempt before its model hears of a call does not undo what the call has done.
     if let Some(lost) = hub.ran_unheld() {
-        return (ExitReason::EnforcementLost, lost.to_string());
+        return Conclusion::of(ExitReason::EnforcementLost, lost.to_string());
     }
-    if let Some(ending) = hub.ending() {
-        return ending;
+    if let Some((ending, detail)) = hub.ending() {
+        return Conclusion { ending, detail, exhausted: hub.ended_by() };
     }
     let (unaccounted, made_up) = hub.unaccounted();
     if made_up > 0 {
         let message = format!("{made_up} questions to the gate were about no call of the model");
         hub.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
     }
-    if let Some(why) = hub.exhausted() {
-        return (ExitReason::BudgetExhausted, why);
+    if let Some((by, why)) = hub.exhausted() {
+        return Conclusion::exhausted(by, why);
     }
-    let (ending, detail) = said(hub, wrong, verdict, announced);
+    let said = said(hub, wrong, verdict, announced);
     // A program that ended by itself has done all that its model asked for: what nobody decided may
     // have run, and its result was never seen. Only at the end of its budget it leaves calls undone.
-    match unaccounted.filter(|_| ending != ExitReason::BudgetExhausted) {
-        Some(lost) => (ExitReason::EnforcementLost, lost.to_string()),
-        None => (ending, detail),
+    match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
+        Some(lost) => Conclusion::of(ExitReason::EnforcementLost, lost.to_string()),
+        None => said,
     }
 }
 
 /// What the program says of itself, where we had no reason to end it.
-fn said(
-    hub: &Hub,
-    wrong: Option<String>,
-    verdict: Verdict,
-    announced: bool,
-) -> (ExitReason, String) {
+fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
     match wrong {
-        Some(why) => (ExitReason::Failed, why),
+        Some(why) => Conclusion::of(ExitReason::Failed, why),
         None if !verdict.completed => match hub.standing() {
             // Some programs know their budget, and end by themselves before anything is refused.
             Standing::Exhausted(limit) => {
-                (ExitReason::BudgetExhausted, format!("the budget is spent: {}", limit.as_str()))
+                let why = format!("the budget is spent: {}", limit.as_str());
+                Conclusion::exhausted(exhausted_by(limit), why)
             }
-            Standing::Fine | Standing::Near(_) => (ExitReason::Failed, verdict.words),
+            Standing::Fine | Standing::Near(_) => Conclusion::of(ExitReason::Failed, verdict.words),
         },
         None if !announced => {
-            (ExitReason::EnforcementLost, "the gate never said that it is there".to_owned())
+            Conclusion::of(ExitReason::EnforcementLost, "the gate never said that it is there")
         }
-        None => (ExitReason::Completed, verdict.words),
+        None => Conclusion::of(ExitReason::Completed, verdict.words),
     }
 }
 
@@ -436,7 +445,7 @@ mod tests {
             hub.read(vec![Read::of(what)], "");
             hub.end(ExitReason::Stopped, "by a person");
             let verdict = Verdict { completed: false, words: String::new() };
-            assert_eq!(concluded(&hub, None, verdict, true).0, expected);
+            assert_eq!(concluded(&hub, None, verdict, true).ending, expected);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::Event;
-use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::attempt::{Attempt, Exhausted, Used};
 use bailiwick_model::event::{EventKind, ExitReason, Phase, ReportedBy};
 
-use crate::test_database::{TestDatabase, id, run};
+use crate::test_database::{TestDatabase, attempt, id, run};
 
 fn event(text: &str) -> Event {
     Event {
@@ -67,28 +67,13 @@ async fn notes_of_the_ledger_are_not_in_the_event_stream_but_have_a_number() {
 async fn an_attempt_is_read_back_unchanged() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    let mut attempt = Attempt {
-        run: id("one"),
-        number: 0,
-        cli: "script".to_owned(),
-        version: "1".to_owned(),
-        model: String::new(),
-        login: "api-key".to_owned(),
-        sandbox: "full".to_owned(),
-        session: None,
-        phase: Phase::Preparing,
-        ending: None,
-        detail: String::new(),
-        started_at: 5,
-        ended_at: None,
-        used: Used::default(),
-        budget: Allowance { tokens: Some(9), ..Allowance::default() },
-    };
+    let mut attempt = attempt("one");
     attempt.number = store.begin_attempt(&attempt).await.unwrap();
     assert_eq!(attempt.number, 1);
     assert_eq!(store.attempts(None).await.unwrap(), [attempt.clone()]);
     attempt.phase = Phase::Over;
     attempt.ending = Some(ExitReason::BudgetExhausted);
+    attempt.exhausted = Some(Exhausted::ToolCalls);
     attempt.session = Some("s".to_owned());
     attempt.ended_at = Some(6);
     attempt.used = Used { tokens: 1, micro_usd: 2, turns: 3, tool_calls: 4, denied: 5 };

@@ -6,12 +6,14 @@ use std::path::Path;
 
 use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _, StoreError};
+use bailiwick_model::attempt::Exhausted;
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, RunName, RunState, RunStatus};
 use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Cost, Event, Location, Store};
 use sqlx::Row as _;
 
-use crate::test_database::{TestDatabase, id, run};
+use crate::test_database::{TestDatabase, attempt, id, run};
 
 /// The tables of schema version 5.
 const TABLES_OF_VERSION_5: [&str; 8] = [
@@ -23,6 +25,12 @@ const TABLES_OF_VERSION_5: [&str; 8] = [
     "tokens",
     "audit",
     "resource_index",
+];
+
+/// Reverts schema version 7.
+const REVERT_VERSION_7: [&str; 2] = [
+    "ALTER TABLE attempts DROP COLUMN exhausted",
+    "DELETE FROM _sqlx_migrations WHERE version = 7",
 ];
 
 /// Reverts schema version 6.
@@ -64,7 +72,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 8 WHERE version = 6")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 9 WHERE version = 7")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -72,11 +80,11 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 8, known: 6, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 9, known: 7, .. }), "{error:?}");
     assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
     assert_eq!(std::fs::read(database.file()).unwrap(), before);
     let mut connection = database.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 6 WHERE version = 8";
+    let sql = "UPDATE _sqlx_migrations SET version = 7 WHERE version = 9";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = database.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -142,7 +150,7 @@ async fn opening_again_does_not_migrate_again() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
     for _ in 0..3 {
         let store = database.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
@@ -274,7 +282,7 @@ async fn a_database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_6 {
+    for statement in REVERT_VERSION_7.into_iter().chain(REVERT_VERSION_6) {
         sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
     for table in TABLES_OF_VERSION_5 {
@@ -305,7 +313,7 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_6 {
+    for statement in REVERT_VERSION_7.into_iter().chain(REVERT_VERSION_6) {
         sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
     for table in TABLES_OF_VERSION_5 {
@@ -347,7 +355,7 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
     store.append_run_note(&id("reverted"), "rolled-back", "{}").await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_6 {
+    for line in REVERT_VERSION_7.into_iter().chain(REVERT_VERSION_6) {
         sqlx::query(line).execute(&mut connection).await.unwrap();
     }
     drop(connection);
@@ -355,6 +363,46 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
     let kept = store.get(&id("kept")).await.unwrap();
     assert_eq!((kept.name, kept.repository, kept.state), (id("kept"), None, RunState::Merged));
     assert_eq!(store.get(&id("reverted")).await.unwrap().state, RunState::RolledBack);
+}
+
+#[tokio::test]
+async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    let details = [
+        ("the budget is spent: tokens", Some(Exhausted::Tokens)),
+        ("the budget is spent: usd", Some(Exhausted::Usd)),
+        ("the budget is spent: turns", Some(Exhausted::Turns)),
+        ("the budget is spent: minutes", Some(Exhausted::Minutes)),
+        ("the budget is spent: tool-calls", Some(Exhausted::ToolCalls)),
+        ("nothing says what x costs, and the budget is in dollars", Some(Exhausted::Price)),
+        ("the budget is spent: disk, of which it may add 16 MiB", Some(Exhausted::Disk)),
+        ("the disk has less than 512 MiB left", Some(Exhausted::Disk)),
+        ("other words", None),
+    ];
+    for (detail, _) in details {
+        let mut attempt = attempt("old");
+        attempt.number = store.begin_attempt(&attempt).await.unwrap();
+        attempt.ending = Some(ExitReason::BudgetExhausted);
+        attempt.detail = detail.to_owned();
+        store.update_attempt(&attempt).await.unwrap();
+    }
+    let mut stopped = attempt("stopped");
+    stopped.number = store.begin_attempt(&stopped).await.unwrap();
+    stopped.ending = Some(ExitReason::Stopped);
+    stopped.detail = "the budget is spent: tokens".to_owned();
+    store.update_attempt(&stopped).await.unwrap();
+    store.close().await;
+    let mut connection = database.connect().await;
+    for line in REVERT_VERSION_7 {
+        sqlx::query(line).execute(&mut connection).await.unwrap();
+    }
+    drop(connection);
+    let store = database.open().await;
+    let found = store.attempts(Some(&id("old"))).await.unwrap();
+    let found: Vec<_> = found.iter().map(|one| one.exhausted).collect();
+    assert_eq!(found, details.map(|(_, exhausted)| exhausted));
+    assert_eq!(store.attempts(Some(&id("stopped"))).await.unwrap()[0].exhausted, None);
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use bailiwick_lifecycle::ports::NewRun;
 use bailiwick_model::AgentId;
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::Phase;
 use bailiwick_store::{Location, Store};
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
@@ -63,4 +65,26 @@ pub(crate) fn run(name: &str) -> NewRun {
 /// Runs a future on a current-thread runtime.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// An attempt of this run that has begun.
+pub(crate) fn attempt(run: &str) -> Attempt {
+    Attempt {
+        run: id(run),
+        number: 0,
+        cli: "script".to_owned(),
+        version: "1".to_owned(),
+        model: String::new(),
+        login: "api-key".to_owned(),
+        sandbox: "full".to_owned(),
+        session: None,
+        phase: Phase::Preparing,
+        ending: None,
+        detail: String::new(),
+        exhausted: None,
+        started_at: 5,
+        ended_at: None,
+        used: Used::default(),
+        budget: Allowance { tokens: Some(9), ..Allowance::default() },
+    }
 }

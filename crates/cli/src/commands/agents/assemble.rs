@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::{sources, system};
 use bailiwick_kit::Kit;
 use bailiwick_kit::manifest::{self, AssembledFile, Manifest, Program, assemble};
 use bailiwick_model::Source;
@@ -9,10 +11,8 @@ use bailiwick_model::template::AgentType;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::wire;
 
 /// Words of a file that we made, and may make again.
 const MADE: &str = "# Assembled from the manifest ";
@@ -66,7 +66,7 @@ impl For {
 impl Assemble {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let kit = wire::working_kit(context)?;
+        let kit = sources::working_kit(context)?;
         let program = self.program.program();
         let mut made = Vec::new();
         for manifest in self.chosen(context, &kit)? {
@@ -77,7 +77,7 @@ impl Assemble {
             self.write(&context.directory.join(directory), &made)?;
         }
         for (manifest, file) in &made {
-            wire::warn(&file.warnings);
+            output::problems(&file.warnings);
             for note in &file.notes {
                 output::note(format_args!("{}: {note}", manifest.name.get_ref()));
             }
@@ -116,7 +116,7 @@ impl Assemble {
             Failure::general(format!("{} cannot be made: {error}", directory.display()))
         })?;
         made.iter().try_for_each(|(_, file)| {
-            wire::write_whole(&directory.join(&file.file_name), &file.text)
+            Ok(system::write_whole(&directory.join(&file.file_name), &file.text)?)
         })
     }
 

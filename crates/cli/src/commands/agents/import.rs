@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::sources::REPOSITORY_KIT;
+use bailiwick_engine::system;
 use bailiwick_kit::foreign::{self, Effect, Format as Foreign, Found, Imported, Options, render};
 use bailiwick_model::{Problem, Source};
 use bailiwick_source_control::DirectoryTree;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::wire::{self, REPOSITORY_KIT};
 
 /// Create templates from the agent files of Claude Code, Codex, Gemini CLI or OpenCode
 ///
@@ -97,7 +98,7 @@ impl Import {
                 })?;
             }
             for ready in &sorted.ready {
-                wire::write_whole(&ready.target, &render(&ready.imported.template))?;
+                system::write_whole(&ready.target, &render(&ready.imported.template))?;
             }
         }
         match self.format.format {

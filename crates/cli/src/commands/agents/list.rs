@@ -1,5 +1,7 @@
 //! `bailiwick agents list`: every template there is, and every one that is broken.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::templates;
 use bailiwick_kit::lint::Report;
 use bailiwick_kit::templates::list::{AgentsListed, Detail, listed};
 use bailiwick_kit::templates::{FoundTemplate, TemplateError};
@@ -9,10 +11,8 @@ use clap::Args;
 
 use super::show;
 use crate::commands::lint;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::templates;
 
 /// List the agent templates that apply here
 ///
@@ -60,7 +60,7 @@ impl List {
             }
             return Ok(());
         }
-        Err(Failure::Problems(problems))
+        Err(problems.into())
     }
 }
 

@@ -7,13 +7,15 @@ pub mod new;
 pub mod show;
 pub mod tree;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::templates;
 use bailiwick_kit::templates::TemplateError;
 use clap::{Args, Subcommand};
 
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
-use crate::{output, templates};
+use crate::output;
 
 /// Show and write agent templates
 #[derive(Debug, Args)]
@@ -60,20 +62,20 @@ pub fn seed(context: &Context) {
             counted(written.len(), "template"),
             templates::user_directory(context).display()
         )),
-        Err(Failure::Message { text, help, .. }) => {
-            output::note(text);
-            if let Some(help) = help {
+        Err(ServiceFailure::Problems(_)) => {}
+        Err(failure) => {
+            output::note(&failure);
+            if let Some(help) = failure.advice() {
                 output::note(help);
             }
         }
-        Err(Failure::Problems(_) | Failure::Said(_)) => {}
     }
 }
 
 /// The places of what is wrong in a file, or the plain words.
 fn failure(error: TemplateError) -> Failure {
     match error {
-        TemplateError::Broken { problems, .. } => Failure::Problems(problems),
+        TemplateError::Broken { problems, .. } => problems.into(),
         error @ (TemplateError::Invalid(_)
         | TemplateError::Missing(_)
         | TemplateError::Ambiguous { .. }) => {

@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::{sources, templates};
 use bailiwick_kit::templates::discovery::{IN_KIT, OURS};
 use bailiwick_kit::templates::file::NO_TEMPLATE;
 use bailiwick_kit::templates::{FoundTemplate, skeleton};
 use bailiwick_model::template::AgentType;
 use clap::Args;
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::{templates, wire};
 
 /// Create an agent template to fill in
 ///
@@ -56,7 +56,7 @@ impl New {
 }
 
 fn directory(context: &Context) -> Result<PathBuf, Failure> {
-    Ok(match (wire::kit_root(context)?, context.repository()) {
+    Ok(match (sources::kit_root(context)?, context.repository()) {
         (Some(root), _) => root.join(IN_KIT),
         (None, Some(repository)) => repository.root().join(OURS),
         (None, None) => templates::user_directory(context),

@@ -1,5 +1,7 @@
 //! `bailiwick agents show`: one template, with where everything in it comes from.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::templates;
 use bailiwick_kit::templates::select::{SelectError, SetBy, Setting, effective, select};
 use bailiwick_kit::templates::{FoundTemplate, Inherited, Overrides};
 use bailiwick_model::nearest::nearest;
@@ -7,10 +9,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::failure;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, styled};
-use crate::templates;
 
 /// Show one agent template: its prompt and its permissions
 #[derive(Debug, Args)]

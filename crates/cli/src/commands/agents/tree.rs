@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::delegating::Session;
+use bailiwick_engine::running::recover;
 use bailiwick_lifecycle::supervision::Spent;
 use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
 use bailiwick_model::Delegate;
@@ -9,11 +12,8 @@ use bailiwick_model::attempt::{Allowance, Used};
 use clap::Args;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::running::recover;
 
 /// How wide a budget is drawn.
 const BAR: usize = 5;

@@ -4,6 +4,8 @@ mod total;
 
 use std::collections::BTreeSet;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::{agent_names, system, verifying};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_lifecycle::supervision::prices::Prices;
@@ -14,12 +16,9 @@ use bailiwick_store::Store;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::agent_names;
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::verifying;
-use crate::wire;
 
 /// How many events are read at once.
 const PAGE: u32 = 1000;
@@ -46,7 +45,7 @@ impl Cost {
             return total::show(context, self.all_repos, self.format.format);
         };
         let agent = agent_names::require(context, name)?;
-        let (run, attempts, events) = wire::with_store(context, async |store| {
+        let (run, attempts, events) = with_store(context, async |store| {
             let attempts = store.attempts(Some(&agent)).await?;
             Ok((store.find(&agent).await?, attempts, usages(store, &agent).await?))
         })?;
@@ -141,7 +140,7 @@ impl<'a> AttemptCost<'a> {
             attempt.number, attempt.cli, attempt.model
         ));
         let (used, budget) = (&attempt.used, &attempt.budget);
-        let until = attempt.ended_at.unwrap_or_else(wire::now_ms);
+        let until = attempt.ended_at.unwrap_or_else(system::now_ms);
         let time = until.saturating_sub(attempt.started_at);
         for (limit, used, of) in [
             (Limit::Tokens, used.tokens, budget.tokens),
@@ -217,6 +216,7 @@ mod tests {
             phase: Phase::Over,
             ending: Some(ending),
             detail: String::new(),
+            exhausted: None,
             started_at: 0,
             ended_at: Some(1),
             used: Used { tokens: 7, micro_usd, ..Used::default() },

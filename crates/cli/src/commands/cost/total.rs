@@ -1,14 +1,14 @@
 //! What the agents of a repository have used together.
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::running::run_list::{self, ListedRun};
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::attempt::Used;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format};
-use crate::running::run_list::{self, ListedRun};
 
 /// What an agent, or all of them, have used.
 #[derive(Debug, Default, Serialize)]

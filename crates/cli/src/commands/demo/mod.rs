@@ -4,14 +4,16 @@
 mod scene;
 mod stage;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::options::SandboxLevel;
+use bailiwick_engine::preconditions;
+use bailiwick_engine::rejecting::reject;
+use bailiwick_engine::verifying::{Places, Subject};
 use clap::Args;
 
-use super::{land, ledger, prepare, reject};
-use crate::context::Context;
+use super::{land, ledger, prepare};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, styled};
-use crate::preconditions;
-use crate::verifying::{Manner, Places, SandboxLevel, Subject};
 
 /// Watch three scripted agents in a temporary repository
 ///
@@ -86,11 +88,11 @@ fn checked(context: &Context) -> Result<(), Failure> {
     ] {
         output::line(format_args!("\n{} {why}", styled(BOLD, agent)));
         let id = scene::id(agent)?;
-        match land::Land::of(id.clone(), Manner::default()).run(context) {
+        match land::Land::plain(id.clone()).run(context) {
             Ok(()) => {}
             Err(Failure::Said(_)) => {
                 let subject = Subject::of_agent(context, &id, &Places::default())?;
-                reject::reject(&subject, &id, Some("its work failed its checks"))?;
+                reject(&subject, &id, Some("its work failed its checks"))?;
                 output::line(format_args!(
                     "rejected  {agent}: its work is kept, and lands nowhere"
                 ));

@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::database::Database;
 use bailiwick_model::AgentId;
 use bailiwick_source_control::git::remove_git_variables;
 use bailiwick_store::Location;
 
-use crate::context::Context;
-use crate::database::Database;
 use crate::failure::Failure;
+use crate::output;
 
 /// The three of them.
 pub(super) const AGENTS: [&str; 3] = ["farewell", "rogue", "rename"];
@@ -167,6 +168,7 @@ pub(super) fn make(place: &Path) -> Result<Context, Failure> {
         user_kit: place.join("config/bailiwick"),
         kit_root: None,
         repeated: String::new(),
+        notices: output::notices(),
         state,
     })
 }

@@ -4,15 +4,15 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::system;
 use bailiwick_model::Event;
 use bailiwick_model::event::{Answer, EventKind, ReportedBy};
 
 use super::scene;
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
-use crate::running::own_program;
 
 /// What stands before further lines of what an agent does, and how many lines there are at most.
 const FURTHER: &str = "                ";
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Fail
 fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Result<Child, Failure> {
     let failed =
         |error: std::io::Error| Failure::general(format!("`{agent}` cannot be started: {error}"));
-    let mut child = Command::new(own_program()?)
+    let mut child = Command::new(system::own_program()?)
         .args(["run", &scene::task_file(agent), "--no-verify", "--color", "never"])
         .arg("--db")
         .arg(context.database.path())

@@ -2,6 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::{Context, variable};
+use bailiwick_engine::logins::{
+    self,
+    found::{self, Usage},
+};
+use bailiwick_engine::running::enclose;
+use bailiwick_engine::system;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, FoundAgent};
 use bailiwick_runner::sandbox::Level;
@@ -10,12 +17,8 @@ use bailiwick_source_control::Git;
 use serde::Serialize;
 
 use super::{Check, Standing};
-use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::output;
-use crate::running::enclose;
-use crate::running::found_logins::{self, Usage};
-use crate::running::{assign, login};
 
 /// What is known of one agent CLI.
 #[derive(Debug, Serialize)]
@@ -121,7 +124,7 @@ fn tried(
     let Some(found) = enclose::program_on(&path, adapter, &context.state)? else {
         return Ok(GateProof::NotTried("it does not say its version".to_owned()));
     };
-    let session = Session::New(assign::random_name()?);
+    let session = Session::New(system::random_name()?);
     let assignment = Assignment::empty(found.version.clone(), session, worktree.clone(), home);
     let git = worktree.join(".git");
     let enclosure = enclose::reading(found, &git, &git, level)?;
@@ -142,12 +145,12 @@ fn tried(
 fn logins(name: &str) -> Result<Vec<String>, Failure> {
     let mut all = Vec::new();
     let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
-    for key in wire.map(login::keys).unwrap_or_default() {
+    for key in wire.map(logins::keys).unwrap_or_default() {
         if variable(key)?.is_some() {
             all.push(format!("api-key ({key})"));
         }
     }
-    for found in found_logins::of_person(name)? {
+    for found in found::of_person(name)? {
         all.push(match found.usage {
             Usage::Login(login) => format!("{}: {}", login.as_str(), found.what),
             Usage::LoginWith(login, needed) => {

@@ -5,14 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::sources::REPOSITORY_KIT;
 use bailiwick_model::Source;
 use bailiwick_runner::agents::adapter::Adapter as _;
 use bailiwick_runner::agents::{self, Manifest};
 use serde::Serialize;
 
 use super::{Check, Standing};
-use crate::context::Context;
-use crate::wire::REPOSITORY_KIT;
 
 /// What is known of a program that a person describes.
 #[derive(Debug, Serialize)]

@@ -3,18 +3,19 @@
 mod agent_programs;
 mod described;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::counted::counted;
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::preconditions::{self, Shortfall};
+use bailiwick_engine::{sources, templates};
 use bailiwick_kit::lint::lint;
 use bailiwick_runner::sandbox::{self, Level, Part};
 use bailiwick_source_control::git::{HeadError, version};
 use clap::Args;
 use serde::Serialize;
 
-use crate::context::Context;
-use crate::counted::counted;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, YELLOW, styled};
-use crate::preconditions::{self, Shortfall};
-use crate::{templates, wire};
 
 /// Check this machine: git, sandbox, agent CLIs, kit
 ///
@@ -163,18 +164,20 @@ fn repository(context: &Context) -> Check {
 
 fn state(context: &Context) -> Check {
     let database = context.database.to_string();
-    match wire::with_store(context, async |store| Ok(store.list(None).await?.len())) {
+    match context.with_store(async |store| Ok(store.list(None).await?.len())) {
         Ok(runs) => {
             let found = format!("{database}, {}", counted(runs, "run"));
             Check::new("ledger", Standing::Good, found)
         }
-        Err(Failure::Message { text, .. }) => Check::new("ledger", Standing::Bad, text),
-        Err(_) => Check::new("ledger", Standing::Bad, database),
+        Err(ServiceFailure::Failed { text, .. } | ServiceFailure::Refused { text, .. }) => {
+            Check::new("ledger", Standing::Bad, text)
+        }
+        Err(ServiceFailure::Problems(_)) => Check::new("ledger", Standing::Bad, database),
     }
 }
 
 fn kit(context: &Context) -> Check {
-    let Ok(kit) = wire::working_kit(context) else {
+    let Ok(kit) = sources::working_kit(context) else {
         return Check::new("kit", Standing::Bad, "it cannot be read").advice("bailiwick lint");
     };
     let Ok(templates) = templates::working(context) else {

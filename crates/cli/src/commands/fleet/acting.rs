@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::fleet::{LocalPlane, plane};
+use bailiwick_engine::{database, system};
 use bailiwick_fleet::ports::{ActionError, Caller, Target, TokenScope};
 use bailiwick_store::Store;
 
 use super::{Namespace, actor, now};
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::fleet::{LocalPlane, plane};
-use crate::wire;
 
 impl From<ActionError> for Failure {
     fn from(error: ActionError) -> Self {
@@ -32,7 +32,7 @@ impl From<ActionError> for Failure {
 
 /// Whoever is at the keyboard has the database, and so everything.
 fn caller() -> Result<Caller, Failure> {
-    let request = format!("local-{:x}-{:04x}", wire::now_ms(), wire::random()?);
+    let request = format!("local-{:x}-{:04x}", system::now_ms(), system::random()?);
     Ok(Caller {
         actor: actor()?,
         scope: TokenScope::Admin,
@@ -58,7 +58,7 @@ pub fn ask<T>(
         .enable_all()
         .build()
         .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
-    wire::wait(&runtime, async {
+    database::wait(&runtime, async {
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         work(plane(context, store), caller()?).await
     })

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::resources::{self, Outcome};
 use bailiwick_resources::Metadata;
 use clap::Args;
 
 use super::{actor, documents, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::wire;
 
 /// Create or update resources from files, all or none
 ///
@@ -38,7 +38,7 @@ impl Apply {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let documents = documents::read(context, &self.files)?;
         let (actor, dry) = (actor()?, self.dry_run);
-        let applied = wire::with_store(context, async |store| {
+        let applied = with_store(context, async |store| {
             Ok(resources::apply(store, &documents, &actor, now(), dry).await?)
         })?;
         if self.format.format == Format::Json {

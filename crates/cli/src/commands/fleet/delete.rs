@@ -1,5 +1,6 @@
 //! `bailiwick delete`: takes resources away.
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_fleet::resources::{self, DeclareError};
 use bailiwick_resources::{AnyObject, Author, Metadata};
@@ -9,10 +10,9 @@ use serde_json::json;
 use super::get::pair;
 use super::named::{Named, fetch, named};
 use super::{Namespace, actor, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::wire;
 
 /// How many objects are read at once.
 const PAGE: usize = 500;
@@ -53,7 +53,7 @@ impl Delete {
             (true, false) | (false, true) => {}
         }
         let actor = actor()?;
-        wire::with_store(context, async |store| {
+        with_store(context, async |store| {
             let mut found = Vec::new();
             for one in &all {
                 found.extend(self.find(store, one).await?);

@@ -1,14 +1,14 @@
 //! `bailiwick describe`: an object with its conditions, for people.
 
+use bailiwick_engine::context::Context;
 use bailiwick_resources::{AnyObject, Condition, Standing};
 use clap::Args;
 
 use super::named::{fetch, named};
 use super::{Namespace, ago, documents, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
-use crate::wire;
 
 /// Show resources with their conditions and reasons
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ impl Describe {
         if all.iter().any(|one| one.names.is_empty()) {
             return Err(Failure::usage("say which one").help("list them with `bailiwick get`"));
         }
-        let found = wire::with_store(context, async |store| {
+        let found = with_store(context, async |store| {
             let mut found = Vec::new();
             for one in &all {
                 found.extend(fetch(store, one, namespace).await?);

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_fleet::bundle::{RedactionRules, Redactor};
 use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_fleet::resources::{self, Outcome};
@@ -12,10 +14,9 @@ use serde_json::Value;
 
 use super::unified::unified;
 use super::{actor, documents, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format};
-use crate::wire;
 
 /// How a comparison that found something ends.
 const DIFFERENT: u8 = 1;
@@ -44,8 +45,10 @@ pub fn run(context: &Context, files: &[PathBuf], format: Format) -> Result<(), F
 /// What could not be compared is no difference.
 fn not_said(failure: Failure) -> Failure {
     match failure {
-        Failure::Message { code, text, help } => Failure::Message { code: code.max(2), text, help },
-        Failure::Problems(problems) => {
+        Failure::Service(
+            ServiceFailure::Failed { text, help } | ServiceFailure::Refused { text, help },
+        ) => Failure::usage(text).maybe_help(help),
+        Failure::Service(ServiceFailure::Problems(problems)) => {
             output::problems(&problems);
             Failure::Said(2)
         }
@@ -56,7 +59,7 @@ fn not_said(failure: Failure) -> Failure {
 fn compare(context: &Context, files: &[PathBuf]) -> Result<Vec<ObjectDiff>, Failure> {
     let documents = documents::read(context, files)?;
     let actor = actor()?;
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         let planned = resources::apply(store, &documents, &actor, now(), true).await?;
         let redactor = Redactor::new(&RedactionRules {
             known: values(store).await?,

@@ -3,14 +3,14 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
 use bailiwick_resources::AnyObject;
 use serde_saphyr::MergeKeyPolicy;
 
-use crate::context::Context;
 use crate::failure::Failure;
 
 /// How much is read of one file.
-const LONGEST: u64 = 4 * 1024 * 1024;
+const MAX_DOCUMENT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// All documents of some files and directories; `-` is standard input.
 pub fn read(context: &Context, files: &[PathBuf]) -> Result<Vec<AnyObject>, Failure> {
@@ -41,11 +41,14 @@ pub fn read(context: &Context, files: &[PathBuf]) -> Result<Vec<AnyObject>, Fail
 
 fn limited(from: impl std::io::Read, name: &Path) -> Result<String, Failure> {
     let mut text = String::new();
-    let read = from.take(LONGEST + 1).read_to_string(&mut text);
+    let read = from.take(MAX_DOCUMENT_BYTES + 1).read_to_string(&mut text);
     let read = read
         .map_err(|error| Failure::general(format!("{} cannot be read: {error}", name.display())))?;
-    if u64::try_from(read).unwrap_or(u64::MAX) > LONGEST {
-        return Err(Failure::usage(format!("{} is longer than {LONGEST} bytes", name.display())));
+    if u64::try_from(read).unwrap_or(u64::MAX) > MAX_DOCUMENT_BYTES {
+        return Err(Failure::usage(format!(
+            "{} is longer than {MAX_DOCUMENT_BYTES} bytes",
+            name.display()
+        )));
     }
     Ok(text)
 }

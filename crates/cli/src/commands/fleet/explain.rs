@@ -1,5 +1,6 @@
 //! `bailiwick explain KIND/NAME`: why an object is as it is, and what to do next.
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::explanation::{Explanation, RelatedObjects, explain};
 use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_model::AgentId;
@@ -10,10 +11,9 @@ use bailiwick_store::Store;
 
 use super::named::{Named, fetch};
 use super::{ago, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
-use crate::wire;
 
 /// How many events of a run are told.
 const EVENTS: u32 = 5;
@@ -34,7 +34,7 @@ pub fn run(
     namespace: &str,
     format: Format,
 ) -> Result<(), Failure> {
-    let explanation = wire::with_store(context, async |store| {
+    let explanation = with_store(context, async |store| {
         let found = fetch(store, named, namespace).await?;
         let Some(object) = found.into_iter().next() else {
             return Err(Failure::general("it is gone"));

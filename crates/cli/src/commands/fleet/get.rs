@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{Change, ChangeKind, FleetStore, Selection, indexed_fields};
 use bailiwick_resources::{AnyObject, Kind};
 use clap::Args;
@@ -9,11 +10,10 @@ use clap::Args;
 use super::columns::{header, row};
 use super::named::{Named, fetch, named};
 use super::{Namespace, ShownAs, documents, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output;
-use crate::running::view::plain;
-use crate::wire;
+use crate::view::plain;
 
 /// How many objects are read at once.
 const PAGE: usize = 500;
@@ -77,7 +77,7 @@ impl Get {
         if self.watch && all.len() > 1 {
             return Err(Failure::usage("watch one kind at a time"));
         }
-        wire::with_store(context, async |store| {
+        with_store(context, async |store| {
             for one in &all {
                 let (objects, version) = self.find(store, one).await?;
                 self.show(one, &objects)?;

@@ -19,13 +19,13 @@ pub mod unified;
 pub mod wait;
 pub mod workspaces;
 
+use bailiwick_engine::system;
 use bailiwick_fleet::ports::FleetError;
 use bailiwick_fleet::resources::DeclareError;
 use bailiwick_resources::Moment;
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
-use crate::wire;
 
 /// Where objects are.
 #[derive(Debug, Clone, Args)]
@@ -89,7 +89,7 @@ pub fn actor() -> Result<String, Failure> {
 
 /// What time it is.
 pub fn now() -> Moment {
-    Moment::from_millis(wire::now_ms())
+    Moment::from_millis(system::now_ms())
 }
 
 /// How long ago that was, in as few letters as people need.

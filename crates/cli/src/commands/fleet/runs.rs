@@ -1,5 +1,6 @@
 //! `bailiwick runs`: what can be done to runs of the control plane.
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{
     DispatchRequest, Fleet as _, RunAnswer, RunVerb, RunVerbRequest, Target,
 };
@@ -9,10 +10,9 @@ use clap::{Args, Subcommand};
 
 use super::Namespace;
 use super::acting::{ask, target};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::running::view;
+use crate::view;
 
 /// Manage runs of the control plane
 #[derive(Debug, Args)]

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{AuditEntry, FleetStore, Selection, Values, Write};
 use bailiwick_resources::{Kind, Secret, is_object_name};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Namespace, actor, ago, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::wire;
 
 /// The longest value.
-const LONGEST: usize = 1024 * 1024;
+const MAX_SECRET_BYTES: usize = 1024 * 1024;
 
 /// Store encrypted values for agents, webhooks and forges; they are never shown again
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
                 return Err(Failure::usage("the value is read from standard input")
                     .help("bailiwick secrets set NAME KEY < FILE"));
             }
-            let most = u64::try_from(LONGEST).unwrap_or(u64::MAX).saturating_add(1);
+            let most = u64::try_from(MAX_SECRET_BYTES).unwrap_or(u64::MAX).saturating_add(1);
             let read = input.lock().take(most).read_to_end(&mut bytes);
             read.map_err(|error| Failure::general(format!("no value came: {error}")))?;
         }
@@ -112,8 +112,8 @@ fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
     if bytes.ends_with(b"\n") {
         bytes.pop();
     }
-    if bytes.is_empty() || bytes.len() > LONGEST {
-        return Err(Failure::usage(format!("a value has 1 to {LONGEST} bytes")));
+    if bytes.is_empty() || bytes.len() > MAX_SECRET_BYTES {
+        return Err(Failure::usage(format!("a value has 1 to {MAX_SECRET_BYTES} bytes")));
     }
     Ok(bytes)
 }
@@ -129,7 +129,7 @@ fn set(
         return Err(Failure::usage(format!("`{name}` `{key}` cannot name a secret and its key")));
     }
     let actor = actor()?;
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         let values = Values(BTreeMap::from([(key.to_owned(), value)]));
         let entry = AuditEntry {
             at: now(),
@@ -147,7 +147,7 @@ fn set(
 }
 
 fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failure> {
-    let found = wire::with_store(context, async |store| {
+    let found = with_store(context, async |store| {
         let selection =
             Selection { namespace: Some(namespace.to_owned()), ..Selection::of(Kind::Secret) };
         Ok(FleetStore::list(store, &selection).await?.objects)
@@ -185,7 +185,7 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
 
 fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure> {
     let actor = actor()?;
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         Ok(bailiwick_fleet::resources::delete(
             store,
             Kind::Secret,

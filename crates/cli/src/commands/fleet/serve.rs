@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::fleet::{LocalPlane, plane};
 use bailiwick_fleet::controllers::{ReconcileSummary, Retention, RetryTable};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
@@ -13,9 +15,7 @@ use bailiwick_store::Store;
 use clap::Args;
 use tokio::task::JoinHandle;
 
-use crate::context::Context;
 use crate::failure::Failure;
-use crate::fleet::{LocalPlane, plane};
 use crate::output;
 
 /// How long a turn waits for something to change before it looks again, in milliseconds.
@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How soon, where something has changed.
 const LOOK_SOON: Duration = Duration::from_secs(2);
 /// How long a turn waits at most while webhooks pour in.
-const LONGEST_REST: Duration = Duration::from_millis(300);
+const MAX_PAUSE: Duration = Duration::from_millis(300);
 /// After a turn that did so much, more of it may be waiting: the next one waits no longer than that one took.
 const MUCH: usize = 64;
 /// How long it waits after a turn in which the store did not answer.
@@ -157,7 +157,7 @@ async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> 
 async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMonitor) {
     let mut looked: Option<(u64, Instant)> = None;
     let mut backoff = RetryTable::default();
-    let mut longest = LONGEST_REST;
+    let mut longest = MAX_PAUSE;
     loop {
         let version = latest(&plane).await;
         let stale = looked.is_none_or(|(seen, when)| {
@@ -175,7 +175,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMon
         plane.store.wait_for_quiet_intake(longest).await;
         let begun = Instant::now();
         let turn = plane.advance_with(&mut backoff).await;
-        longest = if turn.done < MUCH { LONGEST_REST } else { begun.elapsed().min(LONGEST_REST) };
+        longest = if turn.done < MUCH { MAX_PAUSE } else { begun.elapsed().min(MAX_PAUSE) };
         tell(&turn);
         pulse.record_iteration();
         // Whatever else has trouble rests by itself.

@@ -1,5 +1,6 @@
 //! `bailiwick tokens`: who may use the API, and for what.
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{AuditEntry, FleetStore as _, TokenRecord, TokenScope, Write};
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{Moment, Span};
@@ -7,10 +8,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::{actor, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-use crate::wire;
 
 /// What every token begins with, so that it is recognised where it should not be.
 pub const BEGINNING: &str = "bwk_";
@@ -140,14 +140,14 @@ fn keep(context: &Context, record: &TokenRecord, event: &str) -> Result<(), Fail
         correlation: std::collections::BTreeMap::new(),
         detail: json!({ "person": record.actor, "scope": record.scope }),
     };
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         store.commit(vec![Write::Token(record.clone()), Write::Audit(entry)], now()).await?;
         Ok(())
     })
 }
 
 fn list(context: &Context, format: Format) -> Result<(), Failure> {
-    let tokens = wire::with_store(context, async |store| Ok(store.tokens().await?))?;
+    let tokens = with_store(context, async |store| Ok(store.tokens().await?))?;
     if format == Format::Json {
         let shown: Vec<_> = tokens
             .iter()
@@ -194,7 +194,7 @@ fn list(context: &Context, format: Format) -> Result<(), Failure> {
 }
 
 fn revoke(context: &Context, id: &str, format: Format) -> Result<(), Failure> {
-    let tokens = wire::with_store(context, async |store| Ok(store.tokens().await?))?;
+    let tokens = with_store(context, async |store| Ok(store.tokens().await?))?;
     let Some(mut token) = tokens.into_iter().find(|token| token.id == id) else {
         return Err(Failure::usage(format!("there is no token `{id}`"))
             .help("see them: bailiwick tokens list"));

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{
     ExecutionAnswer, FireRequest, Fleet as _, LifecycleRequest, LifecycleVerb, ReplayRequest,
     RuleSample, RuleTrial,
@@ -10,10 +11,9 @@ use clap::{Args, Subcommand};
 
 use super::Namespace;
 use super::acting::{ask, target};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
-use crate::running::view::plain;
+use crate::view::plain;
 
 /// Test, replay, fire, enable and disable trigger rules
 #[derive(Debug, Args)]

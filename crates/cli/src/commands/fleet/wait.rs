@@ -1,5 +1,6 @@
 //! `bailiwick wait`: until an object is as it should be.
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_resources::{AnyObject, RunPhase, Span};
 use clap::Args;
@@ -7,10 +8,9 @@ use serde_json::json;
 
 use super::named::named;
 use super::{Namespace, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, FormatOption};
-use crate::wire;
 
 /// Wait for a condition, a phase or the deletion of a resource
 ///
@@ -50,7 +50,7 @@ impl Wait {
             return Err(Failure::usage("name one object, as stack/fixer"));
         };
         let late = now().plus_millis(self.timeout.millis());
-        wire::with_store(context, async |store| {
+        with_store(context, async |store| {
             loop {
                 // Read first: a change between the two wakes the wait. An object's own version would not
                 // do, because every newer change of another object would end the wait at once.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{
     Fleet as _, FleetStore, Selection, WorkspaceAnswer, WorkspaceRequest, WorkspaceVerb,
 };
@@ -13,10 +14,9 @@ use super::acting::ask;
 use super::columns::{header, row};
 use super::named::{Named, fetch};
 use super::{Namespace, documents, now};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
-use crate::wire;
 
 /// Create, link, pin, archive, restore and rebase workspaces
 ///
@@ -360,7 +360,7 @@ fn list(context: &Context, state: Option<String>, place: &Where) -> Result<(), F
 }
 
 fn all(context: &Context, mut selection: Selection) -> Result<Vec<AnyObject>, Failure> {
-    wire::with_store(context, async |store| {
+    with_store(context, async |store| {
         let mut found = Vec::new();
         loop {
             let page = FleetStore::list(store, &selection).await?;
@@ -376,7 +376,7 @@ fn all(context: &Context, mut selection: Selection) -> Result<Vec<AnyObject>, Fa
 fn find(context: &Context, which: &Which) -> Result<AnyObject, Failure> {
     let named = Named { kind: Kind::AgentWorkspace, names: vec![which.name.clone()] };
     let namespace = &which.place.namespace.namespace;
-    let found = wire::with_store(context, async |store| fetch(store, &named, namespace).await)?;
+    let found = with_store(context, async |store| fetch(store, &named, namespace).await)?;
     found.into_iter().next().ok_or_else(|| Failure::general("it is gone"))
 }
 

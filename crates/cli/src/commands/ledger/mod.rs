@@ -5,14 +5,14 @@ pub mod tree;
 pub mod validate;
 pub mod view;
 
+use bailiwick_engine::agent_names::{self, Scope};
+use bailiwick_engine::context::Context;
 use bailiwick_model::{AgentId, RunStatus};
 use clap::{Args, Subcommand};
 
-use crate::agent_names::{self, Scope};
-use crate::context::Context;
+use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::FormatOption;
-use crate::wire;
 
 /// Show and edit the ledger of all runs
 #[derive(Debug, Args)]
@@ -208,7 +208,7 @@ impl Ledger {
             Verb::List { all_repos: true, .. } | Verb::Tree { all_repos: true, .. }
         );
         let scope = Scope::observe(context, all_repos)?;
-        wire::with_store(context, async |store| match self.verb {
+        with_store(context, async |store| match self.verb {
             Verb::List { status, format, .. } => {
                 view::list(context, store, status, &scope, format.format).await
             }

@@ -1,16 +1,16 @@
 //! Writing to the ledger.
 
+use bailiwick_engine::context::Context;
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
 use bailiwick_model::{AgentId, Dna, RunStatus};
 use bailiwick_store::{Cost, Store};
 use clap::Args;
 use serde_json::json;
 
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
-const MOST_CHARACTERS: usize = 256;
+const MAX_CHARACTERS: usize = 256;
 
 /// A run that was started by other means.
 #[derive(Debug, Args)]
@@ -45,8 +45,8 @@ pub struct Fork {
 fn short_line(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         Err("it is empty".to_owned())
-    } else if text.chars().count() > MOST_CHARACTERS {
-        Err(format!("it is longer than {MOST_CHARACTERS} characters"))
+    } else if text.chars().count() > MAX_CHARACTERS {
+        Err(format!("it is longer than {MAX_CHARACTERS} characters"))
     } else if text.chars().any(char::is_control) {
         Err("it has a control character in it".to_owned())
     } else {

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use bailiwick_engine::agent_names::{Scope, shown};
+use bailiwick_engine::agent_state::AgentState;
+use bailiwick_engine::context::Context;
+use bailiwick_engine::respawning::is_again;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Run};
 use bailiwick_store::Store;
 use serde::Serialize;
 
 use super::view::{States, show_runs};
-use crate::agent_names::{Scope, shown};
-use crate::agent_state::AgentState;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format, GREEN, RED, YELLOW, styled};
 
@@ -37,14 +38,6 @@ impl Below {
         });
         started || self == Self::StartedOrAgain && is_again(run, parent)
     }
-}
-
-/// Whether a run that nobody started is a new attempt at the task of another.
-pub(crate) fn is_again(run: &Run, former: &Run) -> bool {
-    run.parent_branch.is_none()
-        && run.repository == former.repository
-        && run.fork_parent_id.is_some()
-        && run.fork_parent_id == former.dna
 }
 
 /// Shows runs, each below the one that it came from.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_engine::context::Context;
+use bailiwick_engine::removing::FILES_REMOVED;
 use bailiwick_lifecycle::ports::{RunStore as _, spec_sha};
 use bailiwick_model::{AgentId, Run, RunState};
 use bailiwick_source_control::Git;
@@ -9,8 +11,6 @@ use bailiwick_store::Store;
 use clap::Args;
 use serde_json::json;
 
-use crate::commands::rm::FILES_REMOVED;
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use bailiwick_engine::agent_names::{Scope, shown};
+use bailiwick_engine::agent_state::{AgentState, Seen, UnknownState};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::verifying::Shown;
 use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
 use bailiwick_store::{Event, Store};
 
-use crate::agent_names::{Scope, shown};
-use crate::agent_state::{AgentState, Seen, UnknownState};
-use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Column, Format, styled};
-use crate::running::view::line;
-use crate::verifying::Shown;
+use crate::view::line;
 
 /// Which runs are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,72 @@
+//! Ctrl-C while an agent works: the first stops it and loses nothing, the second leaves at once.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bailiwick_runner::supervisor::{Handle, restore_terminal};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::{output, view};
+
+/// The attempt that a signal stops; without one it ends this process.
+static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
+
+/// What a person is told whom a signal leaves without a result.
+static NOTICE: Mutex<Option<String>> = Mutex::new(None);
+
+/// A signal that ends this process says this from now on: what stays, and the command that goes on with it.
+pub fn announce(notice: String) {
+    *self::notice() = Some(notice);
+}
+
+/// Takes Ctrl-C, a hang-up and a polite end upon itself. Called before any other thread is started, as
+/// each that is started later keeps the signals for the one that waits here.
+pub fn begin() {
+    if signals().thread_block().is_err() {
+        // They end us as they always did, and the run is found cut off.
+        return;
+    }
+    std::thread::spawn(|| {
+        let signals = signals();
+        while let Ok(signal) = signals.wait() {
+            match attempt().take() {
+                Some(handle) => handle.stop(&format!("stopped by {signal}")),
+                // Everything inside of a sandbox ends with us.
+                None => {
+                    restore_terminal();
+                    if let Some(notice) = notice().take() {
+                        view::clear();
+                        // The terminal shows ^C at the end of a line.
+                        output::aside(format_args!("\n{notice}"));
+                    }
+                    std::process::exit(128 + signal as i32)
+                }
+            }
+        }
+    });
+}
+
+/// A signal stops this attempt from now on.
+pub fn stops(handle: Handle) {
+    *attempt() = Some(handle);
+}
+
+/// The attempt is over: the next signal ends this process.
+pub fn over() {
+    *attempt() = None;
+}
+
+fn notice() -> MutexGuard<'static, Option<String>> {
+    NOTICE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn attempt() -> MutexGuard<'static, Option<Handle>> {
+    ATTEMPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn signals() -> SigSet {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGHUP);
+    signals
+}

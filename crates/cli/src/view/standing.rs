@@ -1,0 +1,111 @@
+//! How a run stands while a person looks at it: phase, time, tokens, denials and the limit that is near.
+
+use std::time::Duration;
+
+use bailiwick_engine::counted::counted;
+use bailiwick_model::Event;
+use bailiwick_model::event::{Answer, EventKind, Phase};
+
+use crate::view::verification::elapsed;
+
+/// How a run stands, by what has happened.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// How long it went on before it was looked at.
+    so_far: Duration,
+    phase: Phase,
+    denied: u64,
+    tokens: u64,
+    limit: Option<String>,
+}
+
+impl Standing {
+    /// A run that has gone on for a while.
+    pub fn after(so_far: Duration) -> Self {
+        Self { so_far, phase: Phase::Preparing, denied: 0, tokens: 0, limit: None }
+    }
+
+    /// Something has happened.
+    pub fn count(&mut self, event: &Event) {
+        match &event.what {
+            EventKind::Usage(usage) => self.tokens += usage.tokens(),
+            EventKind::Decision { answer: Answer::Deny, .. } => self.denied += 1,
+            EventKind::Limit { limit, used, of, .. } => {
+                self.limit = Some(format!("{limit} {used} of {of}"));
+            }
+            EventKind::Phase { phase } => self.phase = *phase,
+            EventKind::Session { .. }
+            | EventKind::Announced
+            | EventKind::Turn { .. }
+            | EventKind::Text { .. } => {}
+            EventKind::Thinking { .. }
+            | EventKind::ToolCall { .. }
+            | EventKind::ToolResult { .. } => {}
+            EventKind::Decision { .. } | EventKind::Check { .. } => {}
+            EventKind::Warning { .. } | EventKind::Notification { .. } => {}
+            EventKind::FileChange { .. } | EventKind::Command { .. } => {}
+            EventKind::Mcp { .. } | EventKind::SubAgent { .. } | EventKind::Approval { .. } => {}
+            EventKind::Message { .. }
+            | EventKind::Error { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Other => {}
+        }
+    }
+
+    /// The run goes on to this phase.
+    pub fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    /// All of it in a line, so long after it was looked at first.
+    pub fn line(&self, since: Duration) -> String {
+        let phase = match self.phase {
+            Phase::Preparing => "preparing",
+            Phase::Proving => "trying out the gate",
+            Phase::Working => "at work",
+            Phase::Verifying => "verifying",
+            Phase::Over => "over",
+        };
+        let mut text = format!("{} {phase}", elapsed(self.so_far.saturating_add(since)));
+        if self.tokens > 0 {
+            text += &format!(" · {}", counted(self.tokens, "token"));
+        }
+        if self.denied > 0 {
+            text += &format!(" · {} denied", self.denied);
+        }
+        if let Some(limit) = &self.limit {
+            text += &format!(" · {limit}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::event::{ReportedBy, Usage};
+
+    use super::*;
+
+    #[test]
+    fn what_happened_before_counts() {
+        let event = |what| Event {
+            number: 1,
+            at: 0,
+            seen_by: ReportedBy::Supervisor,
+            agent: None,
+            what,
+            raw: None,
+        };
+        let mut standing = Standing::after(Duration::from_secs(62));
+        assert!(standing.line(Duration::ZERO).ends_with(" preparing"));
+        standing.count(&event(EventKind::Phase { phase: Phase::Working }));
+        standing.count(&event(EventKind::Usage(Usage {
+            input: 40,
+            output: 2,
+            ..Usage::default()
+        })));
+        let line = standing.line(Duration::from_secs(1));
+        let expected = format!("{} at work · 42 tokens", elapsed(Duration::from_secs(63)));
+        assert_eq!(line, expected);
+    }
+}

@@ -1,0 +1,214 @@
+//! How an agent stands, in one word: the same in `ps`, `status`, the ledger's views and errors.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bailiwick_model::event::ExitReason;
+use bailiwick_model::nearest::nearest;
+use bailiwick_model::{AgentId, Attempt, Run, RunState, RunStatus};
+use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// How an agent stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentState {
+    /// Its spawn was cut short.
+    HalfSpawned,
+    /// It was spawned, and never started.
+    Ready,
+    /// It was recorded by other means, and has not ended.
+    Running,
+    /// It is at work.
+    AtWork,
+    /// It is at work, and waits for a person's answer.
+    Asks,
+    /// It is open, and its last attempt ended this way; or it failed for good, by that.
+    Ended(ExitReason),
+    /// It has come to its end.
+    Done,
+    /// It failed for good.
+    Failed,
+    /// Its work has landed.
+    Merged,
+    /// Its work had landed and was reverted.
+    RolledBack,
+    /// Its work was turned down.
+    Rejected,
+}
+
+impl AgentState {
+    /// Every state, in the order in which an agent may come through them.
+    pub const ALL: [Self; 16] = [
+        Self::HalfSpawned,
+        Self::Ready,
+        Self::Running,
+        Self::AtWork,
+        Self::Asks,
+        Self::Ended(ExitReason::Stopped),
+        Self::Ended(ExitReason::TimedOut),
+        Self::Ended(ExitReason::BudgetExhausted),
+        Self::Ended(ExitReason::CutOff),
+        Self::Ended(ExitReason::EnforcementLost),
+        Self::Ended(ExitReason::Denied),
+        Self::Failed,
+        Self::Done,
+        Self::Merged,
+        Self::RolledBack,
+        Self::Rejected,
+    ];
+
+    /// How a run stands, by its row, its last attempt and what is seen of its supervisor.
+    pub fn of(run: &Run, last: Option<&Attempt>, seen: Seen) -> Self {
+        let open = match run.state {
+            RunState::HalfSpawned => return Self::HalfSpawned,
+            RunState::Merged => return Self::Merged,
+            RunState::RolledBack => return Self::RolledBack,
+            RunState::Rejected => return Self::Rejected,
+            RunState::Ready => Self::Ready,
+            RunState::Running => Self::Running,
+            RunState::Done => Self::Done,
+            RunState::Failed => Self::Failed,
+        };
+        let ending = match last {
+            Some(attempt) => attempt.ending,
+            None => Some(ExitReason::Completed),
+        };
+        match (ending, seen) {
+            (None, Seen::Asking) => Self::Asks,
+            (None, Seen::Held | Seen::Free) => Self::AtWork,
+            // Its supervisor is there, and makes it ready.
+            (Some(_), Seen::Held | Seen::Asking) if run.status == RunStatus::Running => {
+                Self::AtWork
+            }
+            (Some(ExitReason::Completed), _) => open,
+            (Some(ExitReason::Failed), _) => Self::Failed,
+            (Some(ending), _) => Self::Ended(ending),
+        }
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HalfSpawned => RunState::HalfSpawned.as_str(),
+            Self::Ready => RunState::Ready.as_str(),
+            Self::Running => RunState::Running.as_str(),
+            Self::AtWork => "at work",
+            Self::Asks => "asks",
+            Self::Ended(ending) => ending.as_str(),
+            Self::Done => RunState::Done.as_str(),
+            Self::Failed => RunState::Failed.as_str(),
+            Self::Merged => RunState::Merged.as_str(),
+            Self::RolledBack => RunState::RolledBack.as_str(),
+            Self::Rejected => RunState::Rejected.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for AgentState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.as_str())
+    }
+}
+
+/// A word that names no state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownState {
+    text: String,
+    near: Option<&'static str>,
+}
+
+impl std::error::Error for UnknownState {}
+
+impl fmt::Display for UnknownState {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "`{}` is not a state: use one of {}", self.text, words().join(", "))?;
+        match self.near {
+            Some(near) => write!(out, "; did you mean `{near}`?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every word, as it is written behind an option.
+fn words() -> Vec<String> {
+    AgentState::ALL.map(|state| state.as_str().replace(' ', "-")).to_vec()
+}
+
+impl FromStr for AgentState {
+    type Err = UnknownState;
+
+    fn from_str(text: &str) -> Result<Self, UnknownState> {
+        let plain = text.replace('-', " ");
+        let is = |state: &Self| state.as_str().replace('-', " ") == plain;
+        Self::ALL.into_iter().find(is).ok_or_else(|| UnknownState {
+            text: text.to_owned(),
+            near: nearest(text, Self::ALL.map(Self::as_str)),
+        })
+    }
+}
+
+/// What is seen of the supervisor of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// Nobody holds the run.
+    Free,
+    /// Somebody holds it.
+    Held,
+    /// Somebody holds it, and its agent asks a person.
+    Asking,
+}
+
+impl Seen {
+    /// Looks at a run, and at what its agent asks.
+    pub fn observe(context: &Context, run: &Run) -> (Self, Vec<(String, String)>) {
+        // Nobody starts an agent for what is closed: who holds such a run tidies up.
+        if run.status.next().is_empty() || run.half_spawned {
+            return (Self::Free, Vec::new());
+        }
+        let directory = RunDirectory::new(&context.state, run.id.as_str());
+        if !directory.is_held().unwrap_or(false) {
+            return (Self::Free, Vec::new());
+        }
+        match supervisor::ask(&directory, &Request::Status) {
+            Ok(Some(Reply::Standing(standing))) if !standing.questions.is_empty() => {
+                (Self::Asking, standing.questions)
+            }
+            Ok(_) | Err(_) => (Self::Held, Vec::new()),
+        }
+    }
+}
+
+/// An error if an agent was closed by one above it.
+pub fn require_open(context: &Context, run: &AgentId) -> Result<(), Failure> {
+    let known = context.with_store(async |store| Ok(store.delegate(run).await?))?;
+    match known.is_some_and(|known| known.closed) {
+        true => Err(Failure::general(format!("`{run}` was closed before it began"))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_a_word_of_its_own_that_names_it() {
+        let mut words = words();
+        for (word, state) in words.iter().zip(AgentState::ALL) {
+            assert_eq!(word.parse(), Ok(state));
+            assert_eq!(state.as_str().parse(), Ok(state));
+        }
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), AgentState::ALL.len());
+    }
+
+    #[test]
+    fn a_word_that_names_no_state_is_answered_with_all_of_them() {
+        let said = "stoped".parse::<AgentState>().unwrap_err().to_string();
+        assert!(words().iter().all(|word| said.contains(word)), "{said}");
+        assert!(said.ends_with("did you mean `stopped`?"), "{said}");
+    }
+}

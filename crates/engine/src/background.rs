@@ -1,0 +1,194 @@
+//! A run that goes on in the background: another process of ours, in a session of its own.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bailiwick_model::AgentId;
+use bailiwick_runner::supervisor::RunDirectory;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::options::RunOptions;
+use crate::system;
+
+/// How long the other process gets to hold the run.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How a run is taken up again.
+pub struct Again<'a> {
+    /// What its agent is told.
+    pub words: Option<&'a str>,
+    /// The options of a new budget.
+    pub budget: Vec<String>,
+}
+
+/// Takes it up again for a person; comes back when another process holds it. Gives where its own words go.
+pub fn resume(
+    context: &Context,
+    id: &AgentId,
+    how: &RunOptions,
+    again: &Again<'_>,
+) -> Result<PathBuf, Failure> {
+    let unsaid = |error: std::io::Error| {
+        Failure::general(format!("what it is told cannot be handed over: {error}"))
+    };
+    let mut file = tempfile::tempfile().map_err(unsaid)?;
+    file.write_all(again.words.unwrap_or_default().as_bytes()).map_err(unsaid)?;
+    file.rewind().map_err(unsaid)?;
+    let mut more = again.budget.clone();
+    more.push("--by-person".to_owned());
+    launch(context, id, how, Input::Words(file), Environment::Inherited, &more)
+}
+
+/// What the other process has for its standard input. It holds what is locked as long as it runs.
+pub enum Input {
+    /// Nothing.
+    Nothing,
+    /// A file that it does not read.
+    Held(File),
+    /// What an agent is told that is taken up again; of any length, which arguments are not.
+    Words(File),
+}
+
+/// Starts it, or takes it up again; comes back when it holds the run. Gives where its own words go.
+pub fn begin(
+    context: &Context,
+    id: &AgentId,
+    how: &RunOptions,
+    input: Input,
+) -> Result<PathBuf, Failure> {
+    begin_with(context, id, how, input, Environment::Inherited)
+}
+
+/// What whoever holds a run has in its environment.
+pub enum Environment {
+    /// All of ours: a person who starts a run lends it what they have.
+    Inherited,
+    /// This and nothing else.
+    Only(Vec<(OsString, OsString)>),
+}
+
+/// Variables without which whoever holds a run does not find its things; none of them pays for anything.
+pub const NEEDED: [&str; 31] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "RUST_BACKTRACE",
+];
+
+/// The same, with another environment for whoever holds it.
+pub fn begin_with(
+    context: &Context,
+    id: &AgentId,
+    how: &RunOptions,
+    input: Input,
+    environment: Environment,
+) -> Result<PathBuf, Failure> {
+    launch(context, id, how, input, environment, &[])
+}
+
+fn launch(
+    context: &Context,
+    id: &AgentId,
+    how: &RunOptions,
+    input: Input,
+    environment: Environment,
+    more: &[String],
+) -> Result<PathBuf, Failure> {
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let log = directory.path().join("supervisor.log");
+    let failed =
+        |error: std::io::Error| Failure::general(format!("it cannot go on by itself: {error}"));
+    let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
+    // What is said of an earlier attempt stands there, too.
+    let before = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(0);
+    let mut command = Command::new(system::own_program()?);
+    command.arg("supervise").arg(id.as_str()).args(how.arguments()).args(more);
+    let input = match input {
+        Input::Nothing => Stdio::null(),
+        Input::Held(file) => file.into(),
+        Input::Words(file) => {
+            command.arg("--resume");
+            file.into()
+        }
+    };
+    if let Environment::Only(all) = environment {
+        command.env_clear().envs(all);
+    }
+    if let Some(root) = &context.kit_root {
+        command.arg("--kit-root").arg(context.directory.join(root));
+    }
+    command
+        .arg("--db")
+        .arg(context.database.path())
+        .env("BAILIWICK_STATE", &context.state)
+        .current_dir(&context.directory)
+        .stdin(input)
+        .stdout(file.try_clone().map_err(failed)?)
+        .stderr(file)
+        // Ctrl-C in this terminal is not meant for it.
+        .process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    let late = Instant::now() + START_TIMEOUT;
+    // Mostly it is there in a few milliseconds.
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if directory.is_held_by(child.id()).map_err(failed)? {
+            break;
+        }
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            if status.success() {
+                break;
+            }
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let said = said.get(before..).unwrap_or_default();
+            return Err(Failure::general(format!("it ended at once: {}", said.trim())));
+        }
+        if Instant::now() > late {
+            // Nobody counts on it any more.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(
+                Failure::general("it did not begin in time").help(format!("see {}", log.display()))
+            );
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+    // Whoever starts it may live longer than it, and must not leave it half dead.
+    std::thread::spawn(move || child.wait());
+    Ok(log)
+}

@@ -1,0 +1,355 @@
+//! Claims as commands use them: taken before an agent starts, asked for when its work lands.
+//!
+//! ```text
+//! queue   who waits, in the order in which they came
+//! ```
+//!
+//! The rules are `lifecycle::delegation::claim`; only repositories whose settings have `[claims]` use
+//! them. A claim ends with its run: the store sees to that when a run lands or is turned down.
+
+mod queue;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bailiwick_lifecycle::delegation::claim::{
+    Acquired, Holding, Next, Obstacle, Wish, ahead, next, outside, where_both_meet, writable,
+};
+use bailiwick_lifecycle::ports::{Landing, Work as _};
+use bailiwick_model::claim::{Claim, Outcome};
+use bailiwick_model::globs::Area;
+use bailiwick_model::settings::{Claims, OnOverlap};
+use bailiwick_model::{AgentId, Settings, Task};
+use bailiwick_policy::Policy;
+use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::Repository;
+use bailiwick_verify::Change;
+
+use queue::Queue;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::options::IfClosed;
+use crate::verifying::Subject;
+use crate::{agent_names, agent_state, policy_file, system};
+
+/// What a refusal names as its rule.
+const RULE: &str = "claims";
+/// How often somebody who waits looks again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Who is in the way, and why.
+struct Obstructed {
+    by: String,
+    why: String,
+}
+
+impl Obstructed {
+    fn by(obstacles: &[Obstacle]) -> Self {
+        let by = obstacles.first().map_or("it", |one| one.claim.run.as_str()).to_owned();
+        Self { by, why: reasons(obstacles) }
+    }
+}
+
+/// How long somebody can wait for a claim, whatever the settings say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Patience<'a> {
+    /// Says that nobody needs it any more.
+    pub gone: Option<&'a AtomicBool>,
+    /// The longest time.
+    pub most: Option<Duration>,
+    /// Whether it is still waited for when the agent was closed.
+    pub if_closed: IfClosed,
+}
+
+impl Patience<'_> {
+    /// In milliseconds, for who would wait as long as the settings say.
+    fn at_most(self, settings: u64) -> u64 {
+        let most = self.most.map(|most| u64::try_from(most.as_millis()).unwrap_or(u64::MAX));
+        most.map_or(settings, |most| most.min(settings))
+    }
+
+    fn is_over(self) -> bool {
+        self.gone.is_some_and(|gone| gone.load(Ordering::Relaxed))
+    }
+}
+
+/// An agent and what it may write.
+struct Claimant<'a> {
+    context: &'a Context,
+    id: &'a AgentId,
+    claims: &'a Claims,
+    wish: Wish,
+}
+
+impl<'a> Claimant<'a> {
+    /// Nothing where the repository uses no claims, or the agent writes nothing.
+    fn of(
+        context: &'a Context,
+        repository: &Repository,
+        settings: &'a Settings,
+        id: &'a AgentId,
+        task: &Task,
+        policy: &Policy,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(claims) = &settings.claims else { return Ok(None) };
+        let Some((inside, except)) = writable(policy) else { return Ok(None) };
+        let parent = match &task.task.parent_agent {
+            Some(parent) => Some(agent_names::resolve(context, parent)?),
+            None => None,
+        };
+        let line =
+            context.with_store(async |store| Ok(store.ancestor_ids(parent.as_ref()).await?))?;
+        // Who may work for longer has it for longer.
+        let minutes = task.budget.minutes.unwrap_or_default();
+        let lease = claims.lease().max(minutes.saturating_mul(60_000));
+        let repository = agent_names::place(repository)?;
+        let wish = Wish { run: id.clone(), line, repository, inside, except, lease };
+        Ok(Some(Self { context, id, claims, wish }))
+    }
+
+    /// Takes the claim, or keeps it for longer; waits for it if the repository says so. Those who wait
+    /// get it in the order in which they came.
+    fn take(&self, patience: Patience<'_>) -> Result<Acquired, Failure> {
+        let queue = Queue::beside(self.context.database.path());
+        let mut ticket = None;
+        let begun = system::now_ms();
+        loop {
+            if patience.if_closed == IfClosed::Refuse {
+                agent_state::require_open(self.context, self.id)?;
+            }
+            let now = system::now_ms();
+            let obstacle = match self.first_ahead(&queue, ticket.as_ref(), now)? {
+                Some(obstacle) => obstacle,
+                None => {
+                    let acquired = self
+                        .context
+                        .with_store(async |store| Ok(store.acquire(&self.wish, now).await?))?;
+                    match acquired {
+                        acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => {
+                            return Ok(acquired);
+                        }
+                        Acquired::Obstructed(obstacles) => Obstructed::by(&obstacles),
+                    }
+                }
+            };
+            let waited = now.saturating_sub(begun);
+            if patience.is_over() {
+                let id = self.id;
+                return Err(Failure::general(format!("nobody waits for `{id}` any more")));
+            }
+            let longest = patience.at_most(self.claims.patience());
+            match next(self.claims.on_overlap, waited, longest) {
+                Next::Refuse => return Err(self.refused(&obstacle)),
+                Next::Wait if ticket.is_some() => {}
+                Next::Wait => {
+                    let taken = queue.enter(&self.wish).map_err(|error| {
+                        Failure::general(format!(
+                            "`{}` cannot wait for its claim: {error}",
+                            self.id
+                        ))
+                    })?;
+                    ticket = Some(taken);
+                    self.context
+                        .notices
+                        .note(format_args!("`{}` waits: {}", self.id, obstacle.why));
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Whoever came before and waits for the same paths. One that has its claim waits for nobody.
+    fn first_ahead(
+        &self,
+        queue: &Queue,
+        ticket: Option<&queue::Ticket>,
+        now: u64,
+    ) -> Result<Option<Obstructed>, Failure> {
+        let before = queue.before(ticket).map_err(|error| {
+            Failure::general(format!("nobody can tell who else waits for claims: {error}"))
+        })?;
+        if before.is_empty() {
+            return Ok(None);
+        }
+        let Wish { run, repository, lease, .. } = &self.wish;
+        let (own, claims) = self.context.with_store(async |store| {
+            let own = store.renew_claim(run, repository, now.saturating_add(*lease)).await?;
+            Ok((own, store.claims(Some(repository)).await?))
+        })?;
+        if matches!(own, Some((_, Holding::Holds))) {
+            return Ok(None);
+        }
+        Ok(ahead(&self.wish, &before, &claims, now).map(|(other, at)| Obstructed {
+            by: other.run.to_string(),
+            why: format!("`{}` waits for it already: {}", other.run, where_both_meet(&at)),
+        }))
+    }
+
+    fn refused(&self, Obstructed { by, why }: &Obstructed) -> Failure {
+        Failure::usage(format!("{RULE}: `{}` may not write there now: {why}", self.id)).help(format!(
+            "land or reject `{by}` first, or give this task other files; whoever started `{by}` can \
+             close it as well. `bailiwick claims list` shows who has what, and `on-overlap = \"wait\"` \
+             under [claims] of the settings makes agents wait"
+        ))
+    }
+
+    /// Whether the work may land: nobody else was there since the agent's claim was taken. Nobody can
+    /// be there either until the lease that this begins is over.
+    fn require_held(&self) -> Result<Claim, Failure> {
+        let Wish { run, repository, lease, .. } = &self.wish;
+        let until = system::now_ms().saturating_add(*lease);
+        let held = self
+            .context
+            .with_store(async |store| Ok(store.renew_claim(run, repository, until).await?))?;
+        let id = self.id;
+        match held {
+            Some((claim, Holding::Holds)) => Ok(claim),
+            Some((claim, Holding::Stale(by))) => Err(Failure::usage(format!(
+                "{RULE}: `{id}` may not land: its claim {} is stale, since {}",
+                claim.fence,
+                by.reason()
+            ))
+            .help(format!("begin again from what is there now: bailiwick respawn {id}"))),
+            Some((claim, Holding::Released(release))) => Err(Failure::usage(format!(
+                "{RULE}: `{id}` may not land: its claim {} has ended ({})",
+                claim.fence, release.outcome
+            ))
+            .help(format!(
+                "take it again with the agent: bailiwick resume {id}; or begin again: bailiwick \
+                 respawn {id}"
+            ))),
+            // It was made without a claim.
+            None => self.take_now(),
+        }
+    }
+
+    /// Takes the claim at once: whoever has one there now comes first.
+    fn take_now(&self) -> Result<Claim, Failure> {
+        let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
+        let Self { context, id, wish, .. } = self;
+        let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
+        match claimant.take(Patience::default())? {
+            Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
+            Acquired::Obstructed(met) => Err(self.refused(&Obstructed::by(&met))),
+        }
+    }
+
+    /// The same, where it changes these paths: its claim has to be on all of them.
+    fn require_held_for(&self, changes: &[Change]) -> Result<(), Failure> {
+        let claim = self.require_held()?;
+        match outside(&claim.area(), self.id, changes) {
+            None => Ok(()),
+            // Its policy lets it write there, and it has claimed less than that.
+            Some(_) if outside(&self.wish.area(), self.id, changes).is_none() => {
+                self.take_now().map(drop)
+            }
+            Some(path) => Err(Failure::usage(format!(
+                "{RULE}: `{}` may not land: it changes `{path}`, which its claim {} is not on",
+                self.id, claim.fence
+            ))
+            .help(format!(
+                "take the change back, or begin again with a task that has it: bailiwick respawn {}",
+                self.id
+            ))),
+        }
+    }
+}
+
+/// Takes the claim of an agent that is about to be spawned, and gives it back if it is not.
+pub fn take_for<T>(
+    context: &Context,
+    repository: &Repository,
+    settings: &Settings,
+    (id, task, policy): (&AgentId, &Task, &Policy),
+    patience: Patience<'_>,
+    spawn: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let Some(claimant) = Claimant::of(context, repository, settings, id, task, policy)? else {
+        return spawn();
+    };
+    let acquired = claimant.take(patience)?;
+    let spawned = spawn();
+    if let (Err(_), Acquired::Granted(claim)) = (&spawned, acquired) {
+        let now = system::now_ms();
+        context.with_store(async |store| {
+            Ok(store.release(claim.fence, Outcome::Failed, now).await?)
+        })?;
+    }
+    spawned
+}
+
+/// Takes the claim of an agent that is about to start, or keeps it for longer.
+pub fn take_again(subject: &Subject, id: &AgentId, if_closed: IfClosed) -> Result<(), Failure> {
+    let patience = Patience { if_closed, ..Patience::default() };
+    of_subject(subject, id, |claimant| match claimant {
+        Some(claimant) => claimant.take(patience).map(drop),
+        None => Ok(()),
+    })
+}
+
+/// An error if somebody else was given the same paths since the agent's claim was taken.
+pub fn require_held(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
+    of_subject(subject, id, |claimant| match claimant {
+        Some(claimant) => claimant.require_held().map(drop),
+        // Whether there is anything that needs one is seen when it lands.
+        None => Ok(()),
+    })
+}
+
+/// The same, and an error if this landing changes what the claim is not on.
+pub fn require_held_for(subject: &Subject, id: &AgentId, landing: &Landing) -> Result<(), Failure> {
+    of_subject(subject, id, |claimant| {
+        let changes = subject.found()?.changes(&landing.onto, &landing.tree);
+        let changes = changes.map_err(|error| Failure::general(error.to_string()))?;
+        match claimant {
+            Some(claimant) => claimant.require_held_for(&changes),
+            None => require_unchanged(id, &changes),
+        }
+    })
+}
+
+/// Who claims nothing changes nothing: others were not kept away from it.
+fn require_unchanged(id: &AgentId, changes: &[Change]) -> Result<(), Failure> {
+    match outside(&Area::default(), id, changes) {
+        None => Ok(()),
+        Some(path) => Err(Failure::usage(format!(
+            "{RULE}: `{id}` may not land: it changes `{path}` and has no claim, since it has no tool that \
+             writes files or may write none"
+        ))
+        .help(format!(
+            "give its role `Edit` or `Write`, and begin again: bailiwick respawn {id}"
+        ))),
+    }
+}
+
+/// Does this where the repository uses claims: with the agent and what it may write, if it may write.
+fn of_subject(
+    subject: &Subject,
+    id: &AgentId,
+    act: impl FnOnce(Option<&Claimant<'_>>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Subject { context, repository, settings, bound, .. } = subject;
+    if settings.claims.is_none() {
+        return Ok(());
+    }
+    let policy = policy_file::recorded(&RunDirectory::new(&context.state, id.as_str()))?.policy;
+    let claimant = Claimant::of(context, repository, settings, id, &bound.task, &policy)?;
+    act(claimant.as_ref())
+}
+
+/// Lets others have what an agent has claimed, as if its time were over: its work lands as long as nobody
+/// took it. How many claims there were.
+pub fn let_go(context: &Context, id: &AgentId) -> Result<usize, Failure> {
+    let now = system::now_ms();
+    context.with_store(async |store| Ok(store.release_run(id, Outcome::Expired, now).await?))
+}
+
+fn reasons(obstacles: &[Obstacle]) -> String {
+    const SHOWN: usize = 3;
+    let mut all: Vec<String> = obstacles.iter().take(SHOWN).map(Obstacle::reason).collect();
+    if let Some(more) = obstacles.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        all.push(format!("and {more} more"));
+    }
+    all.join("; ")
+}

@@ -1,0 +1,111 @@
+//! Where the command was called, and where its things are.
+
+use std::env;
+use std::path::PathBuf;
+
+use bailiwick_source_control::Repository;
+use bailiwick_store::{Location, Store};
+
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::notices::Notices;
+
+/// What a command knows of its surroundings.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Where it was called.
+    pub directory: PathBuf,
+    /// Where state is kept.
+    pub state: PathBuf,
+    /// Where the user's kit is.
+    pub user_kit: PathBuf,
+    /// A kit that was named on the command line.
+    pub kit_root: Option<PathBuf>,
+    /// The database.
+    pub database: Database,
+    /// The options that a next command must be given again.
+    pub repeated: String,
+    /// Where services report what they do.
+    pub notices: Notices,
+}
+
+impl Context {
+    /// Reads the surroundings; what was said on the command line goes before the environment.
+    pub fn observe(
+        kit_root: Option<PathBuf>,
+        database: Option<&str>,
+        notices: Notices,
+    ) -> Result<Self, Failure> {
+        let directory = env::current_dir()
+            .map_err(|error| Failure::general(format!("this directory cannot be used: {error}")))?;
+        let home = || match variable("HOME")? {
+            Some(home) => Ok(PathBuf::from(home)),
+            None => Err(Failure::general("HOME is not set, so there is no place for state")
+                .help("set HOME, or BAILIWICK_STATE and XDG_CONFIG_HOME")),
+        };
+        let mut repeated = String::new();
+        if let Some(root) = &kit_root {
+            repeated += &format!(" --kit-root {}", root.display());
+        }
+        if let Some(database) = database {
+            repeated += &format!(" --db {database}");
+        }
+        let state = match (variable("BAILIWICK_STATE")?, variable("XDG_STATE_HOME")?) {
+            (Some(state), _) => directory.join(state),
+            (None, Some(base)) => directory.join(base).join("bailiwick"),
+            (None, None) => home()?.join(".local/state/bailiwick"),
+        };
+        let user_kit = match variable("XDG_CONFIG_HOME")? {
+            Some(base) => directory.join(base).join("bailiwick"),
+            None => home()?.join(".config/bailiwick"),
+        };
+        let named = match database {
+            Some(text) => Some(text.to_owned()),
+            None => variable("KEI_LEDGER_DB")?,
+        };
+        let database = match named {
+            Some(text) => text.parse().map_err(|error| Failure::usage(format!("{error}")))?,
+            None => Location::file(state.join("bailiwick.db")),
+        };
+        let database = Database::at(database);
+        Ok(Self { directory, state, user_kit, kit_root, database, repeated, notices })
+    }
+
+    /// Runs something that needs the database.
+    pub fn with_store<T>(
+        &self,
+        work: impl AsyncFnOnce(&Store) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.database.open()?.with(work)
+    }
+
+    /// The repository that holds this directory.
+    pub fn repository(&self) -> Option<Repository> {
+        Repository::discover(&self.directory)
+    }
+
+    /// The repository that holds this directory, or an error that says what to do.
+    pub fn require_repository(&self) -> Result<Repository, Failure> {
+        self.repository().ok_or_else(|| {
+            Failure::general(format!("{} is not in a git repository", self.directory.display()))
+                .help("go to one, or make one: git init && git commit --allow-empty -m start")
+        })
+    }
+}
+
+/// A variable of the environment; an empty one counts as not set, one that is not UTF-8 is an error:
+/// to pass over it would be to use another place than the person named.
+pub fn variable(name: &str) -> Result<Option<String>, Failure> {
+    Ok(set_variable(name)?.filter(|value| !value.is_empty()))
+}
+
+/// A variable, which may be empty.
+pub fn set_variable(name: &str) -> Result<Option<String>, Failure> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => {
+            Err(Failure::general(format!("the variable {name} is not UTF-8")))
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The database of a command, which is opened once; events and attempts in it, for threads that wait.
+
+use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bailiwick_lifecycle::ports::{Events, StoreError};
+use bailiwick_model::event::{EventKind, ReportedBy};
+use bailiwick_model::{AgentId, Attempt, Event};
+use bailiwick_store::{Location, Store};
+use tokio::runtime::{Handle, Runtime};
+
+use crate::failure::Failure;
+use crate::system;
+
+/// Where a command finds its database. It is opened when it is first needed, and shared from then on:
+/// opening and closing it takes longer than most of what is asked of it.
+#[derive(Clone)]
+pub struct Database {
+    location: Location,
+    opened: Arc<Mutex<Option<Opened>>>,
+}
+
+/// A database that was opened.
+struct Opened {
+    file: Identity,
+    kept: Arc<Kept>,
+}
+
+/// Which file it is that has the name: its device and its number there.
+type Identity = Option<(u64, u64)>;
+
+impl Database {
+    /// The one that is kept there.
+    pub fn at(location: Location) -> Self {
+        Self { location, opened: Arc::default() }
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        self.location.path()
+    }
+
+    /// Opens it, unless it is open; also where somebody has put another file in its place. What failed is tried
+    /// again.
+    pub fn open(&self) -> Result<Arc<Kept>, Failure> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Opened { file, kept }) = &*opened
+            && file.is_some()
+            && *file == self.identity()
+        {
+            return Ok(Arc::clone(kept));
+        }
+        let kept = Arc::new(Kept::open(self.location.clone())?);
+        *opened = Some(Opened { file: self.identity(), kept: Arc::clone(&kept) });
+        Ok(kept)
+    }
+
+    fn identity(&self) -> Identity {
+        std::fs::metadata(self.path()).ok().map(|file| (file.dev(), file.ino()))
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Database").field(&self.location).finish()
+    }
+}
+
+impl fmt::Display for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.location.fmt(formatter)
+    }
+}
+
+/// A database that is open.
+pub struct Kept {
+    runtime: &'static Runtime,
+    store: Store,
+}
+
+impl Kept {
+    fn open(location: Location) -> Result<Self, Failure> {
+        let runtime = runtime()?;
+        let store = wait(runtime, Store::open(location))?;
+        Ok(Self { runtime, store })
+    }
+
+    /// Does something with it.
+    pub fn with<T>(&self, work: impl AsyncFnOnce(&Store) -> T) -> T {
+        wait(self.runtime, work(&self.store))
+    }
+
+    /// Keeps what we have seen of a run ourselves, all at once.
+    pub fn note(
+        &self,
+        run: &AgentId,
+        seen: impl IntoIterator<Item = EventKind>,
+    ) -> Result<(), StoreError> {
+        let at = system::now_ms();
+        let event = |what| Event {
+            number: 0,
+            at,
+            seen_by: ReportedBy::Supervisor,
+            agent: None,
+            what,
+            raw: None,
+        };
+        let mut events: Vec<Event> = seen.into_iter().map(event).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.with(async |store| store.append_events(run, &mut events).await)
+    }
+
+    /// Writes down how an attempt stands.
+    pub fn update(&self, attempt: &Attempt) -> Result<(), StoreError> {
+        self.with(async |store| store.update_attempt(attempt).await)
+    }
+}
+
+impl Drop for Kept {
+    /// What was written beside the file is brought into it: whoever opens it next has less to read.
+    fn drop(&mut self) {
+        // Inside of another runtime nobody may wait.
+        if Handle::try_current().is_err() {
+            wait(self.runtime, self.store.close());
+        }
+    }
+}
+
+/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled anew for
+/// every command, which was a tenth of this crate.
+pub fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
+    runtime.block_on(work)
+}
+
+/// What drives databases: one for the whole process. It has a thread of its own, so that whoever takes long over
+/// something else while it has a database open holds up nobody.
+fn runtime() -> Result<&'static Runtime, Failure> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("database")
+        .enable_time()
+        .build()
+        .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+    Ok(RUNTIME.get_or_init(|| runtime))
+}
+
+/// The events of one run.
+pub struct KeptEvents {
+    /// The database.
+    pub kept: Arc<Kept>,
+    /// The run.
+    pub run: AgentId,
+}
+
+impl Events for KeptEvents {
+    fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
+        self.kept.with(async |store| store.append_events(&self.run, events).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Database, Location};
+
+    #[test]
+    fn it_is_opened_once_and_what_failed_is_tried_again() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.db");
+        std::fs::write(&file, "no database at all").unwrap();
+        let database = Database::at(Location::file(&file));
+        assert!(database.open().is_err());
+        std::fs::remove_file(&file).unwrap();
+        let first = database.open().unwrap();
+        let other = database.clone();
+        let second = std::thread::spawn(move || other.open().unwrap()).join().unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!(second.with(async |store| store.list(None).await).unwrap(), []);
+        // Another file in its place is another database.
+        std::fs::rename(&file, place.path().join("y.db")).unwrap();
+        let third = database.open().unwrap();
+        assert!(!Arc::ptr_eq(&first, &third));
+        assert!(file.exists());
+        assert!(Arc::ptr_eq(&third, &database.open().unwrap()));
+    }
+
+    /// Connections are given back by tasks: somebody has to run them, whatever those do who wait.
+    #[test]
+    fn whoever_takes_long_over_something_holds_up_nobody() {
+        let place = tempfile::tempdir().unwrap();
+        let kept = Database::at(Location::file(place.path().join("x.db"))).open().unwrap();
+        // Tests beside this one may drive it for a while.
+        for _ in 0..50 {
+            let (slow, (begun, begin)) = (Arc::clone(&kept), std::sync::mpsc::channel());
+            let (go, wait) = std::sync::mpsc::channel::<()>();
+            let slow = std::thread::spawn(move || {
+                slow.with(async |store| {
+                    let found = store.list(None).await;
+                    begun.send(()).unwrap();
+                    // As a worktree is made, with all that is installed in it.
+                    wait.recv().unwrap();
+                    found.unwrap()
+                })
+            });
+            begin.recv().unwrap();
+            for _ in 0..20 {
+                assert_eq!(kept.with(async |store| store.list(None).await).unwrap(), []);
+            }
+            go.send(()).unwrap();
+            assert_eq!(slow.join().unwrap(), []);
+        }
+    }
+
+    /// Nothing is beside the file when the last one has let go of it; inside of a runtime nobody waits for that.
+    #[test]
+    fn what_was_written_is_in_the_file_when_it_is_closed() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x.db");
+        let beside = place.path().join("x.db-wal");
+        let database = Database::at(Location::file(&file));
+        let kept = database.open().unwrap();
+        assert!(beside.exists());
+        drop(database);
+        assert!(beside.exists(), "somebody has it open still");
+        drop(kept);
+        assert!(!beside.exists());
+        let again = Database::at(Location::file(&file)).open().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async { drop(again) });
+    }
+}

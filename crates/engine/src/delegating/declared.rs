@@ -1,0 +1,165 @@
+//! Sub-agents that a control plane has declared for a run: which there are, how many of them may be at work,
+//! and whether what one returned is what it had to return.
+
+use std::collections::BTreeMap;
+
+use bailiwick_fleet::subagents::{ActiveSubagents, may_start};
+use bailiwick_kit::templates::list::{AgentListed, AgentsListed, ListAgents};
+use bailiwick_model::template::{AgentType, Template};
+use bailiwick_model::{AgentId, Delegate};
+use bailiwick_runner::supervisor::RunDirectory;
+use serde_json::{Value, json};
+
+use super::caller::Caller;
+use super::session::{Session, said};
+use super::standing::Status;
+use crate::failure::Failure;
+use crate::managed::{Managed, template};
+use crate::messages;
+
+/// What a control plane has declared for the caller.
+pub(super) struct Declared(pub(super) Managed);
+
+impl Declared {
+    /// Which there are, and when to use them.
+    pub(super) fn spawnable(&self) -> Value {
+        let all = self.templates();
+        all.iter()
+            .map(|one| json!({"agent_type": one.agent_type, "description": one.description}))
+            .collect()
+    }
+
+    pub(super) fn listed(&self, asked: &ListAgents) -> Result<Value, String> {
+        let wanted = asked.agent_type.as_deref().map(AgentType::parse).transpose();
+        let wanted = wanted.map_err(|error| error.to_string())?;
+        let expanded = asked.expanded.unwrap_or(false);
+        let mut agents = Vec::new();
+        for one in self.templates() {
+            if wanted.as_ref().is_some_and(|wanted| !wanted.folds_to(&one.agent_type)) {
+                continue;
+            }
+            agents.push(AgentListed {
+                allow_list: None,
+                deny_list: None,
+                agent_names: Vec::new(),
+                model: one.model.clone().filter(|_| expanded),
+                reasoning_effort: None,
+                default_prompt: expanded.then(|| one.default_prompt.clone()),
+                description: one.description,
+                agent_type: one.agent_type,
+            });
+        }
+        if let (Some(wanted), true) = (wanted, agents.is_empty()) {
+            return Err(self.no_such(wanted.as_str()));
+        }
+        serde_json::to_value(AgentsListed { agents, errors: Vec::new() })
+            .map_err(|error| error.to_string())
+    }
+
+    /// The one that is asked for; there are no others, whatever the commit has.
+    pub(super) fn template(&self, asked: Option<&AgentType>) -> Result<Template, String> {
+        let Some(asked) = asked else {
+            return Err(format!(
+                "name an agent_type among those that you may start: {}",
+                self.names()
+            ));
+        };
+        let mut all = self.templates().into_iter();
+        let found = all.find(|one| one.agent_type.folds_to(asked));
+        found.ok_or_else(|| self.no_such(asked.as_str()))
+    }
+
+    fn no_such(&self, name: &str) -> String {
+        let may = self.names();
+        format!("agent_type \"{name}\" is not among those that you may start: {may}")
+    }
+
+    fn names(&self) -> String {
+        let names = self.0.subagents.iter().map(|one| one.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    fn templates(&self) -> Vec<Template> {
+        // What has no name that can be asked for was refused when its stack was compiled.
+        self.0.subagents.iter().filter_map(|one| template(one).ok()).collect()
+    }
+}
+
+impl Session {
+    /// What a control plane has declared for the caller; nothing if none started it.
+    pub(super) fn declared(&self) -> Result<Option<Declared>, Failure> {
+        let Some(caller) = &self.caller else { return Ok(None) };
+        Ok(self.handed(caller)?.map(Declared))
+    }
+
+    fn handed(&self, run: &AgentId) -> Result<Option<Managed>, Failure> {
+        Managed::of(&RunDirectory::new(&self.context.state, run.as_str()))
+    }
+
+    /// An error if as many are at work as may be: of this sub-agent, for this run, its stack, its pool, its
+    /// repository. Called in its turn, so that nobody else is counted late.
+    pub(super) fn require_parallel(
+        &self,
+        declared: &Declared,
+        name: &str,
+        caller: &Caller,
+        all: &[Delegate],
+    ) -> Result<(), String> {
+        let Some(definition) = declared.0.subagent(name) else {
+            return Err(declared.no_such(name));
+        };
+        let own = caller.delegate.as_ref().map(|own| &own.run);
+        let belongs = &declared.0.belongs;
+        let mut at_work = ActiveSubagents::default();
+        let mut handed: BTreeMap<AgentId, Option<Managed>> = BTreeMap::new();
+        let busy = all.iter().filter(|one| one.depth > 0 && !one.closed && self.is_busy(one));
+        for one in busy {
+            let Some(parent) = &one.parent else { continue };
+            if Some(parent) == own {
+                at_work.run += 1;
+                *at_work.by_definition.entry(one.agent_type.clone()).or_default() += 1;
+            }
+            if !handed.contains_key(parent) {
+                handed.insert(parent.clone(), self.handed(parent).map_err(said)?);
+            }
+            let Some(Some(theirs)) = handed.get(parent) else { continue };
+            at_work.stack += u32::from(theirs.belongs.stack == belongs.stack);
+            at_work.pool += u32::from(theirs.belongs.pool == belongs.pool);
+            at_work.repository += u32::from(theirs.belongs.repository == belongs.repository);
+        }
+        may_start(name, &definition.spec, &at_work, &declared.0.parallel)
+            .map_err(|reached| format!("collab spawn failed: {reached}"))
+    }
+
+    /// The same for one that is taken up again.
+    pub(super) fn require_parallel_again(&self, one: &Delegate) -> Result<(), String> {
+        let Some(declared) = self.declared().map_err(said)? else { return Ok(()) };
+        let caller = self.asking().map_err(said)?;
+        self.require_parallel(&declared, &one.agent_type, &caller, &self.delegates()?)
+    }
+
+    /// How one that has come to its end stands when its contract is looked at, and what is wrong with what
+    /// it returned; nothing where it has none.
+    pub(super) fn held_to_contract(
+        &self,
+        one: &Delegate,
+        status: Status,
+    ) -> Result<(Status, Option<Vec<String>>), String> {
+        let Status::Completed(words) = status else { return Ok((status, None)) };
+        let handed = self.handed(&one.run).map_err(said)?;
+        let Some(handed) = handed.filter(|handed| handed.contract.is_some()) else {
+            return Ok((Status::Completed(words), None));
+        };
+        let last = self.attempts(&one.run)?.pop();
+        let returned = match &last {
+            Some(last) => messages::final_message(&self.context, &one.run, last).map_err(said)?,
+            None => words.clone(),
+        };
+        let faults = handed.faults(&returned);
+        if faults.is_empty() {
+            return Ok((Status::Completed(words), Some(faults)));
+        }
+        let why = format!("ContractBroken: {}", faults.join("; "));
+        Ok((Status::Errored(why), Some(faults)))
+    }
+}

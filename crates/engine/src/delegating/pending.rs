@@ -1,0 +1,115 @@
+//! Agents that are just being started, or taken up again. Whoever does so holds a file on their id, and the
+//! new process inherits it: if nobody holds it, whoever did was killed.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_model::{AgentId, Delegate, RunStatus};
+
+use super::session::{Session, said};
+use crate::background::Input;
+use crate::claiming;
+
+/// Held while an agent is being started.
+pub(super) struct Pending {
+    path: PathBuf,
+    file: File,
+    words: bool,
+}
+
+impl Pending {
+    /// What the new process gets; it holds the same.
+    pub(super) fn input(&self) -> io::Result<Input> {
+        let file = self.file.try_clone()?;
+        Ok(if self.words { Input::Words(file) } else { Input::Held(file) })
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        // One that stays is taken away by whoever finds it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Session {
+    fn pending_file(&self, run: &AgentId) -> PathBuf {
+        self.context.state.join("starting").join(run.as_str())
+    }
+
+    /// Says that an agent is being started, or taken up again with these words. Called in its turn,
+    /// before it is written down that it is pending.
+    pub(super) fn pending(&self, run: &AgentId, words: Option<&str>) -> Result<Pending, String> {
+        let path = self.pending_file(run);
+        let hold = || -> io::Result<File> {
+            let place = self.context.state.join("starting");
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+            let mut options = File::options();
+            let mut file = options
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .mode(0o600)
+                .open(&path)?;
+            file.lock()?;
+            file.set_len(0)?;
+            file.write_all(words.unwrap_or_default().as_bytes())?;
+            file.rewind()?;
+            Ok(file)
+        };
+        let file = hold().map_err(|error| format!("{} cannot be held: {error}", path.display()))?;
+        Ok(Pending { path, file, words: words.is_some() })
+    }
+
+    /// Puts right what somebody left who was killed while he started an agent.
+    pub fn tidy(&self) -> Result<(), String> {
+        // Nobody is asked to wait where there is nothing to do.
+        if !self.delegates()?.iter().any(|one| one.pending) {
+            return Ok(());
+        }
+        let _turn = self.turn()?;
+        for one in self.delegates()?.into_iter().filter(|one| one.pending) {
+            self.tidy_one(&one)?;
+        }
+        Ok(())
+    }
+
+    fn tidy_one(&self, one: &Delegate) -> Result<(), String> {
+        let path = self.pending_file(&one.run);
+        let _file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+            Ok(file) => match file.try_lock() {
+                Ok(()) => Some(file),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+                Err(TryLockError::Error(error)) => {
+                    return Err(format!("{}: {error}", path.display()));
+                }
+            },
+        };
+        let never = self.attempts(&one.run)?.is_empty() && !self.at_work(&one.run);
+        self.change(&one.run, |one| {
+            one.pending = false;
+            one.closed |= never;
+        })?;
+        if never {
+            let why = Some("whoever started it was killed before it began");
+            let failed = self.context.with_store(async |store| {
+                Ok(store.change_status(&one.run, RunStatus::Failed, why).await?)
+            });
+            // It may not be in the ledger at all, and have a claim all the same.
+            let _ = failed;
+            claiming::let_go(&self.context, &one.run).map_err(said)?;
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("{}: {error}", path.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! What is reserved for whom. What an agent gives to those below it goes off its own budget at once,
+//! and comes back, but for what they used, when they have ended.
+//!
+//! The rules are `lifecycle::delegation::budget`; here the tree is read from what is written down, and
+//! what follows from it is told to the supervisors of those who are at work.
+
+use std::collections::BTreeMap;
+
+use bailiwick_lifecycle::delegation::budget::Tree;
+use bailiwick_lifecycle::delegation::estimate::Known;
+use bailiwick_lifecycle::supervision::Spent;
+use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::ExitReason;
+use bailiwick_model::{AgentId, Delegate};
+use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
+
+use super::session::{Session, said};
+use crate::failure::Failure;
+use crate::options::raise_option;
+
+/// How many earlier runs of a template are looked at, the newest.
+const EARLIER: usize = 100;
+
+/// What the caller has, and what those below it were given of it.
+pub(super) struct Purse {
+    /// Who has it, with all that it has for itself and those below it.
+    parent: Delegate,
+    /// What it has spent by itself.
+    own: Spent,
+    tree: Tree,
+}
+
+impl Session {
+    /// Every delegated run and what is spent and reserved. `idle` counts as ended, whoever holds it.
+    /// What `tree` knows already is newer.
+    fn tree(
+        &self,
+        mut tree: Tree,
+        all: &[Delegate],
+        idle: Option<&AgentId>,
+    ) -> Result<Tree, String> {
+        let attempts = self.context.with_store(async |store| Ok(store.attempts(None).await?));
+        let mut used: BTreeMap<AgentId, (Used, Attempt)> = BTreeMap::new();
+        for attempt in attempts.map_err(said)? {
+            let sum =
+                used.get(&attempt.run).map_or(attempt.used, |(sum, _)| sum.plus(&attempt.used));
+            used.insert(attempt.run.clone(), (sum, attempt));
+        }
+        let session = self.purse_of_session()?;
+        if let Some(session) = &session {
+            tree = tree.with(None, session, self.limits, (Spent::default(), false));
+        }
+        for one in all {
+            let known = used.get(&one.run);
+            let whole = whole(one, known.map(|(_, last)| last.budget));
+            let own = spent(&known.map(|(sum, _)| *sum).unwrap_or_default());
+            let ended = idle == Some(&one.run) || !self.is_busy(one);
+            // What a root session has started itself has nobody above it but that.
+            let own_session = session.as_ref().filter(|_| one.session == self.root);
+            let parent = one.parent.as_ref().or(own_session);
+            tree = tree.with(parent, &one.run, whole, (own, ended));
+        }
+        Ok(tree)
+    }
+
+    /// The place in a tree of a root session whose agents a person has limited.
+    fn purse_of_session(&self) -> Result<Option<AgentId>, String> {
+        let Some(root) = &self.root else { return Ok(None) };
+        if self.limits == Allowance::default() {
+            return Ok(None);
+        }
+        AgentId::parse(&format!("session-{root}")).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// What an agent may spend that nobody's run starts: what the call says, of what is left to all agents of
+    /// the root session.
+    pub(super) fn reserve_of_session(
+        &self,
+        run: &AgentId,
+        known: &Known,
+        all: &[Delegate],
+    ) -> Result<Allowance, String> {
+        let Some(session) = self.purse_of_session()? else { return Ok(known.asked()) };
+        let tree = self.tree(Tree::default(), all, None)?;
+        tree.reserve(&session, run, known).1.map_err(|refusal| refusal.to_string())
+    }
+
+    /// How an agent at work stands.
+    fn live(&self, run: &AgentId) -> Result<Progress, String> {
+        let directory = RunDirectory::new(&self.context.state, run.as_str());
+        match supervisor::ask(&directory, &Request::Status) {
+            Ok(Some(Reply::Standing(standing))) => Ok(standing.progress),
+            Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => {
+                Err(format!("`{run}` is not at work, and starts nobody"))
+            }
+        }
+    }
+
+    /// What an agent at work has to give.
+    pub(super) fn purse(&self, parent: &Delegate, all: &[Delegate]) -> Result<Purse, String> {
+        let live = self.live(&parent.run)?;
+        let mut parent = parent.clone();
+        parent.reserved = whole(&parent, Some(live.budget));
+        let own = Spent { used: live.used, time: live.time };
+        let first = Tree::default().with(
+            parent.parent.as_ref(),
+            &parent.run,
+            parent.reserved,
+            (own, false),
+        );
+        let tree = self.tree(first, all, None)?;
+        Ok(Purse { parent, own, tree })
+    }
+
+    /// Whether somebody supervises a run.
+    pub(super) fn at_work(&self, run: &AgentId) -> bool {
+        // What cannot be seen may be at work.
+        RunDirectory::new(&self.context.state, run.as_str()).is_held().unwrap_or(true)
+    }
+
+    /// Whether what is reserved for an agent is needed: it is at work, or about to be.
+    pub(super) fn is_busy(&self, one: &Delegate) -> bool {
+        one.pending || self.at_work(&one.run)
+    }
+
+    /// What earlier runs of a template took.
+    pub(super) fn earlier(&self, agent_type: &str, all: &[Delegate]) -> Result<Vec<Spent>, String> {
+        let same = all.iter().rev().filter(|one| one.agent_type == agent_type);
+        let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one)).take(EARLIER);
+        let ended: Vec<&Delegate> = ended.collect();
+        if ended.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tree = self.tree(Tree::default(), all, None)?;
+        let took = |one: &Delegate| {
+            let taken = |limit| tree.taken(&one.run, limit);
+            spent(&Used {
+                tokens: taken(Limit::Tokens),
+                micro_usd: taken(Limit::Money),
+                turns: taken(Limit::Turns),
+                tool_calls: taken(Limit::ToolCalls),
+                denied: 0,
+            })
+        };
+        // One that never began says nothing.
+        let counted = ended.into_iter().map(took).filter(|took| *took != Spent::default());
+        Ok(counted.collect())
+    }
+
+    /// Takes what was reserved off the budget of an agent at work.
+    pub(super) fn charge(&self, purse: &Purse) -> Result<(), String> {
+        let mut parent = purse.parent.clone();
+        parent.given = purse.given();
+        self.keep(&parent)?;
+        let directory = RunDirectory::new(&self.context.state, parent.run.as_str());
+        let budget = purse.left();
+        match supervisor::ask(&directory, &Request::Raise { budget }) {
+            Ok(Some(Reply::Done | Reply::Standing(_))) => Ok(()),
+            Ok(Some(Reply::Refused(why))) => Err(why),
+            Ok(None) => Err(format!("`{}` is not at work any more", parent.run)),
+            Err(error) => Err(format!("the supervisor of `{}`: {error}", parent.run)),
+        }
+    }
+
+    /// Gives back what those below the caller did not use. Called in its turn.
+    pub(super) fn settle(&self) -> Result<(), String> {
+        let Some(caller) = &self.caller else { return Ok(()) };
+        self.settle_for(caller, &self.delegates()?)
+    }
+
+    /// The same for any agent. A person has no budget, and one that is not at work nothing to spend.
+    fn settle_for(&self, run: &AgentId, all: &[Delegate]) -> Result<(), String> {
+        let own = all.iter().find(|one| one.run == *run);
+        let Some(own) = own.filter(|own| self.at_work(&own.run)) else { return Ok(()) };
+        let purse = self.purse(own, all)?;
+        self.charge(&purse)
+    }
+
+    /// An error if one above has not left what an agent may still spend of what it was given.
+    pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), String> {
+        if self.caller.is_some() && one.parent != self.caller {
+            let parent = one.parent.as_ref().map(AgentId::as_str).unwrap_or_default();
+            let run = &one.run;
+            return Err(format!("only `{parent}`, which started it, can take `{run}` up again"));
+        }
+        let all = self.delegates()?;
+        let last = self.attempts(&one.run)?.pop();
+        let tree = self.tree(Tree::default(), &all, None)?;
+        let taken = tree.take_up(&one.run, &whole(one, last.map(|last| last.budget))).1;
+        taken.map(drop).map_err(|refusal| refusal.to_string())
+    }
+
+    /// An error if an agent has spent its budget and nobody has raised that since: a person does.
+    pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), String> {
+        let Some(last) = self.attempts(&one.run)?.pop() else { return Ok(()) };
+        let Some(option) = to_raise(one, &last) else { return Ok(()) };
+        Err(format!(
+            "`{run}` has spent its budget ({}) and waits until a person raises it: bailiwick resume {run} \
+             {option}",
+            last.detail.lines().next().unwrap_or_default(),
+            run = one.run
+        ))
+    }
+
+    /// What a run may spend by itself, now that it begins or goes on: of what it has for itself and all
+    /// below it, and of what those above have left. A person's wish is for all of it, from its beginning.
+    ///
+    /// `own` is what it could spend by itself until now.
+    pub fn allotted(
+        &self,
+        run: &AgentId,
+        own: Allowance,
+        wished: Option<Allowance>,
+    ) -> Result<Allowance, Failure> {
+        let wished = wished.unwrap_or_default();
+        let _turn = self.turn().map_err(Failure::general)?;
+        let all = self.delegates().map_err(Failure::general)?;
+        let Some(one) = all.iter().find(|one| one.run == *run) else {
+            return Ok(or(wished, own));
+        };
+        // Whoever starts one has asked for it before.
+        let idle = Some(run).filter(|_| !one.pending);
+        let tree = self.tree(Tree::default(), &all, idle).map_err(Failure::general)?;
+        let (tree, taken) = tree.take_up(run, &or(wished, whole(one, Some(own))));
+        let reserved = taken.map_err(|refusal| {
+            Failure::usage(format!("`{run}` cannot go on: {refusal}"))
+                .help("what one below the first has to spend comes from the one above it")
+        })?;
+        let used = self.attempts(run).map_err(Failure::general)?;
+        let used = used.iter().fold(Used::default(), |sum, attempt| sum.plus(&attempt.used));
+        let purse = Purse { parent: Delegate { reserved, ..one.clone() }, own: spent(&used), tree };
+        let kept = Delegate { given: purse.given(), ..purse.parent.clone() };
+        self.keep(&kept).map_err(Failure::general)?;
+        // Those above who are at work have so much less.
+        let all = self.delegates().map_err(Failure::general)?;
+        let mut above = one.parent.as_ref();
+        for _ in 0..all.len() {
+            let Some(parent) = above else { break };
+            // One that has just ended has nothing to spend.
+            let _ = self.settle_for(parent, &all);
+            let next = all.iter().find(|one| one.run == *parent);
+            above = next.and_then(|next| next.parent.as_ref());
+        }
+        Ok(purse.left())
+    }
+}
+
+impl Purse {
+    /// Reserves what a run is thought to take; gives what it may spend.
+    pub(super) fn reserve(&mut self, run: &AgentId, known: &Known) -> Result<Allowance, String> {
+        let tree = std::mem::take(&mut self.tree);
+        let (tree, reserved) = tree.reserve(&self.parent.run, run, known);
+        self.tree = tree;
+        reserved.map_err(|refusal| refusal.to_string())
+    }
+
+    /// What those below have of it now: what is reserved for them, or what they used.
+    fn given(&self) -> Allowance {
+        each(|limit| {
+            Budget(self.parent.reserved).of_limit(limit)?;
+            let own = self.own.of_limit(limit);
+            Some(self.tree.taken(&self.parent.run, limit).saturating_sub(own))
+        })
+    }
+
+    /// What it may spend by itself, from its beginning.
+    fn left(&self) -> Allowance {
+        let given = self.given();
+        each(|limit| {
+            let whole = Budget(self.parent.reserved).of_limit(limit)?;
+            Some(whole.saturating_sub(Budget(given).of_limit(limit).unwrap_or_default()))
+        })
+    }
+}
+
+/// What a run has for itself and all below it; before that was written down of the first of a tree, it
+/// is what it could spend by itself, and what it gave.
+fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
+    if one.depth > 0 || one.reserved != Allowance::default() {
+        return one.reserved;
+    }
+    each(|limit| {
+        let own = Budget(own.unwrap_or_default()).of_limit(limit)?;
+        Some(own.saturating_add(Budget(one.given).of_limit(limit).unwrap_or_default()))
+    })
+}
+
+/// The option by which a person has to raise what an agent has spent. One that was ended by a full disk, or for a
+/// price that nobody knows, has spent nothing that could be raised: it can be tried again.
+fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
+    if last.ending != Some(ExitReason::BudgetExhausted) || is_raised(one, &last.budget) {
+        return None;
+    }
+    last.exhausted.and_then(raise_option)
+}
+
+/// Whether a run has more for itself and all below it than when it could spend this by itself. What it gave
+/// is as it was then: that changes only when it is taken up again.
+fn is_raised(one: &Delegate, own: &Allowance) -> bool {
+    Limit::ALL.into_iter().any(|limit| {
+        let given = Budget(one.given).of_limit(limit).unwrap_or_default();
+        let had = Budget(*own).of_limit(limit).map(|own| own.saturating_add(given));
+        let has = Budget(one.reserved).of_limit(limit);
+        had.zip(has).is_some_and(|(had, has)| has > had)
+    })
+}
+
+/// One allowance, and another where it says nothing.
+pub fn or(one: Allowance, other: Allowance) -> Allowance {
+    each(|limit| Budget(one).of_limit(limit).or_else(|| Budget(other).of_limit(limit)))
+}
+
+/// An allowance, one limit after the other. Time is nobody's to give: all clocks run at once.
+fn each(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
+    Allowance {
+        tokens: amount(Limit::Tokens),
+        micro_usd: amount(Limit::Money),
+        turns: amount(Limit::Turns),
+        milliseconds: amount(Limit::Time),
+        tool_calls: amount(Limit::ToolCalls),
+    }
+}
+
+fn spent(used: &Used) -> Spent {
+    Spent { used: *used, ..Spent::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::attempt::Exhausted;
+    use bailiwick_model::event::Phase;
+
+    use super::*;
+
+    fn delegate(reserved: Allowance) -> Delegate {
+        Delegate {
+            run: AgentId::parse("one").unwrap(),
+            parent: None,
+            session: None,
+            repository: None,
+            depth: 1,
+            deepest: None,
+            agent_type: String::new(),
+            agent_name: None,
+            note: None,
+            message: String::new(),
+            model: None,
+            reasoning_effort: None,
+            may_start: Vec::new(),
+            reserved,
+            given: Allowance::default(),
+            pending: false,
+            closed: false,
+            created_at: 1,
+        }
+    }
+
+    fn attempt(ending: ExitReason, exhausted: Option<Exhausted>, budget: Allowance) -> Attempt {
+        Attempt {
+            run: AgentId::parse("one").unwrap(),
+            number: 1,
+            cli: String::new(),
+            version: String::new(),
+            model: String::new(),
+            login: String::new(),
+            sandbox: String::new(),
+            session: None,
+            phase: Phase::Over,
+            ending: Some(ending),
+            detail: String::new(),
+            exhausted,
+            started_at: 1,
+            ended_at: Some(2),
+            used: Used::default(),
+            budget,
+        }
+    }
+
+    #[test]
+    fn only_a_limit_that_is_spent_waits_until_it_is_raised() {
+        let turns = |turns| Allowance { turns: Some(turns), ..Allowance::default() };
+        let (spent, failed) = (ExitReason::BudgetExhausted, ExitReason::Failed);
+        for (ending, exhausted, has, option) in [
+            (spent, Some(Exhausted::Turns), 5, Some("--turns N")),
+            (spent, Some(Exhausted::Tokens), 5, Some("--tokens N")),
+            (spent, Some(Exhausted::Turns), 6, None),
+            (spent, Some(Exhausted::Disk), 5, None),
+            (spent, Some(Exhausted::Price), 5, None),
+            (spent, None, 5, None),
+            (failed, Some(Exhausted::Turns), 5, None),
+        ] {
+            let last = attempt(ending, exhausted, turns(5));
+            assert_eq!(to_raise(&delegate(turns(has)), &last), option, "{exhausted:?} {has}");
+        }
+    }
+}

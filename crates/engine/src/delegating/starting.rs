@@ -1,0 +1,423 @@
+//! `spawn_agent`: a full run of ours, in a worktree of its own, that may do no more than its caller.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bailiwick_kit::resolve::resolve;
+use bailiwick_kit::templates::select::{KnownModel, asked_type};
+use bailiwick_kit::templates::{FoundTemplate, TemplateError};
+use bailiwick_lifecycle::delegation::estimate::Known;
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_lifecycle::supervision::{Budget, Prices};
+use bailiwick_model::attempt::Allowance;
+use bailiwick_model::event::Usage;
+use bailiwick_model::task::Login;
+use bailiwick_model::template::{AgentType, Template};
+use bailiwick_model::{AgentId, Delegate, RoleName, RunStatus, Settings, Source, task};
+use bailiwick_runner::agents::adapter::Adapter;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::caller::Caller;
+use super::pending::Pending;
+use super::session::{Session, said};
+use super::standing::MAX_WAIT_MS;
+use super::startable::lets;
+use super::talking::{Item, input};
+use crate::claiming::Patience;
+use crate::failure::Failure;
+use crate::options::{IfClosed, RunOptions};
+use crate::spawning::{Lineage, Naming, SetupIn, spawn_within};
+use crate::{agent_programs, agent_state, background, logins, managed, sources, system, templates};
+
+/// How many agents of one tree may be at work at once, unless the settings say otherwise.
+const MAX_AGENTS: u32 = 12;
+
+/// How long a start waits for a claim at most: agent programs give a tool up some time after the longest
+/// `wait`, and what they gave up must not begin behind their backs.
+const CLAIM: Duration = Duration::from_mins(25);
+const _: () = assert!(CLAIM.as_secs() < MAX_WAIT_MS / 1000);
+
+/// The capability that limits which files an agent may write.
+const FILES_WHITELIST: &str = "scope::files-whitelist";
+/// All that a person may write, which their agents may where the call names no files.
+const ALL_FILES: &str = "**";
+
+/// What is asked of `spawn_agent`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpawnAgent {
+    /// What the agent is to do; this or items
+    pub message: Option<String>,
+    /// The same in parts; this or message
+    pub items: Option<Vec<Item>>,
+    /// Every agent gets a worktree of its own: leave this out
+    pub working_directory: Option<String>,
+    /// The template; without one the agent is like you
+    pub agent_type: Option<String>,
+    /// A persona of the template
+    pub agent_name: Option<String>,
+    /// Another model than the template's
+    pub model: Option<String>,
+    /// Another effort than the template's
+    pub reasoning_effort: Option<String>,
+    /// A note for whoever lists agents
+    pub thread_note: Option<String>,
+    /// Globs of the files that it may write, among those that you may; all of those if left out
+    pub files: Option<Vec<String>>,
+    /// Files whose texts it is given with the message, by their paths in the commit that you started from
+    pub hand_over: Option<Vec<String>>,
+    /// What you think it will take, in tokens
+    pub estimated_tokens: Option<u64>,
+    /// The same in answers of its model
+    pub estimated_turns: Option<u64>,
+    /// The same in United States dollars
+    pub estimated_usd: Option<f64>,
+    /// How many levels of agents may be below it
+    pub max_depth: Option<u32>,
+}
+
+impl SpawnAgent {
+    fn estimate(&self) -> Allowance {
+        amounts(self.estimated_tokens, self.estimated_turns, self.estimated_usd)
+    }
+}
+
+impl Session {
+    /// What the agent may write: the files that the call names, or all that its caller may. That is said in
+    /// the caller's own task, but for a person, who has none.
+    fn files_of(
+        &self,
+        caller: &Caller,
+        asked: &SpawnAgent,
+        role: &RoleName,
+    ) -> Result<Option<Vec<String>>, Failure> {
+        if asked.files.is_some() || caller.delegate.is_some() {
+            return Ok(asked.files.clone());
+        }
+        let repository = self.context.require_repository()?;
+        let kit = sources::committed_kit(&self.context, &repository, &caller.binding)?;
+        let role = resolve(&kit, role, Source::new(role.to_string(), "").whole())?;
+        let limits = role.capabilities.iter().any(|one| one.to_string() == FILES_WHITELIST);
+        Ok(limits.then(|| vec![ALL_FILES.to_owned()]))
+    }
+}
+
+/// What a template says that one of it takes.
+fn estimated(template: &Template) -> Allowance {
+    amounts(template.estimated_tokens, template.estimated_turns, template.estimated_usd)
+}
+
+fn amounts(tokens: Option<u64>, turns: Option<u64>, usd: Option<f64>) -> Allowance {
+    Budget::of(&task::Budget { tokens, turns, usd, ..task::Budget::default() }).0
+}
+
+/// What a million tokens of a model cost at most, in millionths of a dollar.
+fn price(settings: &Settings, model: &str) -> Option<u64> {
+    const MILLION: u64 = 1_000_000;
+    let prices = Prices::new(settings.prices.clone());
+    let cost = |input, output| {
+        prices.cost(&Usage { model: model.to_owned(), input, output, ..Usage::default() })
+    };
+    cost(MILLION, 0).max(cost(0, MILLION))
+}
+
+/// An agent that is to be.
+struct Birth {
+    delegate: Delegate,
+    task: String,
+    base: String,
+    lineage: Lineage,
+    how: RunOptions,
+}
+
+impl Session {
+    /// Gives up waiting for a claim when whoever asks is gone.
+    pub(super) fn spawn_agent(
+        &self,
+        asked: &SpawnAgent,
+        gone: &AtomicBool,
+    ) -> Result<Value, String> {
+        require_own_place(asked.working_directory.as_deref())?;
+        if asked.estimated_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
+            return Err("estimated_usd must be greater than zero".to_owned());
+        }
+        let agent_type = asked_type(asked.agent_type.as_deref(), asked.agent_name.as_deref());
+        let agent_type = agent_type.map_err(|error| error.to_string())?;
+        let message = input(asked.message.as_deref(), asked.items.as_deref())?;
+        self.tidy()?;
+        let turn = self.turn()?;
+        let (birth, pending) = self.reserved(asked, agent_type.as_ref(), message)?;
+        drop(turn);
+        // Out of its turn: it may have to wait for a claim.
+        let started = self.start(&birth, &pending, gone);
+        let turn = self.turn()?;
+        let run = birth.delegate.run;
+        if let Err(why) = started {
+            // Nothing of it runs, so nothing is reserved for it.
+            self.change(&run, |one| {
+                one.pending = false;
+                one.closed = true;
+                one.reserved = Allowance::default();
+            })?;
+            self.settle()?;
+            return Err(format!("collab spawn failed: {why}"));
+        }
+        let now = self.change(&run, |one| one.pending = false)?;
+        drop(turn);
+        if now.closed {
+            // Somebody did not want it any more while it was being started.
+            self.stop(&run, "closed before it began")?;
+            self.free(&run)?;
+        }
+        Ok(json!({"agent_id": run.as_str()}))
+    }
+
+    /// Works out an agent, and takes what it may spend off its caller's budget. Called in its turn.
+    fn reserved(
+        &self,
+        asked: &SpawnAgent,
+        agent_type: Option<&AgentType>,
+        message: String,
+    ) -> Result<(Birth, Pending), String> {
+        let caller = self.asking().map_err(said)?;
+        let all = self.delegates()?;
+        self.require_room(&caller, &all)?;
+        let declared = self.declared().map_err(said)?;
+        let template = match &declared {
+            None => self.template(&caller, agent_type)?,
+            Some(declared) => Some(declared.template(agent_type)?),
+        };
+        let child = match (&declared, &template) {
+            (Some(declared), Some(template)) => {
+                let name = template.agent_type.as_str();
+                self.require_parallel(declared, name, &caller, &all)?;
+                declared.0.subagent(name)
+            }
+            (Some(_) | None, _) => None,
+        };
+        let template = template.as_ref();
+        let (depth, deepest) = caller.depth(asked, template)?;
+        self.require_files(asked, &caller, template)?;
+        let program = self.program(&caller, template).map_err(said)?;
+        let known = models(program.as_ref());
+        let given = caller.assignment(asked, template, &known)?;
+        let role = caller.role_of(template)?;
+        let run = AgentId::make(&role, system::now_ms(), system::random().map_err(said)?);
+        let name = template.map_or("", |template| template.agent_type.as_str());
+        let estimate = Known {
+            caller: asked.estimate(),
+            earlier: self.earlier(name, &all)?,
+            template: template.map(estimated).unwrap_or_default(),
+            most: Allowance {
+                turns: template.and_then(|template| template.max_turns),
+                milliseconds: template
+                    .and_then(|template| template.max_minutes)
+                    .map(|minutes| minutes.saturating_mul(60_000)),
+                ..Allowance::default()
+            },
+            price: given.model.as_deref().and_then(|model| price(&caller.settings, model)),
+        };
+        let mut purse = match &caller.delegate {
+            Some(parent) => Some(self.purse(parent, &all)?),
+            None => None,
+        };
+        let reserved = match &mut purse {
+            Some(purse) => purse.reserve(&run, &estimate)?,
+            None => self.reserve_of_session(&run, &estimate, &all)?,
+        };
+        let names = self.binding_templates(&caller.binding).map_err(said)?.names();
+        let delegate = Delegate {
+            run,
+            parent: caller.delegate.as_ref().map(|parent| parent.run.clone()),
+            session: self.root.clone(),
+            repository: Some(self.repository().map_err(said)?),
+            depth: depth.0,
+            deepest: deepest.map(|deepest| deepest.0),
+            agent_type: name.to_owned(),
+            agent_name: given.agent_name.clone(),
+            note: asked.thread_note.clone().or_else(|| given.note(name)),
+            message: match child {
+                Some(child) => managed::told(child, &message, caller.context()),
+                None => message,
+            },
+            model: given.model.clone(),
+            reasoning_effort: given.effort.clone(),
+            may_start: caller.may_start(template, &names),
+            reserved,
+            given: Allowance::default(),
+            pending: true,
+            closed: false,
+            created_at: system::now_ms(),
+        };
+        let servers = child.map(|child| child.mcp_servers.as_slice()).unwrap_or_default();
+        let files = self.files_of(&caller, asked, &role).map_err(said)?;
+        let places = (servers, files.as_deref());
+        let task = caller.task_text(&role, &given, template, asked, (&delegate, places))?;
+        // First taken off, then kept: what fails between the two is put right when anything settles.
+        if let Some(purse) = purse {
+            self.charge(&purse)?;
+        }
+        let pending = self.pending(&delegate.run, None)?;
+        self.keep(&delegate)?;
+        let lineage = Lineage {
+            fork_parent: None,
+            above: caller.policy,
+            lists: given.lists,
+            // What a control plane has declared is held by its own limits, which may leave it a network.
+            read_only: given.read_only && child.is_none(),
+            limits: child.map(|child| child.limits.clone()).unwrap_or_default(),
+            managed: child
+                .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
+            setup: SetupIn::Sandbox,
+        };
+        let how = self.how_paid(program.as_ref());
+        Ok((Birth { delegate, task, base: caller.base, lineage, how }, pending))
+    }
+
+    fn start(&self, birth: &Birth, pending: &Pending, gone: &AtomicBool) -> Result<(), String> {
+        let run = &birth.delegate.run;
+        let source = Source::new(format!("the task of {run}"), birth.task.as_str());
+        let lineage = birth.lineage.clone();
+        let if_closed = IfClosed::Refuse;
+        let patience = Patience { gone: Some(gone), most: Some(CLAIM), if_closed };
+        spawn_within(&self.context, &source, Naming::Exactly(run), &birth.base, lineage, patience)
+            .map_err(said)?;
+        let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
+        let begun = match gone.load(Ordering::Relaxed) {
+            true => Err(format!("nobody waits for `{run}` any more")),
+            false => agent_state::require_open(&self.context, run)
+                .and_then(|()| background::begin(&self.context, run, &birth.how, input))
+                .map(drop)
+                .map_err(said),
+        };
+        if let Err(why) = &begun {
+            // It is in the ledger, and will not run.
+            let failed = self.context.with_store(async |store| {
+                Ok(store.change_status(run, RunStatus::Failed, Some(why)).await?)
+            });
+            failed.map_err(said)?;
+        }
+        begun
+    }
+
+    /// An error if no more agents of the caller's tree may be at work.
+    pub(super) fn require_space(&self) -> Result<(), String> {
+        let caller = self.asking().map_err(said)?;
+        self.require_room(&caller, &self.delegates()?)
+    }
+
+    fn require_room(&self, caller: &Caller, all: &[Delegate]) -> Result<(), String> {
+        let most = caller.settings.delegation.most_at_once.unwrap_or(MAX_AGENTS);
+        let root = |one: &Delegate| {
+            let mut at = one;
+            for _ in 0..=all.len() {
+                let Some(parent) = &at.parent else { break };
+                let Some(next) = all.iter().find(|one| one.run == *parent) else {
+                    return Some(parent.clone());
+                };
+                at = next;
+            }
+            (at.depth == 0).then(|| at.run.clone())
+        };
+        let own = caller.delegate.as_ref().and_then(root);
+        // Those that no run is above are of one tree if they are of one repository.
+        let repository = Some(self.repository().map_err(said)?);
+        let same =
+            |one: &Delegate| root(one) == own && (own.is_some() || one.repository == repository);
+        let busy = all.iter().filter(|one| one.depth > 0 && same(one) && !one.closed);
+        let busy = busy.filter(|one| self.is_busy(one)).count();
+        match u32::try_from(busy).unwrap_or(u32::MAX) < most {
+            true => Ok(()),
+            false => Err(format!("collab spawn failed: agent thread limit reached (max {most})")),
+        }
+    }
+
+    fn template(
+        &self,
+        caller: &Caller,
+        asked: Option<&AgentType>,
+    ) -> Result<Option<Template>, String> {
+        let Some(asked) = asked else {
+            return match caller.may_start.iter().any(|glob| glob == "*") {
+                true => Ok(None),
+                false => Err(format!(
+                    "name an agent_type among those that you may start: {}",
+                    caller.may_start.join(", ")
+                )),
+            };
+        };
+        let all = self.binding_templates(&caller.binding).map_err(said)?;
+        let found = all.find(asked.as_str());
+        self.require_committed(asked, &found)?;
+        let found = found.map_err(|error| error.to_string())?;
+        let name = &found.template().agent_type;
+        if !lets(&caller.may_start, name, &all.names()) {
+            let may = caller.may_start.join(", ");
+            return Err(format!(
+                "agent_type \"{name}\" is not among those that you may start: {may}"
+            ));
+        }
+        Ok(Some(found.template().clone()))
+    }
+
+    /// An error if a person has another template before their eyes than the one that would bind.
+    fn require_committed(
+        &self,
+        asked: &AgentType,
+        committed: &Result<FoundTemplate, TemplateError>,
+    ) -> Result<(), String> {
+        if self.caller.is_some() {
+            return Ok(());
+        }
+        let seen = templates::working(&self.context).map_err(said)?.find(asked.as_str());
+        let how = match (committed, &seen) {
+            (Ok(committed), Ok(seen)) if committed.template() == seen.template() => return Ok(()),
+            // There is none to start, and what is said of the commit's says why.
+            (Err(_), Err(_)) => return Ok(()),
+            (Err(TemplateError::Missing(_)), Ok(_)) => "is not in HEAD, which agents start from",
+            (Ok(_) | Err(_), Ok(_)) | (Ok(_), Err(_)) => {
+                "differs from what is in HEAD, which agents start from"
+            }
+        };
+        Err(format!("agent_type \"{asked}\" {how}; commit it first"))
+    }
+
+    /// As the caller is run, and paid for in the same way if the agent's program knows that way.
+    fn how_paid(&self, program: &dyn Adapter) -> RunOptions {
+        let knows = |login: &Login| logins::usable(program).contains(login);
+        RunOptions { login: self.how.login.filter(knows), ..self.how.clone() }
+    }
+
+    /// The agent's program.
+    fn program(
+        &self,
+        caller: &Caller,
+        template: Option<&Template>,
+    ) -> Result<Arc<dyn Adapter>, Failure> {
+        let name = template.and_then(|template| template.cli.clone()).or(caller.cli.clone());
+        let name = name.unwrap_or_else(|| agent_programs::USUAL.to_owned());
+        let repository = self.context.require_repository()?;
+        agent_programs::adapter_named(&self.context, &repository, &caller.binding, &name)
+    }
+}
+
+/// The models that a program knows.
+fn models(program: &dyn Adapter) -> Vec<KnownModel> {
+    let can = program.capabilities("", "");
+    let known = can
+        .models
+        .iter()
+        .map(|model| KnownModel { name: model.clone(), efforts: can.efforts_of(model).to_vec() });
+    known.collect()
+}
+
+/// Every agent works in a worktree of its own.
+fn require_own_place(directory: Option<&str>) -> Result<(), String> {
+    match directory.map(str::trim) {
+        None | Some("" | "." | "./") => Ok(()),
+        Some(_) => Err("spawn_agent in a different working_directory was not approved".to_owned()),
+    }
+}

@@ -1,0 +1,38 @@
+//! The MCP server on standard input and output.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bailiwick_runner::supervisor;
+use rmcp::ServiceExt as _;
+use serde_json::Value;
+
+use super::server::{Answer, Server};
+use crate::failure::Failure;
+
+/// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
+pub fn forwarding(socket: PathBuf) -> Answer {
+    Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
+        supervisor::forward(&socket, tool, arguments, gone)
+            .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))
+    })
+}
+
+/// Serves until the program closes its end.
+pub fn serve(answer: Answer) -> Result<(), Failure> {
+    let failed = |error: String| Failure::general(format!("the MCP server: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| failed(error.to_string()))?;
+    runtime.block_on(async {
+        let serving = Server::new(answer).serve(rmcp::transport::stdio()).await;
+        let serving = serving.map_err(|error| failed(error.to_string()))?;
+        serving.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
+    })?;
+    // A call that still waits for an agent is not waited for.
+    runtime.shutdown_background();
+    Ok(())
+}

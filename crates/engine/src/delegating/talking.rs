@@ -1,0 +1,306 @@
+//! `send_input`, `close_agent`, `set_thread_note`: speaking to an agent below the caller.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_model::{AgentId, Delegate, RunStatus};
+use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::session::{Session, said};
+use crate::options::RunOptions;
+use crate::{background, claiming, system};
+
+/// How long something that is said waits for somebody who hears it.
+const HEARS: Duration = Duration::from_secs(30);
+/// How long an agent gets to be gone.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A part of what an agent is told.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Item {
+    /// `text`
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it says
+    pub text: String,
+}
+
+/// What is asked of `send_input`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendInput {
+    /// The agent
+    pub id: String,
+    /// What it is told; this or items
+    #[serde(default)]
+    pub message: Option<String>,
+    /// The same in parts; this or message
+    #[serde(default)]
+    pub items: Option<Vec<Item>>,
+    /// End what it does now; otherwise it hears this when its turn has ended
+    #[serde(default)]
+    pub interrupt: bool,
+}
+
+/// What is asked of `close_agent`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CloseAgent {
+    /// The agent
+    pub id: String,
+}
+
+/// What is asked of `set_thread_note`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetThreadNote {
+    /// The agent
+    pub id: String,
+    /// The note; none takes it away
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// A name for something that was said.
+fn submission(run: &AgentId) -> String {
+    format!("{run}-{}", system::now_ms())
+}
+
+/// What an agent is told, of the two ways to say it.
+pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<String, String> {
+    match (message, items) {
+        (Some(_), Some(_)) => Err("Provide either message or items, but not both".to_owned()),
+        (None, None) => Err("Provide one of: message or items".to_owned()),
+        (Some(message), None) if message.trim().is_empty() => {
+            Err("Empty message can't be sent to an agent".to_owned())
+        }
+        (Some(message), None) => Ok(message.to_owned()),
+        (None, Some([])) => Err("Items can't be empty".to_owned()),
+        (None, Some(items)) => {
+            if let Some(other) = items.iter().find(|item| item.kind != "text") {
+                return Err(format!("items of type {:?} cannot be sent; use text", other.kind));
+            }
+            let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
+            let text = texts.join("\n\n");
+            match text.trim().is_empty() {
+                true => Err("Empty message can't be sent to an agent".to_owned()),
+                false => Ok(text),
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn send_input(&self, asked: &SendInput) -> Result<Value, String> {
+        let text = input(asked.message.as_deref(), asked.items.as_deref())?;
+        let one = self.below(&asked.id)?;
+        if one.closed {
+            return Err(format!("`{}` is closed; start another agent", one.run));
+        }
+        if asked.interrupt && self.at_work(&one.run) {
+            self.stop(&one.run, "interrupted by the agent above it")?;
+        }
+        let directory = RunDirectory::new(&self.context.state, one.run.as_str());
+        let message = Request::Message { text: text.clone() };
+        let late = Instant::now() + HEARS;
+        loop {
+            match supervisor::ask(&directory, &message) {
+                Ok(Some(Reply::Done | Reply::Standing(_))) => break,
+                Ok(Some(Reply::Refused(why))) => return Err(why),
+                // It begins, or its work is being checked: nobody listens yet, or any more.
+                Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
+                    if Instant::now() > late {
+                        return Err(format!(
+                            "`{}` cannot hear it now; say it again later",
+                            one.run
+                        ));
+                    }
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Ok(None) | Err(_) => {
+                    self.take_up(&one.run, &text)?;
+                    break;
+                }
+            }
+        }
+        Ok(json!({"submission_id": submission(&one.run)}))
+    }
+
+    /// Takes an agent up again that has ended; what was reserved for it may have gone to others.
+    fn take_up(&self, run: &AgentId, text: &str) -> Result<(), String> {
+        self.tidy()?;
+        let turn = self.turn()?;
+        let one = self.below(run.as_str())?;
+        if one.closed {
+            return Err(format!("`{run}` is closed; start another agent"));
+        }
+        if self.is_busy(&one) {
+            return Err(format!("`{run}` is about to begin; say it again in a moment"));
+        }
+        self.require_raised(&one)?;
+        self.require_space()?;
+        self.require_parallel_again(&one)?;
+        self.require_rest(&one)?;
+        let pending = self.pending(&one.run, Some(text))?;
+        self.change(&one.run, |one| one.pending = true)?;
+        self.settle()?;
+        drop(turn);
+        let input = pending.input().map_err(|error| format!("`{run}` cannot be told: {error}"))?;
+        let before = self.attempts(run)?.len();
+        // It is paid for as before.
+        let how = RunOptions { login: None, ..self.how.clone() };
+        let begun = background::begin(&self.context, &one.run, &how, input)
+            .map_err(said)
+            .and_then(|log| self.heard(run, before, &log));
+        let _turn = self.turn()?;
+        self.change(&one.run, |one| one.pending = false)?;
+        self.settle()?;
+        begun
+    }
+
+    /// An error if an agent that was taken up again ended before it could hear anything.
+    fn heard(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), String> {
+        let late = Instant::now() + HEARS;
+        // Who waits for a claim hears it later.
+        while self.attempts(run)?.len() <= before && Instant::now() < late {
+            if !self.at_work(run) && self.attempts(run)?.len() <= before {
+                let log = std::fs::read_to_string(log).unwrap_or_default();
+                let why = log.lines().rev().find(|line| !line.trim().is_empty());
+                return Err(format!("`{run}` did not go on: {}", why.unwrap_or_default().trim()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    pub(super) fn close_agent(&self, asked: &CloseAgent) -> Result<Value, String> {
+        let one = self
+            .below(&asked.id)
+            .map_err(|_| "Not permitted to close agents outside your subtree.".to_owned())?;
+        let before = self.in_full(&one, self.status(&one)?)?;
+        let all = self.delegates()?;
+        // Leaves first: nobody is left whom nobody waits for.
+        let mut down = vec![one.run.clone()];
+        let mut at = 0;
+        while let Some(parent) = down.get(at).cloned() {
+            let below = all.iter().filter(|one| one.parent.as_ref() == Some(&parent));
+            down.extend(below.map(|one| one.run.clone()));
+            at += 1;
+        }
+        let (mut let_go, mut wrong) = (0, Vec::new());
+        for run in down.iter().rev() {
+            // One that cannot be closed now keeps none of the others.
+            match self.close(run) {
+                Ok(claims) => let_go += claims,
+                Err(why) => wrong.push(why),
+            }
+        }
+        let _turn = self.turn()?;
+        self.settle()?;
+        match (wrong.is_empty(), let_go) {
+            (false, _) => Err(wrong.join("; ")),
+            (true, 0) => Ok(json!({"status": before.json()})),
+            (true, claims) => Ok(json!({"status": before.json(), "claims_let_go": claims})),
+        }
+    }
+
+    /// Closes one agent, and says how many claims it had.
+    fn close(&self, run: &AgentId) -> Result<usize, String> {
+        // First closed, so that nobody takes it up again.
+        let turn = self.turn()?;
+        self.change(run, |one| one.closed = true)?;
+        drop(turn);
+        if self.at_work(run) {
+            self.stop(run, "closed by the agent above it")?;
+        }
+        self.free(run)
+    }
+
+    /// Lets go of what a closed agent has that is not at work; says how many claims it had.
+    pub(super) fn free(&self, run: &AgentId) -> Result<usize, String> {
+        if self.attempts(run)?.is_empty() {
+            // It never began, and never will: what it claimed is free.
+            let failed = self.context.with_store(async |store| {
+                let why = Some("closed before it began");
+                Ok(store.change_status(run, RunStatus::Failed, why).await?)
+            });
+            // It may not be in the ledger at all.
+            let _ = failed;
+        }
+        // Others may have its paths; its work can land as long as none of them took any.
+        claiming::let_go(&self.context, run).map_err(said)
+    }
+
+    pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, String> {
+        let one = self.below(&asked.id)?;
+        let note = asked.note.clone().filter(|note| !note.trim().is_empty());
+        let _turn = self.turn()?;
+        self.change(&one.run, |one| one.note.clone_from(&note))?;
+        Ok(match note {
+            Some(note) => json!({"submission_id": submission(&one.run), "thread_note": note}),
+            None => json!({"submission_id": submission(&one.run)}),
+        })
+    }
+
+    /// Changes what is known of an agent. Called in its turn.
+    pub(super) fn change(
+        &self,
+        run: &AgentId,
+        change: impl FnOnce(&mut Delegate),
+    ) -> Result<Delegate, String> {
+        let all = self.delegates()?;
+        let one = all.into_iter().find(|one| one.run == *run);
+        let mut one = one.ok_or_else(|| format!("there is no agent `{run}`"))?;
+        change(&mut one);
+        self.keep(&one)?;
+        Ok(one)
+    }
+
+    /// Ends those that the caller started and that are still at work: nobody waits for them any more.
+    pub fn end_below(&self) {
+        let all = self.delegates().unwrap_or_default();
+        let below = all.iter().rev().filter(|one| one.depth > 0 && self.is_above(one, &all));
+        let below: Vec<&Delegate> = below.collect();
+        if below.iter().any(|one| one.pending)
+            && let Ok(_turn) = self.turn()
+        {
+            for one in below.iter().filter(|one| one.pending) {
+                // Whoever is starting it sees this, and ends it; if that one was killed as well, who tidies
+                // up finds it as long as it is pending.
+                let _ = self.change(&one.run, |one| one.closed = true);
+            }
+        }
+        let busy: Vec<&Delegate> = below.into_iter().filter(|one| self.at_work(&one.run)).collect();
+        let why = "the agent that started it has ended";
+        for one in &busy {
+            let directory = RunDirectory::new(&self.context.state, one.run.as_str());
+            let _ = supervisor::ask(&directory, &Request::Stop { why: why.to_owned() });
+        }
+        for one in busy {
+            // What cannot be ended now is found by the next command.
+            let _ = self.stop(&one.run, why);
+        }
+    }
+
+    /// Ends an agent, and waits until it is gone.
+    pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), String> {
+        let directory = RunDirectory::new(&self.context.state, run.as_str());
+        let late = Instant::now() + CLOSE_TIMEOUT;
+        loop {
+            // It may just begin, or just end.
+            let _ = supervisor::ask(&directory, &Request::Stop { why: why.to_owned() });
+            if !self.at_work(run) {
+                return Ok(());
+            }
+            if Instant::now() > late {
+                return Err(format!("`{run}` did not end in time"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

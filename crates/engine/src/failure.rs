@@ -1,0 +1,119 @@
+//! Why a service did not do what it was asked for. Callers decide what that means for their exit code.
+
+use bailiwick_model::Problem;
+
+/// Why a service did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Something is wrong in files that people wrote.
+    #[error("{}", messages(.0))]
+    Problems(Vec<Problem>),
+    /// Something could not be loaded or done.
+    #[error("{text}")]
+    Failed {
+        /// What is wrong.
+        text: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// The request was refused: a limit, a state, an unknown name or a wrong argument stands against it.
+    #[error("{text}")]
+    Refused {
+        /// What is wrong.
+        text: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+}
+
+fn messages(problems: &[Problem]) -> String {
+    let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    messages.join("; ")
+}
+
+impl Failure {
+    /// Something could not be done.
+    pub fn general(text: impl Into<String>) -> Self {
+        Self::Failed { text: text.into(), help: None }
+    }
+
+    /// The request was refused, or has a name that is not known.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Refused { text: text.into(), help: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn help(self, advice: impl Into<String>) -> Self {
+        let help = Some(advice.into());
+        match self {
+            Self::Failed { text, .. } => Self::Failed { text, help },
+            Self::Refused { text, .. } => Self::Refused { text, help },
+            problems @ Self::Problems(_) => problems,
+        }
+    }
+
+    /// The same with advice, if there is any.
+    #[must_use]
+    pub fn maybe_help(self, advice: Option<String>) -> Self {
+        match advice {
+            Some(advice) => self.help(advice),
+            None => self,
+        }
+    }
+
+    /// The same with another text; problems keep theirs.
+    #[must_use]
+    pub fn map_text(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Failed { text, help } => Self::Failed { text: change(text), help },
+            Self::Refused { text, help } => Self::Refused { text: change(text), help },
+            problems @ Self::Problems(_) => problems,
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        match self {
+            Self::Failed { help, .. } | Self::Refused { help, .. } => help.as_deref(),
+            Self::Problems(_) => None,
+        }
+    }
+
+    /// What is wrong and what to do about it, in one line.
+    pub fn in_one_line(&self) -> String {
+        match self.advice() {
+            Some(advice) => format!("{self} ({advice})"),
+            None => self.to_string(),
+        }
+    }
+}
+
+impl From<Vec<Problem>> for Failure {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self::Problems(problems)
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::Problems(vec![problem])
+    }
+}
+
+macro_rules! general {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::general(error.to_string())
+            }
+        })*
+    };
+}
+
+general!(
+    bailiwick_source_control::git::HeadError,
+    bailiwick_lifecycle::ports::StoreError,
+    bailiwick_lifecycle::ports::WorkspaceError,
+    bailiwick_source_control::GitError
+);

@@ -1,0 +1,697 @@
+//! Attempts of the control plane as runs of ours: the same spawn, supervisor, sandbox, gate and checks
+//! as `bailiwick run -d`.
+//!
+//! Each is held by a process of its own. It lives on when the control plane is killed, and is found
+//! again by its name when that comes back.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::sync::Arc;
+
+use bailiwick_fleet::admission::compile::SkillFiles;
+use bailiwick_fleet::ports::{
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
+    ModelKey,
+};
+use bailiwick_fleet::subagents::ParallelLimits;
+use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
+use bailiwick_model::attempt::{Attempt, Used};
+use bailiwick_model::event::{Answer, EventKind, ExitReason};
+use bailiwick_model::settings::AutoLand;
+use bailiwick_model::task::Login;
+use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
+use bailiwick_resources::RunCost;
+use bailiwick_runner::agents;
+use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+use bailiwick_source_control::git::Git;
+use bailiwick_store::Store;
+use tokio::runtime::Handle;
+
+use super::children;
+use crate::background::{self, Environment, Input};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::managed::{Managed, ManagedSkill};
+use crate::options::RunOptions;
+use crate::running::granted;
+use crate::spawning::{Lineage, Naming, spawn};
+use crate::verifying::{Places, Shown, Subject};
+use crate::{agent_programs, logins};
+
+/// The longest patch that is kept.
+const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// The longest history that is looked through.
+const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
+
+/// An answer that is as long as this may have been cut where the attempt keeps it.
+const CUT_FROM: usize = 3_900;
+/// Among how many of the last events the whole of it is looked for.
+const LAST_EVENTS: u32 = 500;
+
+/// The file of a run that names its checkout.
+const CHECKOUT: &str = "checkout";
+
+/// The note of work whose checks all hold.
+const VERIFIED: &str = "verified";
+
+/// Runs of this machine.
+pub struct LocalEngine {
+    context: Context,
+    store: Arc<Store>,
+}
+
+impl LocalEngine {
+    /// Whose state and database these are.
+    pub fn new(context: Context, store: Arc<Store>) -> Self {
+        Self { context, store }
+    }
+
+    /// Does something that waits for programs and files, on a thread of its own.
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Context) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let context = self.context.clone();
+        let done = tokio::task::spawn_blocking(move || work(&context)).await;
+        done.map_err(|error| EngineError(format!("it broke: {error}")))?
+            .map_err(|failure| EngineError(failure.in_one_line()))
+    }
+}
+
+fn id(agent: &str) -> Result<AgentId, Failure> {
+    AgentId::parse(agent).map_err(|error| Failure::general(error.to_string()))
+}
+
+impl Engine for LocalEngine {
+    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+        self.apart(move |context| start(context, &launch)).await
+    }
+
+    async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
+        let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
+        self.apart(move |context| look(context, &store, &id(&agent)?)).await
+    }
+
+    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| {
+            let id = id(&agent)?;
+            let held = RunDirectory::new(&context.state, id.as_str()).is_held();
+            held.map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
+        })
+        .await
+    }
+
+    async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| children::of(context, &id(&agent)?)).await
+    }
+
+    async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {
+        let (agent, question) = (agent.to_owned(), question.to_owned());
+        self.apart(move |context| {
+            let directory = RunDirectory::new(&context.state, &agent);
+            let answer = if yes { Answer::Allow } else { Answer::Deny };
+            let asked = supervisor::ask(&directory, &Request::Answer { id: question, answer });
+            match asked.map_err(|error| Failure::general(error.to_string()))? {
+                Some(Reply::Done | Reply::Standing(_)) => Ok(true),
+                Some(Reply::Refused(_)) | None => Ok(false),
+            }
+        })
+        .await
+    }
+
+    async fn events(
+        &self,
+        agent: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<EngineEvent>, EngineError> {
+        // Nothing here waits but for the store: no thread is needed for each of many who follow.
+        let failed = |failure: Failure| EngineError(failure.in_one_line());
+        let (id, most) = (id(agent).map_err(failed)?, u32::try_from(limit).unwrap_or(u32::MAX));
+        let events = self.store.run_events(&id, after, most).await;
+        let told = |event: bailiwick_model::Event| -> Result<EngineEvent, EngineError> {
+            let body =
+                serde_json::to_value(&event).map_err(|error| EngineError(error.to_string()))?;
+            let kind = body.get("kind").and_then(|kind| kind.as_str()).unwrap_or("event");
+            let kind = kind.to_owned();
+            Ok(EngineEvent { number: event.number, at: event.at, kind, body })
+        };
+        let events = events.map_err(|error| EngineError(error.to_string()))?;
+        events.into_iter().map(told).collect()
+    }
+
+    async fn forget(&self, agent: &str) -> Result<(), EngineError> {
+        let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
+        self.apart(move |context| {
+            let id = id(&agent)?;
+            let held = RunDirectory::new(&context.state, id.as_str()).is_held();
+            if !held.map_err(|error| Failure::general(error.to_string()))? {
+                Handle::current().block_on(store.delete_events(&id))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
+        let agent = agent.to_owned();
+        self.apart(move |context| {
+            let directory = RunDirectory::new(&context.state, &agent);
+            let stop = Request::Stop { why: "cancelled".to_owned() };
+            supervisor::ask(&directory, &stop)
+                .map(drop)
+                .map_err(|error| Failure::general(error.to_string()))
+        })
+        .await
+    }
+}
+
+/// Spawns the agent and starts it; what was done already is not done again.
+fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
+    let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
+    let id = id(&launch.agent)?;
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let held = || {
+        directory
+            .is_held()
+            .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
+    };
+    if held()? {
+        return Ok(());
+    }
+    let (run, attempts) = context
+        .with_store(async |store| Ok((store.find(&id).await?, store.attempts(Some(&id)).await?)))?;
+    let spawned = run.as_ref().is_some_and(|run| !run.half_spawned);
+    if spawned && !attempts.is_empty() && launch.resume.is_none() {
+        return Ok(());
+    }
+    // Nothing is made for one that nobody pays for.
+    let environment = Environment::Only(environment(launch)?);
+    keep_checkout(&directory, &launch.checkout)?;
+    if !spawned {
+        let source = Source::new(format!("the task of {id}"), told(launch)?);
+        spawn(&context, &source, Naming::Exactly(&id), &launch.base, lineage(launch)?)?;
+    }
+    let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
+    let input = match &launch.resume {
+        None => Input::Nothing,
+        Some(words) => Input::Words(written(words)?),
+    };
+    background::begin_with(&context, &id, &how, input, environment).map(drop)
+}
+
+/// All that whoever holds it has in its environment: nothing of ours but what a program needs to find its
+/// things, what was admitted, and the key of the model where that is lent.
+fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
+    let ours = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
+    let needed = background::NEEDED.iter().chain(&logins::PLACES);
+    let mut all: Vec<(OsString, OsString)> = needed.filter_map(ours).collect();
+    match launch.model_key {
+        ModelKey::Lent => all.extend(logins::LENT.iter().filter_map(ours)),
+        ModelKey::Withheld if spends_a_login(&task) => {
+            return Err(Failure::general(
+                "it is to be paid for with a login of this machine, which is not lent to it",
+            )
+            .help("grant it a key of its own, or set modelKey of its pool to every-run"));
+        }
+        ModelKey::Withheld => {}
+    }
+    all.extend(launch.environment.iter().map(|(name, value)| (name.into(), value.into())));
+    require_key(&task, &all)?;
+    Ok(all)
+}
+
+/// Whether its task names a login that is no variable: nothing but a refusal would keep it from that.
+fn spends_a_login(task: &Task) -> bool {
+    match task.agent.login {
+        Login::ApiKey => false,
+        Login::Subscription | Login::Bedrock | Login::Vertex => true,
+    }
+}
+
+/// Whoever has no key is not started: it would only find that out by itself.
+fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
+    let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
+    let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
+    let Some(wire) = wire.filter(|_| !spends_a_login(task)) else { return Ok(()) };
+    let keys = logins::keys(wire);
+    if keys.iter().any(|key| environment.iter().any(|(name, _)| name == key)) {
+        return Ok(());
+    }
+    Err(Failure::general("no key of the model is lent to it, and none was granted")
+        .help(format!("grant {}, or set modelKey of its pool to every-run", keys.join(" or "))))
+}
+
+/// Notes beside a run which checkout it works for.
+fn keep_checkout(directory: &RunDirectory, checkout: &str) -> Result<(), Failure> {
+    let file = directory.path().join(CHECKOUT);
+    std::fs::create_dir_all(directory.path())
+        .and_then(|()| std::fs::write(&file, checkout))
+        .map_err(|error| Failure::general(format!("{} cannot be kept: {error}", file.display())))
+}
+
+/// Words as a file that nobody else can open.
+fn written(words: &str) -> Result<File, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::general(format!("its words cannot be handed on: {error}"));
+    let mut file = tempfile::tempfile().map_err(failed)?;
+    file.write_all(words.as_bytes()).and_then(|()| file.rewind()).map_err(failed)?;
+    Ok(file)
+}
+
+/// What binds the agent besides its task: the limits of stack, profile and repository.
+fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
+    let limits = launch.limits.clone();
+    let managed = Managed {
+        servers: limits.mcp_servers,
+        subagents: limits.subagents,
+        parallel: ParallelLimits { pool: launch.belongs.capacity, ..limits.parallel },
+        belongs: launch.belongs.clone(),
+        contract: None,
+        audit_level: limits.audit_level,
+        skills: limits.skills.into_iter().map(|skill| from_commit(skill, launch)).collect(),
+    };
+    Ok(Lineage { limits: limits.limits, managed: Some(managed), ..Lineage::default() })
+}
+
+/// A skill out of the commit whose kit binds the agent.
+fn from_commit(skill: SkillFiles, launch: &Launch) -> ManagedSkill {
+    let SkillFiles { name, path } = skill;
+    let commit = launch.kit_from.as_ref().unwrap_or(&launch.base).clone();
+    ManagedSkill { name, path, commit }
+}
+
+/// The task with all that the agent is to read in it.
+fn told(launch: &Launch) -> Result<String, Failure> {
+    let mut task: toml::Table = launch
+        .task
+        .parse()
+        .map_err(|error| Failure::general(format!("its task cannot be read: {error}")))?;
+    let mut body = toml::Table::new();
+    body.insert("text".to_owned(), toml::Value::String(launch.context.clone()));
+    task.insert("body".to_owned(), toml::Value::Table(body));
+    if let Some(kit) = &launch.kit_from {
+        let header = task.get_mut("task").and_then(toml::Value::as_table_mut);
+        let header = header.ok_or_else(|| Failure::general("its task has no [task]"))?;
+        header.insert("kit-commit".to_owned(), toml::Value::String(kit.clone()));
+    }
+    toml::to_string(&task)
+        .map_err(|error| Failure::general(format!("its task cannot be written: {error}")))
+}
+
+/// On a thread of its own, over the store that is open already: each run is looked at in each turn.
+fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launched>, Failure> {
+    // First: what is written down by whoever holds it is all there once nobody does.
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    let held = directory
+        .is_held()
+        .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
+    // Whoever held it was killed: what was granted to it in files goes now, and not with some later command.
+    if !held
+        && directory.granted().exists()
+        && let Ok(Some(_unheld)) = directory.keep_unheld()
+    {
+        granted::forget(&directory).map_err(|error| {
+            Failure::general(format!("what {id} was granted cannot be taken away: {error}"))
+        })?;
+    }
+    let (run, attempts, note, cursor) = Handle::current().block_on(async {
+        let (run, attempts) = (store.find(id).await?, store.attempts(Some(id)).await?);
+        // Nobody has judged what is still at work, and its events are many.
+        let note = match held {
+            true => None,
+            false => store.last_run_note(id, (VERIFIED, "verification-failed")).await?,
+        };
+        Ok::<_, StoreError>((run, attempts, note, store.last_event(id).await?))
+    })?;
+    let Some(run) = run else { return Ok(None) };
+    let mut launched = Launched {
+        state: LaunchedState::Starting,
+        session: attempts.iter().rev().find_map(|attempt| attempt.session.clone()),
+        cost: cost(&attempts),
+        attempts: u64::try_from(attempts.len()).unwrap_or(u64::MAX),
+        cursor,
+        detail: attempts.last().map(|attempt| attempt.detail.clone()).unwrap_or_default(),
+        questions: Vec::new(),
+        work: None,
+    };
+    if held {
+        let asked = supervisor::ask(&directory, &Request::Status);
+        if let Ok(Some(Reply::Standing(standing))) = asked {
+            launched.questions = standing.questions;
+        }
+        launched.state = match (attempts.last(), launched.questions.is_empty()) {
+            (None, _) => LaunchedState::Starting,
+            (Some(_), true) => LaunchedState::Running,
+            (Some(_), false) => LaunchedState::WaitingForApproval,
+        };
+        return Ok(Some(launched));
+    }
+    let Some(last) = attempts.last() else {
+        // Nobody holds it and nothing was begun: whoever started it was killed.
+        launched.state = match run.status {
+            RunStatus::Failed => LaunchedState::Failed,
+            RunStatus::Running | RunStatus::Done | RunStatus::Merged | RunStatus::Rejected => {
+                LaunchedState::Starting
+            }
+        };
+        launched.detail = run.summary.unwrap_or_default();
+        return Ok(Some(launched));
+    };
+    let verdict = note.filter(|(at, _, _)| *at >= last.started_at);
+    launched.state = match last.ending {
+        Some(ExitReason::Completed) => match &verdict {
+            Some((_, kind, _)) if kind == VERIFIED => LaunchedState::Verified,
+            Some(_) => LaunchedState::Rejected,
+            // It ended, and its supervisor was killed before its work was checked.
+            None => LaunchedState::Failed,
+        },
+        Some(ExitReason::Stopped) => LaunchedState::Stopped,
+        Some(ExitReason::BudgetExhausted) => LaunchedState::BudgetExhausted,
+        Some(ExitReason::EnforcementLost | ExitReason::Denied) => LaunchedState::EnforcementLost,
+        Some(ExitReason::Failed | ExitReason::TimedOut | ExitReason::CutOff) | None => {
+            LaunchedState::Failed
+        }
+    };
+    if let Some((_, _, text)) = verdict {
+        let shown: Shown = serde_json::from_str(&text)
+            .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
+        let work = finished(context, id, &run, &shown)?;
+        let report =
+            work.as_ref().map(|_| answer(context, id, last, cursor)).transpose()?.flatten();
+        launched.work = work.map(|work| FinishedWork { report, ..work });
+    }
+    Ok(Some(launched))
+}
+
+fn cost(attempts: &[Attempt]) -> RunCost {
+    let used = attempts.iter().map(|attempt| attempt.used);
+    used.fold(RunCost::default(), |sum, used: Used| RunCost {
+        tokens: sum.tokens.saturating_add(used.tokens),
+        micro_usd: sum.micro_usd.saturating_add(used.micro_usd),
+        turns: sum.turns.saturating_add(used.turns),
+        tool_calls: sum.tool_calls.saturating_add(used.tool_calls),
+        denied: sum.denied.saturating_add(used.denied),
+    })
+}
+
+/// What the agent said at its end. An attempt keeps only the beginning of a long answer; all of it is among
+/// the last events.
+fn answer(
+    context: &Context,
+    id: &AgentId,
+    last: &Attempt,
+    cursor: u64,
+) -> Result<Option<String>, Failure> {
+    let short = last.detail.trim();
+    if short.chars().count() < CUT_FROM {
+        return Ok(Some(short.to_owned()).filter(|short| !short.is_empty()));
+    }
+    let after = cursor.saturating_sub(u64::from(LAST_EVENTS));
+    let events =
+        context.with_store(async |store| Ok(store.run_events(id, after, LAST_EVENTS).await?))?;
+    let beginning: String = short.chars().take(CUT_FROM / 4).collect();
+    let said =
+        |what: EventKind| if let EventKind::Text { text } = what { Some(text) } else { None };
+    let own = events.into_iter().rev().filter(|event| event.agent.is_none());
+    let whole =
+        own.filter_map(|event| said(event.what)).find(|text| text.trim().starts_with(&beginning));
+    Ok(Some(whole.unwrap_or_else(|| short.to_owned())))
+}
+
+/// What was verified, exactly: the commit that the checks saw, whatever the worktree is now.
+fn finished(
+    context: &Context,
+    id: &AgentId,
+    run: &Run,
+    shown: &Shown,
+) -> Result<Option<FinishedWork>, Failure> {
+    let (Some(commit), Some(tree)) = (&shown.work, &shown.worktree_tree) else { return Ok(None) };
+    // Its worktree may be put away by now, and where we were started is of no matter.
+    let kept = RunDirectory::new(&context.state, id.as_str()).path().join(CHECKOUT);
+    let context = match std::fs::read_to_string(kept) {
+        Ok(checkout) => Context { directory: checkout.into(), ..context.clone() },
+        Err(_) => context.clone(),
+    };
+    let repository = context.require_repository()?;
+    let git = repository.git();
+    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
+    let begun = match &run.base {
+        Some(base) => base.clone(),
+        None => {
+            let subject = Subject::of_agent(&context, id, &Places::default())?;
+            subject.found()?.base().map_err(said)?.tip
+        }
+    };
+    let arguments =
+        ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", &begun, commit];
+    let patch = git.run(arguments)?;
+    if patch.len() > MAX_PATCH_BYTES {
+        // Nothing of it is proposed; the run ends all the same.
+        return Ok(None);
+    }
+    let history = history(&git, &begun, commit)?;
+    let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", &begun, commit])?;
+    let files = String::from_utf8_lossy(&names);
+    let files: Vec<String> =
+        files.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Ok(Some(FinishedWork {
+        base: begun,
+        commit: commit.clone(),
+        tree: tree.clone(),
+        files,
+        patch,
+        history,
+        merges: shown.merged_tree.is_some(),
+        verified: shown.failed.is_empty(),
+        verdict: shown.summary(),
+        report: None,
+    }))
+}
+
+/// What every commit between two says and adds. What a merge has from a commit that is told of is told with
+/// that, so that of the merge itself only what none of its parents has is left.
+fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let range = format!("{begun}..{commit}");
+    let heads = ["log", "--no-show-signature", "--no-notes", "--no-patch", "--format=raw", &range];
+    let Some(mut told) = git.run_limited(&heads, MAX_HISTORY_BYTES)? else { return Ok(None) };
+    // A file that calls itself binary is looked through all the same.
+    let patches = [
+        "log",
+        "--no-show-signature",
+        "--format=",
+        "--patch",
+        "-c",
+        "--unified=0",
+        "--text",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        &range,
+    ];
+    let Some(patches) = git.run_limited(&patches, MAX_HISTORY_BYTES)? else { return Ok(None) };
+    // What was there before may be taken away.
+    for line in patches.split_inclusive(|byte| *byte == b'\n') {
+        if !line.starts_with(b"-") {
+            told.extend_from_slice(line);
+        }
+    }
+    Ok(Some(told))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bailiwick_fleet::ports::{Engine as _, LaunchedState};
+    use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
+    use bailiwick_model::AgentId;
+    use bailiwick_model::attempt::{Allowance, Attempt, Used};
+    use bailiwick_model::event::{ExitReason, Phase};
+    use bailiwick_runner::supervisor::RunDirectory;
+    use bailiwick_source_control::git::Git;
+    use bailiwick_store::{Location, Store};
+    use bailiwick_testkit::Scratch;
+
+    use super::{LocalEngine, VERIFIED, history, keep_checkout};
+    use crate::context::Context;
+    use crate::database::Database;
+    use crate::notices::Notices;
+    use crate::verifying::Shown;
+
+    async fn for_a_moment(over: impl Fn() -> bool) {
+        for _ in 0..200 {
+            if over() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    /// An engine that was started where there is no repository.
+    async fn engine(scratch: &Scratch) -> LocalEngine {
+        let database = Location::file(scratch.state().join("bailiwick.db"));
+        let store = Arc::new(Store::open(database.clone()).await.unwrap());
+        let context = Context {
+            directory: scratch.place().join("home"),
+            state: scratch.state(),
+            user_kit: scratch.place().join("config"),
+            kit_root: None,
+            database: Database::at(database),
+            repeated: String::new(),
+            notices: Notices::default(),
+        };
+        LocalEngine::new(context, store)
+    }
+
+    /// A run that has begun.
+    async fn begun(engine: &LocalEngine, base: &str) -> (AgentId, Attempt) {
+        let id = AgentId::parse("one").unwrap();
+        let run = NewRun {
+            id: id.clone(),
+            branch: "agent/one".to_owned(),
+            parent: None,
+            spec_sha: "0".repeat(64),
+            worktree: None,
+            dna: None,
+            creator: None,
+            fork_parent: None,
+            half_spawned: false,
+            base: Some(base.to_owned()),
+            named: None,
+        };
+        engine.store.record(&run, None).await.unwrap();
+        let attempt = Attempt {
+            run: id.clone(),
+            number: 1,
+            cli: "script".to_owned(),
+            version: String::new(),
+            model: String::new(),
+            login: String::new(),
+            sandbox: String::new(),
+            session: None,
+            phase: Phase::Working,
+            ending: None,
+            detail: "Done.".to_owned(),
+            exhausted: None,
+            started_at: 1,
+            ended_at: None,
+            used: Used::default(),
+            budget: Allowance::default(),
+        };
+        engine.store.begin_attempt(&attempt).await.unwrap();
+        (id, attempt)
+    }
+
+    #[tokio::test]
+    async fn a_run_is_held_as_long_as_somebody_has_its_lock() {
+        let scratch = Scratch::bare();
+        let engine = engine(&scratch).await;
+        let held = async |agent: &str| engine.is_held(agent).await.unwrap();
+        assert!(!held("one").await, "nobody has heard of it");
+        let lock = RunDirectory::new(&scratch.state(), "one").lock().unwrap();
+        assert!(held("one").await);
+        assert!(!held("two").await);
+        drop(lock);
+        let directory = RunDirectory::new(&scratch.state(), "one");
+        for_a_moment(|| !directory.is_held().unwrap()).await;
+        assert!(!held("one").await);
+        assert!(engine.is_held("no id").await.is_err());
+    }
+
+    /// Where we were started is of no matter, and neither is whether its worktree is still there.
+    #[tokio::test]
+    async fn what_was_verified_is_read_where_the_run_s_checkout_is() {
+        let scratch = Scratch::repository();
+        scratch.write("src/a.txt", "before\n");
+        let base = scratch.commit("before");
+        scratch.write("src/a.txt", "after\n");
+        let work = scratch.commit("after");
+        let tree = scratch.git(&["rev-parse", "HEAD^{tree}"]).trim().to_owned();
+        let engine = engine(&scratch).await;
+        let (id, mut attempt) = begun(&engine, &base).await;
+        (attempt.phase, attempt.ending) = (Phase::Over, Some(ExitReason::Completed));
+        engine.store.update_attempt(&attempt).await.unwrap();
+        let shown = Shown {
+            agent_id: Some(id.to_string()),
+            base_branch: None,
+            base: Some(base.clone()),
+            work: Some(work.clone()),
+            worktree_tree: Some(tree.clone()),
+            merged_tree: None,
+            passed: Vec::new(),
+            failed: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let shown = serde_json::to_string(&shown).unwrap();
+        engine.store.append_run_note(&id, VERIFIED, &shown).await.unwrap();
+        let lost = engine.state("one").await.unwrap_err();
+        assert!(lost.to_string().contains("not in a git repository"), "{lost}");
+        let directory = RunDirectory::new(&scratch.state(), "one");
+        keep_checkout(&directory, &scratch.root().display().to_string()).unwrap();
+        let launched = engine.state("one").await.unwrap().unwrap();
+        assert_eq!(launched.state, LaunchedState::Verified);
+        let found = launched.work.unwrap();
+        assert_eq!((found.base, found.commit, found.tree), (base, work, tree));
+        assert_eq!(found.files, ["src/a.txt"]);
+        let patch = String::from_utf8_lossy(&found.patch);
+        assert!(patch.contains("+after"), "{patch}");
+        let history = String::from_utf8(found.history.unwrap()).unwrap();
+        assert!(history.contains("+after") && !history.contains("before"), "{history}");
+        assert!(found.verified && !found.merges);
+        assert_eq!(found.report.as_deref(), Some("Done."));
+    }
+
+    /// What was taken away again is pushed with the commit that had it.
+    #[tokio::test]
+    async fn the_history_has_what_a_later_commit_took_away_and_not_what_was_there_before() {
+        let scratch = Scratch::repository();
+        scratch.write("src/a.txt", "old-value\nkept\n");
+        let base = scratch.commit("before");
+        scratch.write("src/a.txt", "passing-value\nkept\n");
+        scratch.write("src/b.bin", "nul\0hidden-value\n");
+        scratch.commit("said-value");
+        std::fs::remove_file(scratch.root().join("src/b.bin")).unwrap();
+        scratch.write("src/a.txt", "new\nkept\n");
+        let work = scratch.commit("after");
+        let git = Git::at(scratch.root());
+        let told = history(&git, &base, &work).unwrap().unwrap();
+        let told = String::from_utf8_lossy(&told);
+        for there in ["passing-value", "hidden-value", "said-value", "+new", "src/b.bin"] {
+            assert!(told.contains(there), "{there}: {told}");
+        }
+        assert!(!told.contains("old-value") && !told.contains("before"), "{told}");
+        let heads = ["log", "--format=raw"];
+        assert_eq!(git.run_limited(&heads, 40).unwrap(), None);
+        assert!(git.run_limited(&["log", "nothing..such"], 40).is_err());
+    }
+
+    /// Whoever held it was killed: what it was granted goes, and nobody is kept from holding it again.
+    #[tokio::test]
+    async fn a_look_takes_away_what_was_granted_and_leaves_the_lock_as_it_is() {
+        let scratch = Scratch::bare();
+        let engine = engine(&scratch).await;
+        begun(&engine, &"0".repeat(40)).await;
+        let directory = RunDirectory::new(&scratch.state(), "one");
+        directory.make().unwrap();
+        std::fs::create_dir(directory.granted()).unwrap();
+        std::fs::write(directory.granted().join("KEY"), "x").unwrap();
+        let held = directory.lock().unwrap();
+        engine.state("one").await.unwrap();
+        assert!(directory.granted().exists(), "somebody is at work");
+        drop(held);
+        // A program that another test starts at this moment has it until it is itself.
+        for_a_moment(|| !directory.is_held().unwrap()).await;
+        let lock = directory.path().join("lock");
+        std::fs::write(&lock, "somebody").unwrap();
+        engine.state("one").await.unwrap();
+        assert!(!directory.granted().exists());
+        assert_eq!(std::fs::read_to_string(&lock).unwrap(), "somebody");
+    }
+}

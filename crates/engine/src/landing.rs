@@ -1,0 +1,360 @@
+//! Landing: advances the base branch to exactly the tree that was verified.
+
+use std::path::PathBuf;
+
+use bailiwick_lifecycle::commit_subject::{CommitTitle, commit_subject};
+use bailiwick_lifecycle::landing::{self, Done, NotLanded, Order, Watched};
+use bailiwick_lifecycle::ports::{LandError, Landing, Method, RunStore as _, Work as _};
+use bailiwick_lifecycle::verification::{Progress, Verification};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::settings::LandMethod;
+use bailiwick_model::{AgentId, Run, RunState, RunStatus, Sha256Hex};
+use bailiwick_store::Event;
+use bailiwick_verify::Verdict;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::options::CheckOptions;
+use crate::running::{require_landable, way_on};
+use crate::verifying::{Places, Shown, Subject};
+use crate::{claiming, system};
+
+const TESTS_KEPT: &str = "quality::tests-kept";
+
+/// What has landed, kept in the ledger so that it can be rolled back.
+#[derive(Debug, Clone, Serialize, serde::Deserialize)]
+pub struct LandedRecord {
+    pub agent_id: String,
+    pub branch: String,
+    pub onto: String,
+    pub commit: String,
+    pub tree: String,
+    pub method: String,
+    pub checkouts: Vec<PathBuf>,
+}
+
+/// What is to land, and how.
+#[derive(Debug, Clone)]
+pub struct LandRequest {
+    /// The agent.
+    pub agent: AgentId,
+    /// The branch to create in the place of advancing the base.
+    pub branch: Option<String>,
+    /// What becomes of the agent's commits; as the settings say if unset.
+    pub method: Option<Method>,
+    /// Subject of the commit; chosen with the run, else from the task, if unset.
+    pub title: Option<CommitTitle>,
+    /// The branch to land on; detected if unset.
+    pub base: Option<String>,
+    /// How the work is checked.
+    pub checks: CheckOptions,
+}
+
+impl LandRequest {
+    /// As the settings say, at the end of a run.
+    pub fn of(agent: AgentId, checks: CheckOptions) -> Self {
+        Self { agent, branch: None, method: None, title: None, base: None, checks }
+    }
+}
+
+/// What a landing is doing.
+pub enum LandStage<'a> {
+    /// Nothing stands against it, and its checks begin.
+    Checking(&'a Subject),
+    /// A step of the checks.
+    Progress(Progress<'a>),
+}
+
+/// Work that has landed.
+#[derive(Debug, Clone)]
+pub struct LandedWork {
+    /// What the ledger has of it.
+    pub record: LandedRecord,
+    /// Weaker tests that the task allows, and how many tests were executed.
+    pub test_changes: Option<String>,
+}
+
+/// Why work did not land.
+#[derive(Debug, thiserror::Error)]
+pub enum LandFailure {
+    /// A check failed.
+    #[error("checks failed")]
+    ChecksFailed(Box<Shown>),
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] Failure),
+}
+
+/// Verifies an agent's work on today's base and lands exactly that tree.
+pub fn land(
+    context: &Context,
+    request: &LandRequest,
+    tell: &mut dyn FnMut(LandStage<'_>),
+) -> Result<LandedWork, LandFailure> {
+    let places = Places { base: request.base.clone(), ..Places::default() };
+    let subject = Subject::of_agent(context, &request.agent, &places)?;
+    let Some(run) = subject.run.clone() else {
+        return Err(Failure::general(format!("`{}` is not in the ledger", request.agent)).into());
+    };
+    let _lock = subject.lock(&run.id)?;
+    may_land(&run)?;
+    require_landable(context, &run.id)?;
+    subject.recover()?;
+    let branch = match &request.branch {
+        Some(branch) => full_name(branch),
+        None => {
+            let base = subject.found()?.base();
+            base.map_err(|error| Failure::general(error.to_string()))?.branch
+        }
+    };
+    if let Some(record) = already_landed(&subject, &run, &branch)? {
+        context.notices.note(format_args!("`{}` has landed; the ledger was not told", run.id));
+        request.tell_ledger(&subject, &run, &record)?;
+        return Ok(LandedWork { record, test_changes: None });
+    }
+    claiming::require_held(&subject, &run.id)?;
+    let method = request.method(&subject);
+    let order = Order {
+        agent: run.id.clone(),
+        branch: request.branch.as_deref().map(full_name),
+        method,
+        message: request.message(&subject, &run)?,
+    };
+    // The checks can take long; what no check can change is refused before them.
+    let could = subject.found()?.check_landing(order.branch.as_deref());
+    could.map_err(|error| refused(&subject, &request.agent, error.into()))?;
+    tell(LandStage::Checking(&subject));
+    let mut failure = None;
+    let landed = landing::land(
+        &order,
+        subject.found()?,
+        &mut || {
+            let mut step = |progress: Progress<'_>| tell(LandStage::Progress(progress));
+            match subject.verify(RunMode::Both, request.checks, &[], &mut step) {
+                Ok(verification) => verification,
+                Err(error) => {
+                    failure = Some(error);
+                    Verification::default()
+                }
+            }
+        },
+        &mut |watched| match watched {
+            Watched::Landing(landing) => {
+                // The checks may have taken longer than the lease.
+                claiming::require_held_for(&subject, &run.id, landing).map_err(unrecorded)?;
+                intend(&subject, landing, method)
+            }
+            Watched::Moved { branch, now } => {
+                context
+                    .notices
+                    .note(format_args!("{branch} moved to {now:.12}; verifying the new merge"));
+                Ok(())
+            }
+        },
+    );
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
+    let done = landed.map_err(|error| refused(&subject, &request.agent, error))?;
+    let shown = Shown::new(Some(run.id.to_string()), &done.verification);
+    subject.record(&shown)?;
+    let record = record(&run.id, &done, method);
+    request.tell_ledger(&subject, &run, &record)?;
+    Ok(LandedWork { record, test_changes: test_changes(&done.verification) })
+}
+
+impl LandRequest {
+    fn method(&self, subject: &Subject) -> Method {
+        self.method.unwrap_or(match subject.settings.land.method {
+            LandMethod::Merge => Method::Merge,
+            LandMethod::Squash => Method::Squash,
+            LandMethod::Rebase => Method::Rebase,
+        })
+    }
+
+    fn message(&self, subject: &Subject, run: &Run) -> Result<String, Failure> {
+        let chosen = match &self.title {
+            Some(title) => Some(title.to_string()),
+            None => subject.context.with_store(async |store| {
+                Ok(chosen_title(&store.events(run.id.as_str()).await?))
+            })?,
+        };
+        let title =
+            chosen.unwrap_or_else(|| commit_subject(&subject.bound.task.body.text, &run.id));
+        let policy = subject.context.state.join("runs").join(run.id.as_str()).join("policy.json");
+        let policy = std::fs::read(policy).ok().map(|text| Sha256Hex::of(text).to_string());
+        Ok(landing::message(&title, run, policy.as_deref()))
+    }
+
+    /// A run that lands is done first; one whose branch waits for a pull request stays done.
+    fn tell_ledger(
+        &self,
+        subject: &Subject,
+        run: &Run,
+        record: &LandedRecord,
+    ) -> Result<(), Failure> {
+        let detail = serde_json::to_string(record)
+            .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
+        let kind = if self.branch.is_some() { "proposed" } else { "landed" };
+        subject.context.with_store(async |store| {
+            store.append_run_note(&run.id, kind, &detail).await?;
+            if run.status == RunStatus::Running {
+                store.change_status(&run.id, RunStatus::Done, Some("verified")).await?;
+            }
+            if self.branch.is_none() {
+                let summary = format!("landed as {:.12} on {}", record.commit, record.branch);
+                store.change_status(&run.id, RunStatus::Merged, Some(&summary)).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What the ledger calls it that a person has chosen the subject of a run's commit.
+pub const TITLE: &str = "title";
+
+/// The subject that a person chose last for the commit of a run.
+pub fn chosen_title(events: &[Event]) -> Option<String> {
+    let last = events.iter().rev().find(|event| event.kind == TITLE)?;
+    Some(last.detail.clone())
+}
+
+/// Where it is written down that an agent's work is about to land.
+fn intention(subject: &Subject, agent: &str) -> PathBuf {
+    subject.context.state.join("runs").join(agent).join("landing.json")
+}
+
+/// Writes down what is about to land, all but the commit, which is not made yet.
+fn intend(subject: &Subject, landing: &Landing, method: Method) -> Result<(), String> {
+    let record = LandedRecord {
+        agent_id: landing.agent.clone(),
+        branch: landing.branch.clone(),
+        onto: landing.onto.clone(),
+        commit: String::new(),
+        tree: landing.tree.clone(),
+        method: name(method).to_owned(),
+        checkouts: Vec::new(),
+    };
+    let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
+    system::write_whole(&intention(subject, &landing.agent), &text).map_err(unrecorded)
+}
+
+/// Why what is about to land could not be written down.
+fn unrecorded(failure: Failure) -> String {
+    match failure {
+        Failure::Failed { text, .. } | Failure::Refused { text, .. } => text,
+        Failure::Problems(_) => "it cannot be written down".to_owned(),
+    }
+}
+
+/// What became of tests: weaker ones that the task allows, and how many were executed.
+fn test_changes(verification: &Verification) -> Option<String> {
+    let mut results = verification.results.iter().rev();
+    match results.find(|result| result.capability == TESTS_KEPT).map(|result| &result.verdict) {
+        Some(Verdict::Pass { evidence }) => Some(format!("{TESTS_KEPT}: {evidence}")),
+        Some(Verdict::Fail { .. }) | None => None,
+    }
+}
+
+/// What a run has landed though the ledger was not told, because we were killed in between: a commit
+/// of the branch that has the tree which was verified, on the base which it was verified on.
+fn already_landed(
+    subject: &Subject,
+    run: &Run,
+    branch: &str,
+) -> Result<Option<LandedRecord>, Failure> {
+    let Ok(text) = std::fs::read(intention(subject, run.id.as_str())) else { return Ok(None) };
+    let Ok(intended) = serde_json::from_slice::<LandedRecord>(&text) else { return Ok(None) };
+    let tip = subject.repository.commit(branch)?.filter(|_| intended.branch == branch);
+    let Some(tip) = tip else { return Ok(None) };
+    let range = format!("{}..{tip}", intended.onto);
+    let format = "--format=%H %T %(trailers:key=Bailiwick-Agent,valueonly,separator=%x20)";
+    let wanted = format!(" {} {}", intended.tree, run.id);
+    let log = subject.repository.git().run(["log", "--first-parent", format, &range])?;
+    let log = String::from_utf8_lossy(&log);
+    let landed = log.lines().find_map(|line| line.trim_end().strip_suffix(&wanted));
+    Ok(landed.map(|commit| LandedRecord { commit: commit.to_owned(), ..intended }))
+}
+
+fn may_land(run: &Run) -> Result<(), Failure> {
+    match run.status {
+        RunStatus::Running | RunStatus::Done if !run.half_spawned => Ok(()),
+        RunStatus::Merged if run.state == RunState::Merged => {
+            Err(Failure::usage(format!("`{}` is merged: it has landed already", run.id))
+                .help(way_on(run)))
+        }
+        RunStatus::Running
+        | RunStatus::Done
+        | RunStatus::Failed
+        | RunStatus::Merged
+        | RunStatus::Rejected => {
+            let text = format!("`{}` is {}, and cannot land", run.id, run.state);
+            Err(Failure::usage(text).help(way_on(run)))
+        }
+    }
+}
+
+fn full_name(branch: &str) -> String {
+    if branch.starts_with("refs/") { branch.to_owned() } else { format!("refs/heads/{branch}") }
+}
+
+fn name(method: Method) -> &'static str {
+    match method {
+        Method::Merge => "merge",
+        Method::Squash => "squash",
+        Method::Rebase => "rebase",
+    }
+}
+
+fn record(agent: &AgentId, done: &Done, method: Method) -> LandedRecord {
+    LandedRecord {
+        agent_id: agent.to_string(),
+        branch: done.branch.clone(),
+        onto: done.onto.clone(),
+        commit: done.landed.commit.clone(),
+        tree: done.tree.clone(),
+        method: name(method).to_owned(),
+        checkouts: done.landed.checkouts.clone(),
+    }
+}
+
+/// What can be done with an agent that has changed nothing.
+fn nothing_to_land(run: Option<&Run>, agent: &AgentId) -> String {
+    match run.map(|run| run.state) {
+        Some(RunState::Ready) => {
+            format!(
+                "it was never started: bailiwick run {agent}; or remove it: bailiwick rm {agent}"
+            )
+        }
+        Some(_) | None => format!(
+            "see what it did: bailiwick logs {agent}; begin its task again: bailiwick respawn {agent} \
+             --reason TEXT"
+        ),
+    }
+}
+
+fn refused(subject: &Subject, agent: &AgentId, error: NotLanded) -> LandFailure {
+    match error {
+        NotLanded::Failed(verification) => {
+            let shown = Shown::new(Some(agent.to_string()), &verification);
+            match subject.record(&shown) {
+                Ok(()) => LandFailure::ChecksFailed(Box::new(shown)),
+                Err(failure) => failure.into(),
+            }
+        }
+        NotLanded::Refused(error @ LandError::Unclean { .. }) => Failure::usage(error.to_string())
+            .help("commit or stash what is there, or land on a branch of its own: --branch NAME")
+            .into(),
+        NotLanded::Refused(LandError::Nothing { branch, .. }) => {
+            let short = branch.strip_prefix("refs/heads/").unwrap_or(&branch);
+            Failure::usage(format!("nothing to land: {short} has all that `{agent}` made"))
+                .help(nothing_to_land(subject.run.as_ref(), agent))
+                .into()
+        }
+        NotLanded::Refused(error) => Failure::usage(error.to_string()).into(),
+        NotLanded::KeptMoving { .. } | NotLanded::Unrecorded(_) => {
+            Failure::general(error.to_string()).into()
+        }
+    }
+}

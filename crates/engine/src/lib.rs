@@ -1,0 +1,39 @@
+//! The services that join the adapters on one machine: run, exec, verify, land, delegate, claim, and the
+//! engine of a control plane.
+//!
+//! Nothing here prints or reads arguments. What a service reports while it works goes to
+//! [`notices::Notices`] and to the observers that its caller hands it.
+#![expect(missing_docs, reason = "the crate is not published; names say what fields are")]
+
+pub mod agent_names;
+pub mod agent_programs;
+pub mod agent_state;
+pub mod background;
+pub mod claiming;
+pub mod context;
+pub mod counted;
+pub mod database;
+pub mod delegating;
+pub mod failure;
+pub mod fleet;
+pub mod landing;
+pub mod logins;
+pub mod managed;
+pub mod messages;
+pub mod notices;
+pub mod options;
+pub mod policy_file;
+pub mod preconditions;
+pub mod pruning;
+pub mod rejecting;
+pub mod removing;
+pub mod respawning;
+pub mod rollback;
+pub mod running;
+pub mod sources;
+pub mod spawning;
+pub mod system;
+pub mod task_files;
+pub mod templates;
+pub mod verifying;
+pub mod watch;

@@ -1,0 +1,412 @@
+//! How an agent is paid for.
+
+pub mod found;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bailiwick_model::task::Login;
+use bailiwick_runner::agents::adapter::Adapter;
+use bailiwick_runner::proxy::{Fresh, Key, Upstream, Wire};
+
+use found::{FoundLogin, Usage};
+
+use crate::context::variable;
+use crate::counted::counted;
+use crate::failure::Failure;
+
+/// The logins with which an agent program can be run: those that go through the model proxy.
+pub fn usable(adapter: &dyn Adapter) -> &'static [Login] {
+    match (adapter.name(), adapter.wire()) {
+        ("claude-code", _) => &[Login::ApiKey, Login::Subscription, Login::Bedrock, Login::Vertex],
+        (_, Some(_)) => &[Login::ApiKey],
+        (_, None) => &[],
+    }
+}
+
+/// Their names, as a person writes them.
+fn usable_names(adapter: &dyn Adapter) -> String {
+    usable(adapter).iter().map(|login| login.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+const CLAUDE_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
+const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
+/// As Google's own program calls it.
+const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
+const AMAZON_TOKEN: &str = "AWS_BEARER_TOKEN_BEDROCK";
+
+/// The variables that pay for models, and those that say which project pays. Whoever has them spends them.
+pub const LENT: [&str; 17] = [
+    "ANTHROPIC_API_KEY",
+    "CODEX_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    CLAUDE_TOKEN,
+    GOOGLE_TOKEN,
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "CLOUD_ML_REGION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    AMAZON_TOKEN,
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
+
+/// The variables that say where models are: they open nothing.
+pub const PLACES: [&str; 5] = [
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_BEDROCK_BASE_URL",
+];
+
+/// Where a model is, and what opens it.
+struct Known {
+    /// Variables that may hold the key, the first that is set counts.
+    keys: &'static [&'static str],
+    /// A variable that may say where the model is.
+    place: &'static str,
+    /// Where it is otherwise.
+    otherwise: &'static str,
+    /// The header of the key, and what stands before it there.
+    header: (&'static str, &'static str),
+}
+
+fn known(wire: Wire) -> Known {
+    match wire {
+        Wire::Anthropic => Known {
+            keys: &["ANTHROPIC_API_KEY"],
+            place: "ANTHROPIC_BASE_URL",
+            otherwise: "https://api.anthropic.com",
+            header: ("x-api-key", ""),
+        },
+        Wire::Responses => Known {
+            keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
+            place: "OPENAI_BASE_URL",
+            otherwise: "https://api.openai.com/v1",
+            header: ("authorization", "Bearer "),
+        },
+        Wire::Chat => Known {
+            keys: &["OPENAI_API_KEY"],
+            place: "OPENAI_BASE_URL",
+            otherwise: "https://api.openai.com/v1",
+            header: ("authorization", "Bearer "),
+        },
+        Wire::Gemini => Known {
+            keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            place: "GOOGLE_GEMINI_BASE_URL",
+            otherwise: "https://generativelanguage.googleapis.com",
+            header: ("x-goog-api-key", ""),
+        },
+    }
+}
+
+/// The variables that may hold the key of a model.
+pub fn keys(wire: Wire) -> &'static [&'static str] {
+    known(wire).keys
+}
+
+/// The model, and the secrets that open it; nothing if the program has no model of ours.
+pub fn paid(
+    adapter: &dyn Adapter,
+    login: Login,
+) -> Result<Option<(Upstream, Vec<String>)>, Failure> {
+    let Some(wire) = adapter.wire() else { return Ok(None) };
+    require_usable(adapter, login)?;
+    match login {
+        Login::ApiKey => upstream(adapter, wire).map(Some),
+        Login::Subscription => claude_subscription().map(Some),
+        Login::Vertex => claude_at_google().map(Some),
+        Login::Bedrock => claude_at_amazon().map(Some),
+    }
+}
+
+/// An error if an agent program cannot be run with a login, whatever the person has.
+pub fn require_usable(adapter: &dyn Adapter, login: Login) -> Result<(), Failure> {
+    if adapter.wire().is_none() || usable(adapter).contains(&login) {
+        return Ok(());
+    }
+    let (name, login) = (adapter.name(), login.as_str());
+    Err(Failure::usage(format!(
+        "{name} cannot be run with the login `{login}`: it would talk to its own hosts instead of the model \
+         proxy, and nothing would count what it spends"
+    ))
+    .help(format!("logins of {name} in a run: {}", usable_names(adapter))))
+}
+
+/// What a person without an API key is told: the logins that were found, and how each is used.
+fn offered(adapter: &dyn Adapter, keys: &str, found: &[FoundLogin]) -> String {
+    let name = adapter.name();
+    let one = |login: &FoundLogin| match &login.usage {
+        Usage::Login(login_name) => {
+            let word = login_name.as_str();
+            format!(
+                "found {}. Use it: `--login {word}`, or `login = \"{word}\"` under [agent] in the task",
+                login.what
+            )
+        }
+        Usage::LoginWith(login_name, needed) => {
+            format!(
+                "found {}. Use them: set {needed}, and `--login {}`",
+                login.what,
+                login_name.as_str()
+            )
+        }
+        Usage::Export(command) => format!("found {}. Use it: {command}", login.what),
+        Usage::NotInRuns => format!(
+            "found {}, which cannot be used in a run: {name} would talk to its own hosts instead of the \
+             model proxy. It works in your own terminal: bailiwick hooks install {}",
+            login.what,
+            adapter.program()
+        ),
+    };
+    let mut lines: Vec<String> = found.iter().map(one).collect();
+    lines.push(format!("set {keys}; it stays with the supervisor, and the agent never sees it"));
+    lines.push(format!("logins of {name} in a run: {}", usable_names(adapter)));
+    lines.join("\n ")
+}
+
+/// A model that a key opens, and where the key comes from.
+fn from(base: String, key: Key, origin: &str) -> Upstream {
+    Upstream { base, key, origin: Some(origin.to_owned()) }
+}
+
+/// The model of a wire, with the person's key; and the key, so that it is never shown.
+fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
+    let Known { keys, place, otherwise, header: (header, before) } = known(wire);
+    let mut found = None;
+    for name in keys {
+        found = found.or(variable(name)?.map(|key| (*name, key)));
+    }
+    let Some((origin, key)) = found else {
+        let (name, keys) = (adapter.name(), keys.join(" or "));
+        let found = found::of_person(name)?;
+        return Err(Failure::general(format!("there is no API key for {name}: {keys} is not set"))
+            .help(offered(adapter, &keys, &found)));
+    };
+    let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
+    let header = Key::new(header, &format!("{before}{key}")).map_err(|error| {
+        Failure::general(format!("the key of the model cannot be used: {error}"))
+    })?;
+    Ok((from(base, header, origin), vec![key]))
+}
+
+/// The model that a person's own subscription of Claude Code opens. The token stays here, as a key does:
+/// the program gets a placeholder.
+fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
+    let Known { place, otherwise, .. } = known(Wire::Anthropic);
+    let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
+    if let Some(token) = variable(CLAUDE_TOKEN)? {
+        let key = bearer(&token).map_err(Failure::general)?;
+        return Ok((from(base, key, CLAUDE_TOKEN), vec![token]));
+    }
+    let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
+    let (first, token) = claude_token(&file).map_err(|why| {
+        Failure::general(why).help("log in with claude itself first, or run `claude setup-token`")
+    })?;
+    let origin = format!("the login in {}", file.display());
+    // The person's own claude writes a new one there before the old one is over.
+    let key = Key::renewed(first, move || claude_token(&file).map(|(fresh, _)| fresh));
+    Ok((from(base, key, &origin), vec![token]))
+}
+
+/// The token that Claude Code keeps of the person's login, as it is now.
+fn claude_token(file: &Path) -> Result<(Fresh, String), String> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let login: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let token = login.pointer("/claudeAiOauth/accessToken").and_then(|one| one.as_str());
+    let Some(token) = token.map(str::to_owned) else {
+        return Err(format!("neither {CLAUDE_TOKEN} nor {} has a login", file.display()));
+    };
+    let until = login.pointer("/claudeAiOauth/expiresAt").and_then(serde_json::Value::as_u64);
+    let until = until.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+    Ok((Fresh { key: bearer(&token)?, until }, token))
+}
+
+/// Anthropic's models at Google, for the person's own project. Project and token stay here.
+fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
+    let needed = |name: &str| {
+        variable(name)?.ok_or_else(|| {
+            Failure::general(format!("{name} is not set, and the login is `vertex`"))
+                .help("it needs ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION, as claude does")
+        })
+    };
+    let (project, region) = (needed("ANTHROPIC_VERTEX_PROJECT_ID")?, needed("CLOUD_ML_REGION")?);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    if ![&project, &region].iter().all(|part| part.chars().all(plain)) {
+        return Err(Failure::general("the project or the region of `vertex` is no plain name"));
+    }
+    let host = match region.as_str() {
+        "global" => "https://aiplatform.googleapis.com/v1".to_owned(),
+        region => format!("https://{region}-aiplatform.googleapis.com/v1"),
+    };
+    let base = variable("ANTHROPIC_VERTEX_BASE_URL")?.unwrap_or(host);
+    let base = format!("{}/projects/{project}/locations/{region}", base.trim_end_matches('/'));
+    if let Some(token) = variable(GOOGLE_TOKEN)? {
+        let key = bearer(&token).map_err(Failure::general)?;
+        return Ok((from(base, key, GOOGLE_TOKEN), vec![token]));
+    }
+    let failed = |why: String| {
+        Failure::general(format!("there is no token for Google: {why}")).help(format!(
+            "log in with `gcloud auth application-default login`, or set {GOOGLE_TOKEN}"
+        ))
+    };
+    let (first, token) = google_token().map_err(failed)?;
+    let key = Key::renewed(first, || google_token().map(|(fresh, _)| fresh));
+    Ok((from(base, key, "gcloud's application-default login"), vec![token]))
+}
+
+fn bearer(token: &str) -> Result<Key, String> {
+    Key::new("authorization", &format!("Bearer {token}"))
+        .map_err(|error| format!("the login cannot be used: {error}"))
+}
+
+/// How long a token of Google's is good for: an hour, which it does not say itself.
+const GOOGLE_LASTS: Duration = Duration::from_mins(55);
+
+/// The token that Google's own program gives for the person's login.
+fn google_token() -> Result<(Fresh, String), String> {
+    let said =
+        helped("gcloud", &["auth", "application-default", "print-access-token"], HELP_TAKES)?;
+    let token = said.trim().to_owned();
+    if token.is_empty() {
+        return Err("`gcloud` gave none".to_owned());
+    }
+    let until = SystemTime::now().checked_add(GOOGLE_LASTS);
+    Ok((Fresh { key: bearer(&token)?, until }, token))
+}
+
+/// How long a program that has a person's login may take.
+const HELP_TAKES: Duration = Duration::from_secs(30);
+
+/// What a program says that has a person's login. It may ask nobody, and is ended after its time.
+fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, String> {
+    let seconds = limit.as_secs();
+    let said = std::process::Command::new("timeout")
+        .args(["-k", "2", &seconds.to_string(), program])
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    match said.status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),
+        Some(124 | 137) => {
+            let limit = counted(seconds, "second");
+            Err(format!("`{program}` did not answer within {limit}"))
+        }
+        Some(126 | 127) => Err(format!("`{program}` cannot be run")),
+        Some(_) | None => {
+            Err(format!("{program}: {}", String::from_utf8_lossy(&said.stderr).trim()))
+        }
+    }
+}
+
+/// Anthropic's models at Amazon, for the person's own account. Keys stay here.
+fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
+    let Some(region) = variable("AWS_REGION")?.or(variable("AWS_DEFAULT_REGION")?) else {
+        return Err(Failure::general("AWS_REGION is not set, and the login is `bedrock`")
+            .help("it is the region whose models you may use, such as eu-west-1"));
+    };
+    if region.is_empty() || !region.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        return Err(Failure::general("the region of `bedrock` is no plain name"));
+    }
+    let base = variable("ANTHROPIC_BEDROCK_BASE_URL")?
+        .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
+    let base = base.trim_end_matches('/').to_owned();
+    if let Some(token) = variable(AMAZON_TOKEN)? {
+        let key = Key::new("authorization", &format!("Bearer {token}"))
+            .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
+        return Ok((from(base, key, AMAZON_TOKEN), vec![token]));
+    }
+    let given = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
+    if let (Some(id), Some(secret)) = given {
+        let session = variable("AWS_SESSION_TOKEN")?;
+        let key = Key::signing(&id, &secret, session.as_deref(), &region);
+        let secrets = [secret].into_iter().chain(session).collect();
+        return Ok((from(base, key, "AWS_ACCESS_KEY_ID"), secrets));
+    }
+    let failed = |why: String| {
+        Failure::general(format!("there are no keys for Amazon: {why}")).help(
+            "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in \
+             with `aws sso login`",
+        )
+    };
+    let (first, secrets) = amazon_keys(&region).map_err(failed)?;
+    let key = Key::renewed(first, move || amazon_keys(&region).map(|(fresh, _)| fresh));
+    Ok((from(base, key, "the login of aws"), secrets))
+}
+
+/// The keys that Amazon's own program gives for the person's login, and those that nobody may see.
+fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), String> {
+    let asked = ["configure", "export-credentials", "--format", "process"];
+    let said = helped("aws", &asked, HELP_TAKES)?;
+    let keys: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+    let word = |name: &str| keys.get(name).and_then(|one| one.as_str()).map(str::to_owned);
+    let (Some(id), Some(secret)) = (word("AccessKeyId"), word("SecretAccessKey")) else {
+        return Err("`aws` gave none".to_owned());
+    };
+    let until = match word("Expiration").map(|text| text.parse::<jiff::Timestamp>()) {
+        None => None,
+        Some(Ok(until)) => Some(SystemTime::from(until)),
+        Some(Err(_)) => return Err("`aws` does not say until when they are good".to_owned()),
+    };
+    let session = word("SessionToken");
+    let key = Key::signing(&id, &secret, session.as_deref(), region);
+    Ok((Fresh { key, until }, [secret].into_iter().chain(session).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bailiwick_runner::agents::{ClaudeCode, Codex};
+
+    #[test]
+    fn a_person_without_a_key_is_offered_the_logins_that_were_found() {
+        let found = |what: &str, usage| FoundLogin { what: what.to_owned(), usage };
+        let subscription = found("a Claude subscription (FILE)", Usage::Login(Login::Subscription));
+        assert_eq!(
+            offered(&ClaudeCode, "ANTHROPIC_API_KEY", &[subscription]),
+            "found a Claude subscription (FILE). Use it: `--login subscription`, or `login = \
+             \"subscription\"` under [agent] in the task\n set ANTHROPIC_API_KEY; it stays with the \
+             supervisor, and the agent never sees it\n logins of claude-code in a run: api-key, \
+             subscription, bedrock, vertex"
+        );
+        let chatgpt = found("a ChatGPT login of Codex (FILE)", Usage::NotInRuns);
+        let offered = offered(&Codex, "CODEX_API_KEY or OPENAI_API_KEY", &[chatgpt]);
+        assert!(offered.contains("bailiwick hooks install codex"), "{offered}");
+        assert!(offered.ends_with("logins of codex in a run: api-key"), "{offered}");
+    }
+
+    #[test]
+    fn a_token_of_claude_is_the_one_that_its_file_has_now() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join(".credentials.json");
+        assert!(claude_token(&file).unwrap_err().contains("has a login"));
+        for (token, until) in [("first-token", Some(1_000_u64)), ("second-token", None)] {
+            let over = until.map(|ms| format!(",\"expiresAt\":{ms}")).unwrap_or_default();
+            let text = format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{token}\"{over}}}}}");
+            std::fs::write(&file, text).unwrap();
+            let (fresh, found) = claude_token(&file).unwrap();
+            assert_eq!(found, token);
+            let until = until.map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+            assert_eq!(fresh.until, until);
+        }
+    }
+
+    #[test]
+    fn a_program_that_has_a_login_is_not_waited_for_for_ever() {
+        let second = Duration::from_secs(1);
+        let hangs = helped("sleep", &["600"], second).unwrap_err();
+        assert!(hangs.contains("`sleep` did not answer within 1 second"), "{hangs}");
+        let missing = helped("no-such-program-at-all", &[], second).unwrap_err();
+        assert!(missing.contains("cannot be run"), "{missing}");
+        let fails = helped("sh", &["-c", "echo log in first >&2; exit 3"], second).unwrap_err();
+        assert_eq!(fails, "sh: log in first");
+        assert_eq!(helped("echo", &["here"], second).unwrap(), "here\n");
+    }
+}

@@ -1,0 +1,319 @@
+//! What the control plane hands a run besides its task and its policy: MCP servers as they were admitted, and
+//! the sub-agents that it may start. It is kept beside the policy, where no agent sees it.
+//!
+//! A run that has this takes servers and templates from it alone: nothing of a commit stands in for them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bailiwick_fleet::admission::compile::{McpDefinition, SubagentDefinition};
+use bailiwick_fleet::admission::review::file_variable;
+use bailiwick_fleet::ports::AttemptOwner;
+use bailiwick_fleet::subagents::{ParallelLimits, contract_faults};
+use bailiwick_model::task;
+use bailiwick_model::template::{AgentType, Template};
+use bailiwick_resources::{
+    AuditLevel, ContextPolicy, McpTransport, OutputContract, OutputFormat, ValueFrom,
+    WorkspaceScope,
+};
+use bailiwick_runner::supervisor::RunDirectory;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::context::set_variable;
+use crate::failure::Failure;
+use crate::system;
+
+const FILE: &str = "managed.json";
+
+/// What a run was handed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Managed {
+    /// Its MCP servers.
+    pub servers: Vec<McpDefinition>,
+    /// The sub-agents that it may start.
+    pub subagents: Vec<SubagentDefinition>,
+    /// How many of them may be at work.
+    pub parallel: ParallelLimits,
+    /// Where they are counted.
+    pub belongs: AttemptOwner,
+    /// What it has to return, if it is a sub-agent itself.
+    pub contract: Option<OutputContract>,
+    /// How much of each call is written down.
+    #[serde(default)]
+    pub audit_level: AuditLevel,
+    /// Skills whose files arrive with it.
+    #[serde(default)]
+    pub skills: Vec<ManagedSkill>,
+}
+
+/// A skill whose files arrive with an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagedSkill {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: String,
+    /// In this commit.
+    pub commit: String,
+}
+
+/// The MCP servers of a run, and the secrets that they are told.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Servers {
+    /// By name, each as `.mcp.json` describes it.
+    pub all: BTreeMap<String, Value>,
+    /// What must never be seen.
+    pub secrets: Vec<String>,
+    /// What arrives in files: their names, and what is in them.
+    pub files: Vec<(String, String)>,
+}
+
+impl Managed {
+    /// What a run was handed; nothing if no control plane started it.
+    pub fn of(directory: &RunDirectory) -> Result<Option<Self>, Failure> {
+        let file = directory.path().join(FILE);
+        let unusable =
+            |why: String| Failure::general(format!("{} cannot be used: {why}", file.display()));
+        match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                serde_json::from_str(&text).map(Some).map_err(|error| unusable(error.to_string()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(error.to_string())),
+        }
+    }
+
+    /// Keeps it for a run.
+    pub fn keep(&self, directory: &RunDirectory) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Failure::general(format!("{FILE} cannot be written: {error}")))?;
+        system::write_whole(&directory.path().join(FILE), &text)
+    }
+
+    /// The servers that a task chooses, with the values that whoever holds the run was given for them.
+    pub fn servers(
+        &self,
+        chosen: &[task::Line],
+        directory: &RunDirectory,
+    ) -> Result<Servers, Failure> {
+        let mut found = Servers::default();
+        for name in chosen {
+            let Some(server) = self.servers.iter().find(|one| one.name == name.as_str()) else {
+                return Err(Failure::usage(format!("the run was given no MCP server `{name}`")));
+            };
+            let described = described(server, directory, &mut found, &set_variable)?;
+            found.all.insert(name.to_string(), described);
+        }
+        Ok(found)
+    }
+
+    /// A sub-agent that the run may start.
+    pub fn subagent(&self, name: &str) -> Option<&SubagentDefinition> {
+        self.subagents.iter().find(|one| one.name == name)
+    }
+
+    /// What a sub-agent is handed itself: those servers that it names, and nobody below it.
+    pub fn for_child(&self, child: &SubagentDefinition) -> Self {
+        let has = |server: &&McpDefinition| child.mcp_servers.contains(&server.name);
+        let knows = |skill: &&ManagedSkill| child.spec.skill_refs.contains(&skill.name);
+        Self {
+            servers: self.servers.iter().filter(has).cloned().collect(),
+            subagents: Vec::new(),
+            parallel: ParallelLimits::default(),
+            belongs: self.belongs.clone(),
+            contract: Some(child.spec.output_contract.clone()),
+            audit_level: self.audit_level,
+            skills: self.skills.iter().filter(knows).cloned().collect(),
+        }
+    }
+
+    /// What is wrong with what a sub-agent returned.
+    pub fn faults(&self, returned: &str) -> Vec<String> {
+        self.contract.as_ref().map(|it| contract_faults(it, returned)).unwrap_or_default()
+    }
+}
+
+/// The files in which agent programs are told of their servers.
+const TOLD_IN: [&str; 4] = ["mcp.json", "config.toml", "settings.json", "opencode.json"];
+/// How far below its home they are, at most.
+const DEEPEST: usize = 4;
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// Takes away what told an agent program of its servers' secrets: its attempt is over, and a secret lies
+/// nowhere in plain text. The next attempt is told anew.
+pub fn forget(home: &Path, secrets: &[String]) {
+    if !secrets.is_empty() {
+        forget_below(home, secrets, DEEPEST);
+    }
+}
+
+fn forget_below(directory: &Path, secrets: &[String], depth: usize) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        // The agent may have put links here: none is followed.
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.is_dir() && depth > 0 {
+            forget_below(&path, secrets, depth - 1);
+        }
+        let told = TOLD_IN.iter().any(|name| entry.file_name() == *name);
+        if !(told && found.is_file() && found.len() <= MAX_FILE_BYTES) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        // Written in JSON or TOML, a secret may look otherwise.
+        let quoted = |secret: &String| Value::from(secret.as_str()).to_string();
+        let has = |secret: &String| {
+            text.contains(secret.as_str()) || text.contains(quoted(secret).trim_matches('"'))
+        };
+        if secrets.iter().any(has) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+fn described(
+    server: &McpDefinition,
+    directory: &RunDirectory,
+    found: &mut Servers,
+    variable: &dyn Fn(&str) -> Result<Option<String>, Failure>,
+) -> Result<Value, Failure> {
+    // A file is for a program here: a header goes to another host, which is told no path of ours.
+    let started = server.transport == McpTransport::Stdio;
+    let mut values = |from: &[ValueFrom]| -> Result<Map<String, Value>, Failure> {
+        let mut all = Map::new();
+        for value in from {
+            let held = server.variable(value);
+            let given = variable(&held)?.ok_or_else(|| {
+                let (server, name) = (&server.name, &value.name);
+                Failure::general(format!("the MCP server `{server}` was given no `{name}`"))
+            })?;
+            if value.secret_ref.is_some() {
+                found.secrets.push(given.clone());
+            }
+            if started && server.in_files.contains(&value.name) {
+                let path = directory.granted().join(&held);
+                all.insert(file_variable(&value.name), path.display().to_string().into());
+                found.files.push((held, given));
+            } else {
+                all.insert(value.name.clone(), given.into());
+            }
+        }
+        Ok(all)
+    };
+    Ok(match server.transport {
+        McpTransport::Stdio => json!({
+            "command": server.command.clone().unwrap_or_default(),
+            "args": server.args,
+            "env": values(&server.env_from)?,
+        }),
+        McpTransport::Sse | McpTransport::StreamableHttp => json!({
+            "type": if server.transport == McpTransport::Sse { "sse" } else { "http" },
+            "url": server.url.clone().unwrap_or_default(),
+            "headers": values(&server.headers_from)?,
+        }),
+    })
+}
+
+/// A sub-agent as a template, which is what agents are started by.
+pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
+    let spec = &child.spec;
+    let agent_type = AgentType::parse(&child.name).map_err(|error| error.to_string())?;
+    let kinds: Vec<&str> = spec.task_kinds.iter().map(|kind| kind.as_str()).collect();
+    let kinds = format!("For {}.", kinds.join(", "));
+    let without = match spec.optional {
+        true => "You may go on without it.",
+        false => "Once you have started it, you may not go on without it.",
+    };
+    let description = [spec.description.trim(), &kinds, without];
+    let description = description.into_iter().filter(|text| !text.is_empty());
+    let description = description.collect::<Vec<_>>().join(" ");
+    let told = [spec.role_prompt.clone(), kinds].into_iter().chain(child.skills.iter().cloned());
+    let told = told.chain([asked_for(&spec.output_contract)]);
+    let prompt = told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join("\n\n");
+    Ok(Template {
+        agent_type,
+        description,
+        model: spec.model_override.clone(),
+        read_only: match spec.workspace_scope {
+            WorkspaceScope::ReadOnly | WorkspaceScope::NoWorkspace => true,
+            WorkspaceScope::BranchLocal | WorkspaceScope::IsolatedWorktree => false,
+        },
+        default_prompt: prompt,
+        allowed_subagents: Some(Vec::new()),
+        ..Template::plain()
+    })
+}
+
+/// What a sub-agent is told of all that its parent has to read.
+pub fn told(child: &SubagentDefinition, message: &str, context: Option<&str>) -> String {
+    match (child.spec.context_policy, context) {
+        (ContextPolicy::FullRedacted, Some(context)) => {
+            format!("{message}\n\n# What your parent was given\n\n{context}")
+        }
+        (
+            ContextPolicy::FullRedacted
+            | ContextPolicy::SummaryOnly
+            | ContextPolicy::SelectedSources
+            | ContextPolicy::ArtifactOnly
+            | ContextPolicy::NoContext,
+            _,
+        ) => message.to_owned(),
+    }
+}
+
+/// A contract in words: who is held to something is told of it.
+fn asked_for(contract: &OutputContract) -> String {
+    let form = match contract.format {
+        OutputFormat::Summary => "a summary in Markdown",
+        OutputFormat::Patch => "a unified diff and nothing else",
+        OutputFormat::Checklist => "a checklist in Markdown, with lines such as `- [x] …`",
+        OutputFormat::Json => "JSON and nothing else",
+        OutputFormat::ReviewComments => "review comments, each as `path:line: …`",
+        OutputFormat::TestReport => "a test report in Markdown",
+        OutputFormat::ReleaseReadiness => "a report on whether a release is ready, in Markdown",
+        OutputFormat::RiskAssessment => "an assessment of risks in Markdown",
+    };
+    let sections = match (contract.required_sections.join(", "), contract.format) {
+        (list, _) if list.is_empty() => String::new(),
+        (list, OutputFormat::Json) => format!(" It has the keys {list}."),
+        (list, _) => format!(" It has the headings {list}."),
+    };
+    format!("Your last message is what you return: {form}.{sections} It is checked.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_of_a_program_may_be_a_file_and_a_header_never_is() {
+        let value = ValueFrom { name: "TOKEN".to_owned(), secret_ref: None, config_map_ref: None };
+        let directory = RunDirectory::new(Path::new("/state"), "one");
+        let told = |transport: McpTransport| {
+            let server = McpDefinition {
+                name: "docs".to_owned(),
+                transport,
+                command: None,
+                args: Vec::new(),
+                url: None,
+                env_from: vec![value.clone()],
+                headers_from: vec![value.clone()],
+                in_files: vec!["TOKEN".to_owned()],
+            };
+            let given = |_: &str| -> Result<Option<String>, Failure> { Ok(Some("abc".to_owned())) };
+            let mut found = Servers::default();
+            let told = described(&server, &directory, &mut found, &given).unwrap();
+            (told, found.files.len())
+        };
+        for remote in [McpTransport::Sse, McpTransport::StreamableHttp] {
+            let (told, files) = told(remote);
+            assert_eq!((&told["headers"], files), (&json!({ "TOKEN": "abc" }), 0), "{told}");
+        }
+        let (told, files) = told(McpTransport::Stdio);
+        assert!(told["env"]["TOKEN_FILE"].is_string() && files == 1, "{told}");
+    }
+}

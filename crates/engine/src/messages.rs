@@ -1,0 +1,89 @@
+//! What an agent was told and returned, whole: an attempt keeps the beginning of its last words, and the events have all.
+
+use bailiwick_model::AgentId;
+use bailiwick_model::attempt::Attempt;
+use bailiwick_model::event::EventKind;
+use bailiwick_runner::supervisor::RunDirectory;
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Words of fewer characters are all there were.
+const CUT: usize = 4000;
+/// How many events before the last are looked through.
+const BACK: u64 = 200;
+
+/// How many notifications a parent is told.
+const NOTIFICATIONS: u32 = 20;
+
+/// What stands behind words of which nobody kept the rest.
+const REST: &str = " … [cut]";
+
+/// The final message of an attempt, whole.
+pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result<String, Failure> {
+    if last.detail.chars().count() < CUT {
+        return Ok(last.detail.clone());
+    }
+    let events = context.with_store(async |store| {
+        let from = store.last_event(run).await?.saturating_sub(BACK);
+        Ok(store.run_events(run, from, u32::MAX).await?)
+    })?;
+    let of_it = events.into_iter().rev().filter(|event| event.agent.is_none());
+    let mut said = of_it.filter_map(|event| {
+        let (EventKind::Text { text } | EventKind::Ended { detail: text, .. }) = event.what else {
+            return None;
+        };
+        Some(text)
+    });
+    let found = said.find(|text| text.starts_with(&last.detail));
+    // Where nobody has more than the beginning, that is told.
+    Ok(found.unwrap_or_else(|| format!("{}{REST}", last.detail)))
+}
+
+/// What a run was told after its task, in that order; and what of it it has not heard.
+pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let directory = RunDirectory::new(&context.state, run.as_str());
+    let not_heard = directory.not_heard().map_err(|error| {
+        Failure::general(format!("what `{run}` has not heard cannot be read: {error}"))
+    })?;
+    let events =
+        context.with_store(async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
+    let told = events.into_iter().filter_map(|event| {
+        let EventKind::Message { text } = event.what else { return None };
+        Some(text)
+    });
+    Ok(apart(told.collect(), not_heard.len()))
+}
+
+/// What a run had its parent notified of, the latest last.
+pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
+    let events = context.with_store(async |store| {
+        Ok(store.events_of_kind(run, "notification", NOTIFICATIONS).await?)
+    })?;
+    let told = events.into_iter().filter_map(|event| {
+        let EventKind::Notification { text } = event.what else { return None };
+        Some(text)
+    });
+    Ok(told.collect())
+}
+
+/// What was heard, and what was not: that was said last. Both as they are written down, without what must not be
+/// seen.
+fn apart(mut told: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
+    let rest = told.split_off(told.len().saturating_sub(not_heard));
+    (told, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn what_was_not_heard_is_told_as_it_is_written_down() {
+        let told = ["heard", "the key is [redacted]"].map(ToOwned::to_owned);
+        for (not_heard, at) in [(0, 2), (1, 1), (2, 0), (3, 0)] {
+            let (heard, rest) = apart(told.to_vec(), not_heard);
+            assert_eq!((heard.as_slice(), rest.as_slice()), told.split_at(at), "{not_heard}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! What an agent is given: its task, and what the repository says to agents, from the base commit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bailiwick_lifecycle::brief;
+use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
+use bailiwick_model::attempt::Allowance;
+use bailiwick_model::task::Login;
+use bailiwick_model::{Settings, Task, task};
+use bailiwick_policy::Policy;
+use bailiwick_policy::decide::is_open;
+use bailiwick_policy::tool::Tool;
+use bailiwick_policy::tool_lists::OWN_SERVER;
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
+use bailiwick_runner::proxy::Upstream;
+use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
+use bailiwick_source_control::Repository;
+use serde_json::{Value, json};
+
+use super::declared::{Declared, working_problems};
+use super::{Running, Start, enclose, granted, skill_files};
+use crate::context::Context;
+use crate::delegating::{Session as Delegating, purse};
+use crate::failure::Failure;
+use crate::managed::{Managed, Servers};
+use crate::options::SandboxLevel;
+use crate::running::{AttemptOptions, preloads};
+use crate::sources::{self, Files};
+use crate::spawning::Planned;
+use crate::system::random_name;
+use crate::task_files::{self, Handed};
+use crate::{agent_programs, logins, policy_file, preconditions};
+
+/// What an agent is told that is taken up again without a word.
+const GO_ON: &str = "Go on where you stopped.";
+/// Files in which a repository tells agents something.
+const INSTRUCTIONS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "GEMINI.md"];
+const SKILLS: &str = ".claude/skills";
+const SERVERS: &str = ".mcp.json";
+
+/// All that an attempt is made from.
+pub struct Prepared {
+    /// The agent program.
+    pub adapter: Arc<dyn Adapter>,
+    /// What it is given.
+    pub assignment: Assignment,
+    /// What it sees.
+    pub enclosure: Enclosure,
+    /// Where its model is.
+    pub upstream: Option<Upstream>,
+    /// What it may spend.
+    pub budget: Allowance,
+    /// What of the secrets only its MCP servers are told.
+    pub of_servers: Vec<String>,
+    /// What it is granted in files.
+    pub files: Vec<(String, String)>,
+}
+
+/// Works out what an attempt needs.
+pub fn prepare(
+    running: &Running,
+    start: &Start,
+    wishes: &AttemptOptions,
+) -> Result<Prepared, Failure> {
+    let Running { subject, directory, .. } = running;
+    directory.make().map_err(|error| {
+        Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
+    })?;
+    let task = &subject.bound.task;
+    let name = agent_programs::program_name(task, &subject.settings);
+    let adapter = agent_programs::adapter_named(
+        &subject.context,
+        &subject.repository,
+        &subject.commit,
+        name,
+    )?;
+    let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
+    let budget = budget(running, adapter.as_ref(), wishes)?;
+    require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
+    let mut granted = granted::of(&task.agent, directory)?;
+    let mut secrets = granted.secrets.clone();
+    let login = running.login(wishes.login);
+    let paid = logins::paid(adapter.as_ref(), login)?;
+    let upstream = paid.map(|(upstream, own)| {
+        secrets.extend(own);
+        upstream
+    });
+    let (instructions, skills) = told(&subject.repository, &subject.commit)?;
+    let chosen = &task.agent.mcp_servers;
+    let managed = Managed::of(directory)?;
+    let given = match &managed {
+        Some(managed) => managed.servers(chosen, directory)?,
+        None => Servers {
+            all: servers(&subject.repository, &subject.commit, chosen)?,
+            ..Servers::default()
+        },
+    };
+    let handed = managed.map(|managed| managed.skills).unwrap_or_default();
+    let place = skill_files::write(directory, &subject.repository, &handed)?;
+    let session = session(running, start)?;
+    let mut prompt = prompt(running, start, &budget)?;
+    if let (Session::New(_), Some(place)) = (&session, &place) {
+        prompt += &skill_files::told(place, &handed);
+    }
+    let of_servers = given.secrets;
+    secrets.extend(of_servers.iter().cloned());
+    granted.files.extend(given.files);
+    let assignment = Assignment {
+        version: found.version.clone(),
+        prompt,
+        system_prompt: task.agent.system_prompt.clone(),
+        model: task.agent.model.as_ref().map(ToString::to_string),
+        effort: task.agent.effort.as_ref().map(ToString::to_string),
+        session,
+        worktree: std::fs::canonicalize(&subject.worktree).map_err(|error| {
+            Failure::general(format!("{} cannot be used: {error}", subject.worktree.display()))
+        })?,
+        repository: subject.repository.root().to_path_buf(),
+        home: directory.home(),
+        model_url: String::new(),
+        login,
+        gate: None,
+        tools: Some(subject.bound.role.tools.clone()),
+        searches: searches(&policy_file::recorded(directory)?.policy),
+        sub_agents: task.agent.sub_agents.clone(),
+        mcp_servers: given.all,
+        instructions,
+        skills,
+        turns: budget.turns,
+        usd: budget.micro_usd.map(dollars),
+        script: task.agent.script.clone(),
+        granted: granted.variables,
+        hidden: Redaction::new(secrets),
+        granted_files: (!granted.files.is_empty()).then(|| directory.granted()),
+        skill_files: place,
+    };
+    let enclosure = enclose::enclosure(running, found, wishes)?;
+    let mut assignment = assignment;
+    let files = handed_over(running, start)?;
+    match task.agent.context {
+        Some(limits) => preloads::admit(limits, &mut assignment, files, directory)?,
+        None => assignment.prompt += &task_files::told(&files, &[]),
+    }
+    if !task.agent.allowed_subagents.is_empty() {
+        let own = delegation(directory, &enclosure);
+        assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
+    }
+    let files = granted.files;
+    Ok(Prepared { adapter, assignment, enclosure, upstream, budget, of_servers, files })
+}
+
+/// Whether an agent may search the web where no gate sees it: what binds it, and all above it, lets it.
+pub fn searches(policy: &Policy) -> bool {
+    Tool::named("WebSearch").is_some_and(|tool| is_open(policy, tool))
+}
+
+/// Our own MCP server, as the agent program starts it inside of its sandbox.
+fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
+    let socket = supervisor::inside_socket(directory, enclosure.level);
+    let program = supervisor::own_inside(enclosure);
+    json!({"command": program, "args": ["mcp", "--socket", socket]})
+}
+
+/// What an attempt needs that is there before its agent is: what files declare, the program, a login, what its
+/// task grants and the sandbox. An error leaves nothing behind.
+pub fn require_startable(
+    context: &Context,
+    planned: &Planned<'_>,
+    login: Option<Login>,
+    sandbox: SandboxLevel,
+) -> Result<(), Failure> {
+    let Planned { repository, commit, bound, settings, revision } = planned;
+    let task = &bound.task;
+    let login = login.unwrap_or(task.agent.login);
+    let declared = Declared {
+        task,
+        source: &bound.source,
+        settings,
+        files: &|path| sources::committed_file(repository, commit, path),
+        user_kit: &context.user_kit,
+        login,
+    };
+    let adapter = declared.require().or_else(|failure| {
+        // The working copy may have a price, an adapter or a server that the commit has not.
+        match working_problems(context, &bound.source)?.is_empty() {
+            true if task.agent.login == login => {
+                Err(sources::uncommitted(context, &bound.source.file, revision))
+            }
+            _ => Err(failure),
+        }
+    })?;
+    enclose::program(adapter.as_ref(), &context.state)?;
+    logins::paid(adapter.as_ref(), login)?;
+    granted::of(&task.agent, &RunDirectory::new(&context.state, "unnamed"))?;
+    preconditions::require_sandbox(sandbox)
+}
+
+/// The files that go with its task; none where it has heard of that already.
+fn handed_over(running: &Running, start: &Start) -> Result<Vec<Handed>, Failure> {
+    let subject = &running.subject;
+    match (start, running.session()) {
+        (Start::Resume(_), Some(_)) => Ok(Vec::new()),
+        (Start::Fresh, _) | (Start::Resume(_), None) => {
+            let files = subject.bound.task.agent.hand_over.iter().map(ToString::to_string);
+            task_files::read(&subject.repository, &subject.base, &files.collect::<Vec<_>>())
+        }
+    }
+}
+
+/// An agent that was ended before it had begun a conversation has not heard of its task.
+fn prompt(running: &Running, start: &Start, budget: &Allowance) -> Result<String, Failure> {
+    let task = || brief::compose_for_run(&running.subject.bound, budget);
+    match (start, running.session()) {
+        (Start::Fresh | Start::Resume(None), None) | (Start::Fresh, Some(_)) => Ok(task()?),
+        (Start::Resume(Some(words)), None) => Ok(format!("{}\n\n{words}", task()?)),
+        (Start::Resume(Some(words)), Some(_)) => Ok(words.clone()),
+        (Start::Resume(None), Some(_)) => Ok(GO_ON.to_owned()),
+    }
+}
+
+fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
+    match (start, running.session()) {
+        (Start::Fresh, _) => Ok(Session::New(random_name()?)),
+        (Start::Resume(_), Some(id)) => Ok(Session::Resume(id.to_owned())),
+        // It ended before it had begun a conversation.
+        (Start::Resume(_), None) => Ok(Session::New(random_name()?)),
+    }
+}
+
+/// What the run may spend by itself; one of a tree shares what it has with those below it.
+fn budget(
+    running: &Running,
+    adapter: &dyn Adapter,
+    wishes: &AttemptOptions,
+) -> Result<Allowance, Failure> {
+    let task = &running.subject.bound.task;
+    // Without a wire nobody counts; and what an agent gives to others must have been stated by a person.
+    let stated = match adapter.wire() {
+        Some(_) if task.agent.allowed_subagents.is_empty() => Budget::of_run(&task.budget).0,
+        Some(_) | None => Budget::of(&task.budget).0,
+    };
+    let before = running.allowed().unwrap_or(stated);
+    let known = running.kept.with(async |store| store.delegate(&running.id).await)?;
+    if known.is_none() {
+        return Ok(purse::or(wishes.budget.unwrap_or_default(), before));
+    }
+    let session = Delegating::at_terminal(&running.subject.context);
+    session.allotted(&running.id, before, wishes.budget)
+}
+
+/// An amount as agent programs want to be told it.
+#[expect(clippy::cast_precision_loss, reason = "more than there is money in the world is rounded")]
+pub fn dollars(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1e6
+}
+
+/// Money can only be counted where prices are known.
+pub(super) fn require_prices(
+    settings: &Settings,
+    task: &Task,
+    adapter: &dyn Adapter,
+    budget: &Allowance,
+) -> Result<(), Failure> {
+    if budget.micro_usd.is_none() || adapter.wire().is_none() {
+        return Ok(());
+    }
+    let prices = Prices::new(settings.prices.clone());
+    let Some(model) = &task.agent.model else {
+        return Err(Failure::usage("a budget in dollars needs [agent] model in the task").help(
+            "what cannot be priced cannot be held to a budget; tokens and turns always can",
+        ));
+    };
+    if prices.of(model.as_str()).is_some() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("nothing says what the model {model} costs")).help(format!(
+        "say it in {}/settings.toml, in dollars for a million tokens: [prices.\"{model}\"] input = … \
+         output = …",
+        sources::REPOSITORY_KIT
+    )))
+}
+
+/// What the repository tells agents: its instructions and its skills, looked up at the same time.
+fn told(
+    repository: &Repository,
+    commit: &str,
+) -> Result<(Vec<Instruction>, BTreeMap<String, String>), Failure> {
+    std::thread::scope(|scope| {
+        let skills = scope.spawn(|| skills(repository, commit));
+        let instructions = instructions(repository, commit)?;
+        let lost = |_| Failure::general("the skills of the base commit were not read");
+        Ok((instructions, skills.join().map_err(lost)??))
+    })
+}
+
+pub(super) fn instructions(
+    repository: &Repository,
+    commit: &str,
+) -> Result<Vec<Instruction>, Failure> {
+    let texts = sources::committed_files(repository, commit, &INSTRUCTIONS)?;
+    let all = INSTRUCTIONS.into_iter().zip(texts);
+    let one = |(path, text): (&str, Option<String>)| {
+        Some(Instruction { path: path.to_owned(), text: text? })
+    };
+    Ok(all.filter_map(one).collect())
+}
+
+pub(super) fn skills(
+    repository: &Repository,
+    commit: &str,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let git = repository.git();
+    let tree = format!("{commit}:{SKILLS}");
+    if !git.succeeds(["cat-file", "-e", &tree])? {
+        return Ok(BTreeMap::new());
+    }
+    let listed = git.run(["ls-tree", "-r", "-z", "--name-only", &tree])?;
+    let mut all = BTreeMap::new();
+    for name in String::from_utf8_lossy(&listed).split_terminator('\0') {
+        let path = format!("{SKILLS}/{name}");
+        if let Ok(Some(text)) = sources::committed_file(repository, commit, &path) {
+            all.insert(name.to_owned(), text);
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn servers(
+    repository: &Repository,
+    commit: &str,
+    chosen: &[task::Line],
+) -> Result<BTreeMap<String, Value>, Failure> {
+    servers_in(&|path| sources::committed_file(repository, commit, path), chosen)
+}
+
+/// The same, with the files of a commit or of the working copy.
+pub(super) fn servers_in(
+    files: &Files<'_>,
+    chosen: &[task::Line],
+) -> Result<BTreeMap<String, Value>, Failure> {
+    if chosen.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let text = files(SERVERS)?.ok_or_else(|| {
+        Failure::usage(format!("the task chooses MCP servers, and there is no {SERVERS}"))
+            .help(format!("describe them in {SERVERS}, and commit it"))
+    })?;
+    let all: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::general(format!("{SERVERS} cannot be read: {error}")))?;
+    chosen
+        .iter()
+        .map(|name| {
+            if name.as_str() == OWN_SERVER {
+                return Err(Failure::usage(format!(
+                    "no other server may be called `{OWN_SERVER}`"
+                ))
+                .help("to start agents, name templates in [agent] allowed-subagents"));
+            }
+            let found = all.get("mcpServers").and_then(|servers| servers.get(name.as_str()));
+            let found =
+                found.ok_or_else(|| Failure::usage(format!("{SERVERS} has no server `{name}`")))?;
+            Ok((name.to_string(), found.clone()))
+        })
+        .collect()
+}

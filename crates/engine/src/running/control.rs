@@ -1,0 +1,108 @@
+//! Talking to the supervisor of a run: asking it, stopping its agent, and what else can be done with the run.
+
+use std::time::{Duration, Instant};
+
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_model::{AgentId, RunStatus};
+use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
+
+use crate::agent_state::{AgentState, Seen};
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// How long an agent gets to be gone.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a supervisor that makes its agent ready is waited for.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Asks the supervisor of an agent; an error if it has none.
+pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Reply, Failure> {
+    let directory = RunDirectory::new(&context.state, agent.as_str());
+    let late = Instant::now() + START_TIMEOUT;
+    loop {
+        let answer = supervisor::ask(&directory, request).map_err(|error| {
+            Failure::general(format!("the supervisor of `{agent}` did not answer: {error}"))
+        })?;
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        if !directory.is_held().unwrap_or(false) {
+            return Err(not_at_work(context, agent)?);
+        }
+        // It answers from the moment that its agent is started.
+        if Instant::now() > late {
+            return Err(Failure::general(format!("`{agent}` is still being made ready"))
+                .help(format!("try again in a moment; see it: bailiwick logs -f {agent}")));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Stops an agent, and waits until it is gone. Its work stays.
+pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure> {
+    let directory = RunDirectory::new(&context.state, agent.as_str());
+    match ask(context, agent, &Request::Stop { why: why.to_owned() })? {
+        Reply::Done | Reply::Standing(_) => {}
+        Reply::Refused(why) => return Err(Failure::general(why)),
+    }
+    let late = Instant::now() + STOP_TIMEOUT;
+    while directory.is_held().unwrap_or(false) {
+        if Instant::now() > late {
+            return Err(Failure::general(format!("`{agent}` did not end in time")));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// That an agent is not at work, how it stands instead, and what can be done with it.
+pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failure> {
+    let (run, attempts) = context.with_store(async |store| {
+        Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
+    })?;
+    let Some(run) = run else {
+        return Ok(Failure::usage(format!("`{agent}` is not at work"))
+            .help(format!("see what it did: bailiwick logs {agent}")));
+    };
+    let state = AgentState::of(&run, attempts.last(), Seen::Free);
+    let failure = Failure::usage(format!("`{agent}` is not at work: it is {state}"));
+    Ok(failure.help(match state {
+        AgentState::Ready => format!("start it: bailiwick run {agent}"),
+        AgentState::Ended(_) | AgentState::Failed if run.status != RunStatus::Failed => {
+            format!("go on with it: bailiwick resume {agent}")
+        }
+        AgentState::Done => format!("tell it more: bailiwick attach {agent} 'TEXT'"),
+        AgentState::HalfSpawned
+        | AgentState::Running
+        | AgentState::AtWork
+        | AgentState::Asks
+        | AgentState::Ended(_)
+        | AgentState::Failed
+        | AgentState::Merged
+        | AgentState::RolledBack
+        | AgentState::Rejected => format!("see what it did: bailiwick logs {agent}"),
+    }))
+}
+
+/// How an agent stands that nobody holds.
+pub fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> {
+    let (run, attempts) = context.with_store(async |store| {
+        Ok((store.get(agent).await?, store.attempts(Some(agent)).await?))
+    })?;
+    Ok(AgentState::of(&run, attempts.last(), Seen::Free))
+}
+
+/// An error if an agent has come to its end, and nobody has told it more since.
+pub fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
+    let directory = RunDirectory::new(&context.state, agent.as_str());
+    let told = directory.not_heard().is_ok_and(|words| !words.is_empty());
+    if told || state(context, agent)? != AgentState::Done {
+        return Ok(());
+    }
+    let state = AgentState::Done;
+    Err(Failure::usage(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
+        "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
+         its task again: bailiwick respawn {agent}"
+    )))
+}

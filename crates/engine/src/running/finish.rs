@@ -1,0 +1,65 @@
+//! After the agent: what it changed, and whether its checks pass.
+
+use bailiwick_lifecycle::ports::Work as _;
+use bailiwick_lifecycle::verification::Progress;
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::event::{EventKind, FileChange, Phase};
+
+use super::Running;
+use crate::failure::Failure;
+use crate::options::CheckOptions;
+use crate::verifying::Shown;
+
+/// What the ledger has of an attempt after which nothing differs from the base.
+pub const NOTHING_CHANGED: &str = "nothing-changed";
+
+/// Keeps what the agent's files say: every change against the commit that it started from.
+pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
+    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
+    let work = running.subject.found()?;
+    work.start_snapshot(&running.subject.base).map_err(said)?;
+    let base = work.base().map_err(said)?;
+    let snapshot = work.snapshot(&base).map_err(said)?;
+    let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;
+    if changes.is_empty() {
+        running.subject.context.with_store(async |store| {
+            Ok(store.append_run_note(&running.id, NOTHING_CHANGED, "").await?)
+        })?;
+    }
+    let noted = changes.iter().flat_map(|change| {
+        let kind = match (&change.before, &change.after) {
+            (None, _) => FileChange::Added,
+            (_, None) => FileChange::Removed,
+            (Some(_), Some(_)) => FileChange::Changed,
+        };
+        change
+            .paths()
+            .map(move |path| EventKind::FileChange { path: path.to_owned(), change: kind })
+    });
+    running.note_all(noted)?;
+    Ok(if changes.is_empty() { Changed::Nothing } else { Changed::Something })
+}
+
+/// Whether anything differs from the base after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// Nothing does.
+    Nothing,
+    /// Something does.
+    Something,
+}
+
+/// Checks the work, and writes down what came of it.
+pub fn verify(
+    running: &Running,
+    checks: CheckOptions,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Shown, Failure> {
+    running.note(EventKind::Phase { phase: Phase::Verifying })?;
+    let subject = &running.subject;
+    subject.recover()?;
+    let verification = subject.verify(RunMode::Both, checks, &[], tell)?;
+    let shown = Shown::new(Some(running.id.to_string()), &verification);
+    subject.record(&shown)?;
+    Ok(shown)
+}

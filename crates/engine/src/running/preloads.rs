@@ -1,0 +1,101 @@
+//! What an agent loads before it begins, where its task limits that: every load is written down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+
+use bailiwick_lifecycle::delegation::context::{Context, Entry, Kind, Load};
+use bailiwick_model::template::ContextLimits;
+use bailiwick_runner::agents::adapter::Assignment;
+use bailiwick_runner::supervisor::RunDirectory;
+
+use crate::failure::Failure;
+use crate::task_files::{self, Handed};
+
+/// The window of a model that says nothing of it, in tokens.
+const WINDOW: u64 = 200_000;
+/// That of a model whose name ends so.
+const LONG: (&str, u64) = ("[1m]", 1_000_000);
+/// How many bytes a token has, at the least that is common.
+const BYTES: usize = 4;
+
+/// Leaves out of an assignment what its limits do not admit, and adds what they do of the files that are
+/// handed over. Rules are the files in which a repository tells agents something; a skill is a directory of
+/// skills.
+pub fn admit(
+    limits: ContextLimits,
+    assignment: &mut Assignment,
+    files: Vec<Handed>,
+    directory: &RunDirectory,
+) -> Result<(), Failure> {
+    let long = assignment.model.as_ref().is_some_and(|model| model.ends_with(LONG.0));
+    let window = if long { LONG.1 } else { WINDOW };
+    let context =
+        Context::new(limits, window).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut loading = Loading { context, entries: Vec::new() };
+    let given = [Some(assignment.prompt.as_str()), assignment.system_prompt.as_deref()];
+    for (name, text) in ["task", "template"].into_iter().zip(given) {
+        if let Some(text) = text
+            && let Some(why) = loading.load(Kind::Given, name, text.len())
+        {
+            loading.write(directory)?;
+            return Err(Failure::usage(format!("its {name} does not fit: {why}")));
+        }
+    }
+    assignment
+        .instructions
+        .retain(|rule| loading.load(Kind::Rule, &rule.path, rule.text.len()).is_none());
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for (path, text) in &assignment.skills {
+        *sizes.entry(skill(path).to_owned()).or_default() += text.len();
+    }
+    let admitted: BTreeSet<String> = sizes
+        .into_iter()
+        .filter(|(name, size)| loading.load(Kind::Skill, name, *size).is_none())
+        .map(|(name, _)| name)
+        .collect();
+    assignment.skills.retain(|path, _| admitted.contains(skill(path)));
+    let (given, left_out): (Vec<Handed>, Vec<Handed>) = files
+        .into_iter()
+        .partition(|file| loading.load(Kind::File, &file.path, file.text.len()).is_none());
+    let left_out: Vec<String> = left_out.into_iter().map(|file| file.path).collect();
+    assignment.prompt += &task_files::told(&given, &left_out);
+    loading.write(directory)
+}
+
+/// The skill that a file belongs to.
+fn skill(path: &str) -> &str {
+    path.split('/').next().unwrap_or(path)
+}
+
+struct Loading {
+    context: Context,
+    entries: Vec<Entry>,
+}
+
+impl Loading {
+    /// Loads something; says why not.
+    fn load(&mut self, kind: Kind, name: &str, bytes: usize) -> Option<String> {
+        let tokens = u64::try_from(bytes.div_ceil(BYTES)).unwrap_or(u64::MAX);
+        let (context, entry) =
+            self.context.clone().load(Load { kind, name: name.to_owned(), tokens });
+        self.context = context;
+        let refused = entry.refused.clone();
+        self.entries.push(entry);
+        refused
+    }
+
+    /// Writes all of it down, behind what was written before.
+    fn write(&self, directory: &RunDirectory) -> Result<(), Failure> {
+        let path = directory.path().join("context.jsonl");
+        let write = || -> std::io::Result<()> {
+            let mut file = std::fs::File::options().create(true).append(true).open(&path)?;
+            for entry in &self.entries {
+                writeln!(file, "{}", serde_json::to_string(entry)?)?;
+            }
+            Ok(())
+        };
+        write().map_err(|error| {
+            Failure::general(format!("{} cannot be written: {error}", path.display()))
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! The files of skills that a run was handed: copies of what the commit that binds it has, which its agent can only
+//! read.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use bailiwick_model::Sha256Hex;
+use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::Repository;
+
+use crate::failure::Failure;
+use crate::managed::ManagedSkill;
+use crate::sources;
+
+/// How many files a skill may have.
+const MAX_FILES: usize = 256;
+/// How much they may be, all together.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// A file of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    name: String,
+    object: String,
+    executable: bool,
+}
+
+/// The files of a skill that is a directory of a commit, or why they cannot be handed to an agent.
+pub fn listed(repository: &Repository, commit: &str, path: &str) -> Result<Vec<Listed>, Failure> {
+    // A path that begins with a dot would be one below where git is called.
+    let plain = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    let tree = format!("{commit}:{}", plain.collect::<Vec<_>>().join("/"));
+    let told = repository.git().run(["ls-tree", "-r", "-l", "-z", &tree])?;
+    let told = String::from_utf8(told)
+        .map_err(|_| Failure::general(format!("{path} has names that are not UTF-8")))?;
+    let (mut files, mut bytes) = (Vec::new(), 0_u64);
+    for line in told.split_terminator('\0') {
+        let (file, size) = read(line, path)?;
+        bytes = bytes.saturating_add(size);
+        files.push(file);
+        if files.len() > MAX_FILES {
+            return Err(Failure::general(format!("{path} has more than {MAX_FILES} files")));
+        }
+        if bytes > MAX_BYTES {
+            let most = MAX_BYTES >> 20;
+            return Err(Failure::general(format!("the files of {path} are more than {most} MiB")));
+        }
+    }
+    Ok(files)
+}
+
+/// One line of git: mode, type, object and size, and the name behind a tabulator.
+fn read(line: &str, path: &str) -> Result<(Listed, u64), Failure> {
+    let unknown = || Failure::general(format!("git lists {path} in an unknown way: {line}"));
+    let (about, name) = line.split_once('\t').ok_or_else(unknown)?;
+    let words: Vec<&str> = about.split_whitespace().collect();
+    let [mode, _, object, size] = words.as_slice() else { return Err(unknown()) };
+    let executable = match *mode {
+        "100644" => false,
+        "100755" => true,
+        // It would lead elsewhere, or is not here.
+        _ => {
+            return Err(Failure::general(format!("{path}/{name} is a link or a repository")));
+        }
+    };
+    let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if name.is_empty() || !Path::new(name).components().all(normal) {
+        return Err(Failure::general(format!("{path} has a file called `{name}`")));
+    }
+    let size = size.parse().map_err(|_| unknown())?;
+    let (name, object) = (name.to_owned(), (*object).to_owned());
+    Ok((Listed { name, object, executable }, size))
+}
+
+/// What files are recognised by, all together.
+pub fn digest(files: &[Listed]) -> Sha256Hex {
+    let lines = files
+        .iter()
+        .map(|Listed { name, object, executable }| format!("{object} {executable} {name}\0"));
+    Sha256Hex::of(lines.collect::<String>())
+}
+
+/// Writes the files of skills, each below its name; nothing of an earlier attempt is left. Tells where they are.
+pub fn write(
+    directory: &RunDirectory,
+    repository: &Repository,
+    skills: &[ManagedSkill],
+) -> Result<Option<PathBuf>, Failure> {
+    let place = directory.skills();
+    let failed = |error: io::Error| {
+        Failure::general(format!("{} cannot be written: {error}", place.display()))
+    };
+    match fs::remove_dir_all(&place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    if skills.is_empty() {
+        return Ok(None);
+    }
+    for skill in skills {
+        let files = listed(repository, &skill.commit, &skill.path)?;
+        let asked: Vec<(String, &str)> =
+            files.iter().map(|file| (file.object.clone(), file.name.as_str())).collect();
+        for (file, bytes) in files.iter().zip(sources::contents(repository, &asked)?) {
+            let gone = || Failure::general(format!("{}/{} is gone", skill.path, file.name));
+            let bytes = bytes.ok_or_else(gone)?;
+            put(&place.join(&skill.name).join(&file.name), &bytes, file.executable)
+                .map_err(failed)?;
+        }
+    }
+    Ok(Some(place))
+}
+
+fn put(file: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
+    if let Some(parent) = file.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    let mode = if executable { 0o500 } else { 0o400 };
+    let mut made = File::options().write(true).create_new(true).mode(mode).open(file)?;
+    made.write_all(bytes)
+}
+
+/// What an agent is told of them.
+pub fn told(place: &Path, skills: &[ManagedSkill]) -> String {
+    let mut text = "\n\n# Files of skills\n\nThey can only be read.\n\n".to_owned();
+    for skill in skills {
+        text += &format!("- {}: `{}`\n", skill.name, place.join(&skill.name).display());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use bailiwick_runner::supervisor::RunDirectory;
+    use bailiwick_source_control::Repository;
+    use bailiwick_testkit::Scratch;
+
+    use super::{digest, listed, told, write};
+    use crate::managed::ManagedSkill;
+
+    fn skill(commit: &str) -> ManagedSkill {
+        let (name, path) = ("release".to_owned(), "skills/release".to_owned());
+        ManagedSkill { name, path, commit: commit.to_owned() }
+    }
+
+    #[test]
+    fn files_arrive_as_the_commit_has_them_and_can_only_be_read() {
+        let scratch = Scratch::repository();
+        scratch.write("skills/release/SKILL.md", "Release it.\n");
+        scratch.write("skills/release/scripts/check.sh", "echo checked\n");
+        scratch.write("skills/other/SKILL.md", "Another.\n");
+        fs::write(scratch.root().join("skills/release/logo.png"), [0_u8, 159, 146, 150]).unwrap();
+        let script = scratch.root().join("skills/release/scripts/check.sh");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let commit = scratch.commit("begin");
+        // What is only in the working copy is not handed to anybody.
+        scratch.write("skills/release/SKILL.md", "Something else.\n");
+        let repository = Repository::discover(&scratch.root()).unwrap();
+        let directory = RunDirectory::new(&scratch.state(), "one");
+        let skills = [skill(&commit)];
+        for _ in 0..2 {
+            let place = write(&directory, &repository, &skills).unwrap().unwrap();
+            let at = |name: &str| place.join("release").join(name);
+            assert_eq!(fs::read_to_string(at("SKILL.md")).unwrap(), "Release it.\n");
+            assert_eq!(fs::read(at("logo.png")).unwrap(), [0, 159, 146, 150]);
+            let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode("SKILL.md"), mode("scripts/check.sh")), (0o400, 0o500));
+            assert!(!place.join("other").exists() && !at("left").exists());
+            assert!(told(&place, &skills).contains(&place.join("release").display().to_string()));
+            // Nothing that was left there stays.
+            fs::write(place.join("release/left"), "x").unwrap();
+        }
+        assert_eq!(write(&directory, &repository, &[]).unwrap(), None);
+        assert!(!directory.skills().exists());
+    }
+
+    #[test]
+    fn what_leads_elsewhere_or_is_too_much_is_refused() {
+        let scratch = Scratch::repository();
+        scratch.write("skills/release/SKILL.md", "Release it.\n");
+        let good = scratch.commit("good");
+        let repository = Repository::discover(&scratch.root()).unwrap();
+        let look = |commit: &str| {
+            listed(&repository, commit, "./skills/release/").map_err(|why| why.in_one_line())
+        };
+        let first = look(&good).unwrap();
+        assert_eq!(first.len(), 1);
+        std::os::unix::fs::symlink("/etc/passwd", scratch.root().join("skills/release/link"))
+            .unwrap();
+        let link = look(&scratch.commit("a link")).unwrap_err();
+        assert!(link.contains("link is a link"), "{link}");
+        fs::remove_file(scratch.root().join("skills/release/link")).unwrap();
+        for number in 0..256 {
+            scratch.write(&format!("skills/release/{number}"), "x\n");
+        }
+        let many = look(&scratch.commit("many")).unwrap_err();
+        assert!(many.contains("more than 256 files"), "{many}");
+        for number in 0..255 {
+            fs::remove_file(scratch.root().join(format!("skills/release/{number}"))).unwrap();
+        }
+        let two = look(&scratch.commit("two")).unwrap();
+        assert_ne!(digest(&first), digest(&two));
+        scratch.write("skills/release/255", &"x".repeat(4 << 20));
+        let much = look(&scratch.commit("much")).unwrap_err();
+        assert!(much.contains("more than 4 MiB"), "{much}");
+        assert!(look(&"0".repeat(40)).is_err());
+    }
+}

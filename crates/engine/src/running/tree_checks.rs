@@ -1,0 +1,104 @@
+//! The checks that a role has marked to run after each tool call, on the agent's tree as it is then.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, TreeChecks, Work as _, WorkError};
+use bailiwick_lifecycle::verification::{self, CheckResult, Planned};
+use bailiwick_model::capability::RunMode;
+use bailiwick_runner::process::Until;
+
+use crate::failure::Failure;
+use crate::options::{CheckOptions, SandboxLevel};
+use crate::verifying::Subject;
+
+/// How often the tree is looked at before that has failed: a file may vanish while it is read.
+const LOOKS: u32 = 3;
+/// How long it is waited before it is looked again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The longest that a call is held, whatever the checks may take.
+const MAX_TIME: Duration = Duration::from_hours(24);
+
+/// Runs the marked checks of one agent, one at a time.
+pub struct Marked {
+    subject: Mutex<Subject>,
+    checks: Vec<Planned>,
+    manner: CheckOptions,
+    /// What the tree is compared with; the branch that it is to land on where nothing is said.
+    base: Option<Base>,
+    time: Duration,
+}
+
+impl Marked {
+    /// The checks of these names. It is an error if the role does not have one of them.
+    pub fn new(
+        subject: Subject,
+        names: &[String],
+        sandbox: SandboxLevel,
+        base: Option<Base>,
+    ) -> Result<Self, Failure> {
+        let refused = |error: verification::NoCheck| Failure::general(error.to_string());
+        let all = verification::of_role(&subject.bound.capabilities).map_err(refused)?;
+        let marked = |name: &String| -> Result<Planned, Failure> {
+            let named = |planned: &&Planned| planned.check.capability.to_string() == *name;
+            let planned = all.iter().find(named).cloned().ok_or_else(|| {
+                let role = &subject.bound.role.name;
+                Failure::general(format!("role {role} has no check of {name}, which is to run"))
+            })?;
+            // There is nothing to merge yet.
+            Ok(Planned { on: RunMode::Worktree, ..planned })
+        };
+        let checks = names.iter().map(marked).collect::<Result<Vec<_>, _>>()?;
+        let manner = CheckOptions { fresh: false, sandbox, ..CheckOptions::default() };
+        let Preparation { prefetch, setup, .. } = Preparation::of(&subject.bound.task);
+        let commands = checks.len().saturating_add(prefetch.len()).saturating_add(setup.len());
+        let commands = u32::try_from(commands).unwrap_or(u32::MAX);
+        let time = subject.time_of_a_check().saturating_mul(commands).min(MAX_TIME);
+        Ok(Self { subject: Mutex::new(subject), checks, manner, base, time })
+    }
+
+    fn subject(&self) -> MutexGuard<'_, Subject> {
+        // It is only read.
+        self.subject.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn base(&self, subject: &Subject) -> Result<Base, WorkError> {
+        match (&self.base, &subject.work) {
+            (Some(base), _) => Ok(base.clone()),
+            (None, Ok(work)) => work.base(),
+            (None, Err(error)) => Err(error.clone()),
+        }
+    }
+
+    fn looked(&self) -> Result<Snapshot, WorkError> {
+        let subject = self.subject();
+        let work = subject.work.as_ref().map_err(Clone::clone)?;
+        work.snapshot(&self.base(&subject)?)
+    }
+}
+
+impl TreeChecks for Marked {
+    fn look(&self) -> Result<Snapshot, WorkError> {
+        for _ in 1..LOOKS {
+            if let Ok(work) = self.looked() {
+                return Ok(work);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.looked()
+    }
+
+    fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String> {
+        let subject = self.subject();
+        let base = self.base(&subject).map_err(|error| error.to_string())?;
+        let until = Until { gone: Arc::clone(gone), late: Some(Instant::now() + self.time) };
+        subject
+            .check_tree(self.checks.clone(), self.manner, until, (&base, work))
+            .map_err(|failure| failure.to_string())
+    }
+
+    fn time(&self) -> Duration {
+        self.time
+    }
+}

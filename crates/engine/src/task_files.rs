@@ -1,0 +1,116 @@
+//! Files that are handed over to an agent with its task: their texts, from the commit that it starts from.
+
+use bailiwick_source_control::Repository;
+
+use crate::failure::Failure;
+use crate::sources::{self, Files};
+
+/// How long all of them may be. Some programs are told their task in an argument, which cannot be longer.
+const MAX_BYTES: usize = 96 * 1024;
+
+/// A file that is handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handed {
+    /// Its path from the root of the repository.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Reads them in a commit, each once.
+pub fn read(
+    repository: &Repository,
+    commit: &str,
+    files: &[String],
+) -> Result<Vec<Handed>, Failure> {
+    read_in(&|path| sources::committed_file(repository, commit, path), files)
+}
+
+/// The same, with the files of a commit or of the working copy.
+pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Handed>, Failure> {
+    let mut paths: Vec<&str> = Vec::new();
+    for file in files {
+        if !is_plain(file) {
+            return Err(Failure::usage(format!("{file:?} is no path of the repository"))
+                .help("name files from its root, without `.` and `..`"));
+        }
+        if !paths.contains(&file.as_str()) {
+            paths.push(file);
+        }
+    }
+    let mut found = Vec::new();
+    for path in paths {
+        let Some(text) = repository(path)? else {
+            return Err(Failure::usage(format!("{path} is not in the commit that it starts from")));
+        };
+        found.push(Handed { path: path.to_owned(), text });
+    }
+    let length: usize = found.iter().map(|one| one.text.len()).sum();
+    match length <= MAX_BYTES {
+        true => Ok(found),
+        false => Err(Failure::usage(format!(
+            "the files that are handed over have {length} bytes, and {MAX_BYTES} may be"
+        ))
+        .help("name them in the message: it can read them itself")),
+    }
+}
+
+fn is_plain(path: &str) -> bool {
+    let part = |part: &str| !part.is_empty() && part != "." && part != "..";
+    path.split('/').all(part) && !path.chars().any(char::is_control)
+}
+
+/// What an agent is told of them, and of those that it could not be given.
+pub fn told(given: &[Handed], left_out: &[String]) -> String {
+    let mut text = String::new();
+    if !given.is_empty() {
+        text.push_str(
+            "\n\n# Files handed over\n\nAs they are in the commit that you start from.\n",
+        );
+    }
+    for Handed { path, text: own } in given {
+        let fence = fence(own);
+        let end = if own.ends_with('\n') || own.is_empty() { "" } else { "\n" };
+        text += &format!("\n## {path}\n\n{fence}\n{own}{end}{fence}\n");
+    }
+    if !left_out.is_empty() {
+        let names = left_out.join(", ");
+        text += &format!("\n\nNot handed over, because you may not load more: {names}\n");
+    }
+    text
+}
+
+/// A fence that the text has not.
+fn fence(text: &str) -> String {
+    let (mut longest, mut now) = (0, 0);
+    for c in text.chars() {
+        now = if c == '`' { now + 1 } else { 0 };
+        longest = longest.max(now);
+    }
+    "`".repeat(3.max(longest + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_nowhere_else() {
+        for good in ["a", "src/a.rs", ".gitignore", "a b/c"] {
+            assert!(is_plain(good), "{good}");
+        }
+        for bad in ["", "/etc/passwd", "../a", "a/../b", "./a", "a//b", "a/", "a\nb"] {
+            assert!(!is_plain(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_ends_where_the_file_ends() {
+        let file = |path: &str, text: &str| Handed { path: path.to_owned(), text: text.to_owned() };
+        let told = told(&[file("a.md", "one\n```\n"), file("b", "two")], &["c".to_owned()]);
+        assert!(told.contains("\n## a.md\n\n````\none\n```\n````\n"), "{told}");
+        assert!(told.contains("\n## b\n\n```\ntwo\n```\n"), "{told}");
+        assert!(told.ends_with("you may not load more: c\n"), "{told}");
+        assert_eq!(super::told(&[], &[]), "");
+    }
+}

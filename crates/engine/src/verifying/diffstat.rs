@@ -1,0 +1,25 @@
+//! What an agent changed, as git shows it.
+
+use bailiwick_lifecycle::ports::{Work as _, WorkError};
+
+use super::Subject;
+use crate::failure::Failure;
+
+impl Subject {
+    /// The agent's change, committed or not, in this shape of `git diff`.
+    pub fn diff(&self, shape: &[&str]) -> Result<String, Failure> {
+        let said = |error: WorkError| Failure::general(error.to_string());
+        let work = self.found()?;
+        let base = work.base().map_err(said)?;
+        let snapshot = work.snapshot(&base).map_err(said)?;
+        let common = ["diff", "--no-ext-diff", "--no-textconv", "--find-renames"];
+        let trees = [snapshot.merge_base_tree.as_str(), snapshot.tree.as_str()];
+        let text = self.repository.git().run([&common, shape, &trees].concat())?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// How much of which file changed, in lines of this width.
+    pub fn diffstat(&self, width: usize) -> Result<String, Failure> {
+        self.diff(&[&format!("--stat={width}")])
+    }
+}

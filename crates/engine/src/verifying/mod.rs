@@ -1,0 +1,271 @@
+//! Verifying an agent's work: who it is, what binds it, where its tree is, and what came of it.
+
+mod diffstat;
+mod environment;
+mod report;
+mod reverted;
+pub mod shown;
+mod subject;
+mod verdict_files;
+pub mod worktree_setup;
+
+use std::time::Duration;
+
+use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
+use bailiwick_lifecycle::verification::{
+    self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
+};
+use bailiwick_model::Sha256Hex;
+use bailiwick_model::capability::RunMode;
+use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup, copied_digest};
+use bailiwick_runner::environment::BaseTrust;
+use bailiwick_runner::process::{Limits, Until};
+use bailiwick_runner::sandbox::{Launcher, Level};
+use bailiwick_runner::toolchain::Host;
+use bailiwick_source_control::Repository;
+
+use report::ReportSource;
+pub use shown::Shown;
+pub use subject::{Look, Places, Subject, settings};
+use verdict_files::VerdictFiles;
+
+use crate::failure::Failure;
+use crate::options::CheckOptions;
+use crate::preconditions;
+
+/// What is to be run.
+struct Wanted {
+    checks: Vec<verification::Planned>,
+    mode: RunMode,
+    manner: CheckOptions,
+    until: Until,
+}
+
+impl Subject {
+    /// Runs every check of the role, or only those that are named.
+    pub fn verify(
+        &self,
+        mode: RunMode,
+        manner: CheckOptions,
+        only: &[bailiwick_model::CapabilityName],
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Verification, Failure> {
+        let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
+        let mut checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
+        for name in only {
+            if !checks.iter().any(|planned| planned.check.capability == *name) {
+                return Err(Failure::usage(format!(
+                    "role {} has no check of {name}",
+                    self.bound.role.name
+                )));
+            }
+        }
+        checks.retain(|planned| only.is_empty() || only.contains(&planned.check.capability));
+        self.run_checks(checks, mode, manner, tell)
+    }
+
+    /// Runs these checks.
+    pub fn run_checks(
+        &self,
+        checks: Vec<verification::Planned>,
+        mode: RunMode,
+        manner: CheckOptions,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Verification, Failure> {
+        match &self.work {
+            Ok(work) => self.run_checks_on(work, checks, mode, manner, tell),
+            Err(error) => {
+                let request = self.request(checks, mode, String::new());
+                Ok(verification::nothing_found(&request, error))
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        checks: Vec<verification::Planned>,
+        mode: RunMode,
+        stamp: String,
+    ) -> Request<'_> {
+        Request {
+            agent: self.agent.as_ref(),
+            task: &self.bound.task,
+            checks,
+            mode,
+            preparation: Preparation::of(&self.bound.task),
+            changed_setup: ChangedSetup::Refused,
+            stamp,
+        }
+    }
+
+    fn run_checks_on(
+        &self,
+        work: &impl Work,
+        checks: Vec<verification::Planned>,
+        mode: RunMode,
+        manner: CheckOptions,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Verification, Failure> {
+        let wanted = Wanted { checks, mode, manner, until: Until::default() };
+        let (verification, refused) = self.in_world(work, wanted, tell, verification::verify)?;
+        // A machine that cannot run checks says nothing about the work.
+        if refused.is_some() {
+            preconditions::require_sandbox(manner.sandbox)?;
+        }
+        Ok(verification)
+    }
+
+    /// Runs these checks on the agent's tree alone, as a snapshot has it, until nobody needs that any
+    /// more. An error if one could not be run, whatever the tree is.
+    pub fn check_tree(
+        &self,
+        checks: Vec<verification::Planned>,
+        manner: CheckOptions,
+        until: Until,
+        (base, work): (&Base, &Snapshot),
+    ) -> Result<Vec<CheckResult>, Failure> {
+        let wanted = Wanted { checks, mode: RunMode::Worktree, manner, until };
+        let (checked, refused) =
+            self.in_world(self.found()?, wanted, &mut |_| {}, |request, world| {
+                verification::check_tree(request, world, base, work)
+            })?;
+        match refused.map(|error| error.to_string()).or(checked.trouble) {
+            Some(why) => Err(Failure::general(why)),
+            None => Ok(checked.results),
+        }
+    }
+
+    /// How long one command of a check may take.
+    pub fn time_of_a_check(&self) -> Duration {
+        worktree_setup::time(&self.settings)
+    }
+
+    /// Gives a verification what it needs of the world, and tells whether there was a place to run checks
+    /// in, where one was needed.
+    fn in_world<W: Work, Found>(
+        &self,
+        work: &W,
+        wanted: Wanted,
+        tell: &mut dyn FnMut(Progress<'_>),
+        verify: impl for<'a> FnOnce(&Request<'_>, World<'a, W>) -> Found,
+    ) -> Result<(Found, Option<WorkshopError>), Failure> {
+        let Wanted { checks, mode, manner, until } = wanted;
+        let level = Level::from(manner.sandbox);
+        let host = Host::observe();
+        let installed = self.installed();
+        let shared = environment::stamp(self.repository.root(), &installed, &host);
+        let stamp = format!("{} {level:?} {} {shared}", env!("CARGO_PKG_VERSION"), host.stamp());
+        let mut request = self.request(checks, mode, stamp);
+        if manner.allow_setup {
+            request.changed_setup = ChangedSetup::Allowed;
+        }
+        let repository = cache_key(&self.repository);
+        let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
+        let mut refused = None;
+        let open_setup = if manner.allow_setup { OpenSetup::Allowed } else { manner.open_setup };
+        let open = || {
+            let opened = self.workshop(level, limits, until.clone(), host.clone(), &installed);
+            opened.map(|workshop| workshop.open_setup(open_setup))
+        };
+        let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
+            let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
+            Ok(Box::new(opened))
+        };
+        let kept = self.context.state.join("caches").join(&repository).join("verdicts");
+        let mut verdicts = VerdictFiles::new(kept, manner.fresh);
+        let report = ReportSource::of(self)?;
+        let (checkout, copy) = (self.repository.root(), request.preparation.copy.clone());
+        let found = verify(
+            &request,
+            World {
+                work,
+                workshop: &mut workshop,
+                report: &|| report.read(&self.context),
+                copied: &|| copied_digest(checkout, &copy).ok(),
+                ledger: self.run.clone(),
+                verdicts: &mut verdicts,
+                tell,
+            },
+        );
+        Ok((found, refused))
+    }
+
+    /// A place to run checks and setups in.
+    fn workshop(
+        &self,
+        level: Level,
+        limits: Limits,
+        until: Until,
+        host: Host,
+        installed: &[String],
+    ) -> Result<CheckWorkshop, WorkshopError> {
+        let launcher = Launcher::own().map_err(|error| WorkshopError {
+            what: "the sandbox cannot be made".to_owned(),
+            why: error.to_string(),
+            of_tree: false,
+        })?;
+        CheckWorkshop::open(Setup {
+            state: self.context.state.clone(),
+            repository: cache_key(&self.repository),
+            checkout: self.repository.root().to_path_buf(),
+            installed: installed.to_vec(),
+            level,
+            limits,
+            until,
+            launcher,
+            host,
+            base: self.base_trust(),
+        })
+    }
+
+    /// Who wrote the base: what is bound by another commit than its own is not trusted.
+    pub fn base_trust(&self) -> BaseTrust {
+        match self.commit == self.base {
+            true => BaseTrust::Trusted,
+            false => BaseTrust::Untrusted,
+        }
+    }
+
+    /// Completes or forgets what killed processes have left.
+    pub fn recover(&self) -> Result<(), Failure> {
+        let done = bailiwick_source_control::recover(&self.context.state, self.repository.root())
+            .map_err(|error| Failure::general(error.to_string()))?;
+        for agent in &done.completed {
+            self.context
+                .notices
+                .note(format_args!("the landing of `{agent}` was cut off, and is complete now"));
+        }
+        for (checkout, why) in &done.failed {
+            self.context
+                .notices
+                .note(format_args!("{} could not follow its branch: {why}", checkout.display()));
+        }
+        bailiwick_runner::checks::sweep(&self.context.state).map_err(|error| {
+            Failure::general(format!("what a killed check left cannot be removed: {error}"))
+        })
+    }
+
+    /// Writes down what came of it, where the ledger knows the agent.
+    pub fn record(&self, shown: &Shown) -> Result<(), Failure> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let kind = if shown.failed.is_empty() { VERIFIED } else { VERIFICATION_FAILED };
+        let detail = serde_json::to_string(shown).map_err(|error| {
+            Failure::general(format!("the result cannot be written as JSON: {error}"))
+        })?;
+        self.context
+            .with_store(async |store| Ok(store.append_run_note(&run.id, kind, &detail).await?))
+    }
+}
+
+/// What the ledger has of work whose checks passed.
+pub const VERIFIED: &str = "verified";
+/// What it has of work whose checks failed.
+pub const VERIFICATION_FAILED: &str = "verification-failed";
+
+/// What build caches and verdicts of a repository are kept under.
+pub fn cache_key(repository: &Repository) -> String {
+    let root = repository.root();
+    let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+    let key = Sha256Hex::of(root.as_os_str().as_encoded_bytes()).to_string();
+    key.chars().take(16).collect()
+}

@@ -1,0 +1,290 @@
+//! Whose work is verified, and what binds it: from the ledger, or from a task that was named.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_kit::{Bound, bind, task_text};
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
+use bailiwick_model::task::Line;
+use bailiwick_model::{AgentId, Run, RunState, Settings, Sha256Hex, Source, Task};
+use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
+
+use crate::agent_state::{AgentState, Seen};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{agent_names, sources};
+
+const SETTINGS: &str = "settings.toml";
+
+/// Where the person says that things are, if they say it.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The agent's worktree.
+    pub worktree: Option<PathBuf>,
+    /// The repository that the work is to land in.
+    pub main_repository: Option<PathBuf>,
+    /// The branch that it is to land on.
+    pub base: Option<String>,
+    /// When the work is looked at.
+    pub look: Look,
+}
+
+/// When an agent's work is looked at, the first time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Look {
+    /// When somebody asks for it; a landing asks when it has its locks.
+    #[default]
+    WhenAsked,
+    /// As soon as it is known where it is, while the rest is read.
+    AtOnce,
+}
+
+/// An agent's work and all that binds it.
+pub struct Subject {
+    /// The surroundings, as seen from the main repository.
+    pub context: Context,
+    /// The main repository.
+    pub repository: Repository,
+    /// The agent, where it has an id.
+    pub agent: Option<AgentId>,
+    /// Its row in the ledger, where it has one.
+    pub run: Option<Run>,
+    /// Its task, role and capabilities, from the commit that binds it.
+    pub bound: Bound,
+    /// The commit that it started from.
+    pub base: String,
+    /// The commit whose kit binds it: the one that it started from, unless its task names another.
+    pub commit: String,
+    /// The repository's settings, from the same commit.
+    pub settings: Settings,
+    /// Where it works.
+    pub worktree: PathBuf,
+    /// Its work, or why it cannot be found.
+    pub work: Result<GitWork, WorkError>,
+}
+
+impl Subject {
+    /// The work of an agent in the ledger.
+    pub fn of_agent(context: &Context, id: &AgentId, places: &Places) -> Result<Self, Failure> {
+        let context = seen_from(context, places)?;
+        let (run, spec) = context.with_store(async |store| {
+            let run = store.get(id).await?;
+            let spec = store.spec(&run.spec_sha).await?;
+            Ok((run, spec))
+        })?;
+        let spec = spec.ok_or_else(|| {
+            Failure::general(format!(
+                "the ledger has no task for `{id}`, so nothing says what must hold"
+            ))
+            .help("verify it by its task: bailiwick verify TASK.toml --worktree DIR")
+        })?;
+        let source = Source::new(format!("the task of {id}"), spec);
+        Self::bound(context, &source, Some(id.clone()), Some(run), places)
+    }
+
+    /// The work that a task asked for.
+    pub fn of_task(
+        context: &Context,
+        task: &Path,
+        agent: Option<AgentId>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        Self::of_source(context, &sources::read_task(context, task)?, agent, places)
+    }
+
+    /// The same, for a task whose text is at hand.
+    pub fn of_source(
+        context: &Context,
+        source: &Source,
+        agent: Option<AgentId>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        let named = Task::parse(source)?.task.agent_id;
+        let context = seen_from(context, places)?;
+        let agent = match agent.or(named) {
+            Some(name) => Some(agent_names::resolve(&context, &name)?),
+            None => None,
+        };
+        let run = match &agent {
+            Some(id) => context.with_store(async |store| Ok(store.find(id).await?))?,
+            None => None,
+        };
+        if let (Some(run), Some(id)) = (&run, &agent) {
+            let given = Sha256Hex::of(task_text::with_agent_id(source, id)?).to_string();
+            if given != run.spec_sha && Sha256Hex::of(&*source.text).to_string() != run.spec_sha {
+                return Err(Failure::general(format!(
+                    "{} differs from the one that `{id}` was spawned with",
+                    source.file
+                ))
+                .help(format!("verify it by what was recorded: bailiwick verify {id}")));
+            }
+        }
+        Self::bound(context, source, agent, run, places)
+    }
+
+    fn bound(
+        context: Context,
+        source: &Source,
+        agent: Option<AgentId>,
+        run: Option<Run>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
+        let repository = context.require_repository()?;
+        if let Some(run) = &run {
+            agent_names::require_here(run, &repository)?;
+        }
+        let recorded = run.as_ref().and_then(|run| run.worktree_path.as_ref()).map(PathBuf::from);
+        let worktree = places
+            .worktree
+            .as_ref()
+            .map(|path| context.directory.join(path))
+            .or(recorded)
+            .ok_or_else(|| {
+                Failure::usage("it is not known where the agent worked")
+                    .help("give its worktree: --worktree DIR")
+            })?;
+        let unnamed =
+            AgentId::parse("unnamed").map_err(|error| Failure::general(error.to_string()))?;
+        let name = agent.as_ref().unwrap_or(&unnamed);
+        let open = |base: Option<String>| {
+            GitWork::open(repository.root(), &worktree, &context.state, name, base)
+        };
+        let begun = match run.as_ref().and_then(|run| run.base.clone()) {
+            Some(base) => base,
+            None => binding_commit(&repository, open(places.base.clone()).ok().as_ref())?,
+        };
+        let opened = open(None).and_then(|work| {
+            match places.look {
+                Look::AtOnce => work.start_snapshot(&begun)?,
+                Look::WhenAsked => {}
+            }
+            Ok(work)
+        });
+        let named = Task::parse(source)?.task.kit_commit;
+        let commit =
+            sources::binding_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
+        let (kit, settings) = std::thread::scope(|scope| {
+            let settings = scope.spawn(|| settings(&repository, &commit));
+            let kit = sources::committed_kit(&context, &repository, &commit)?;
+            let lost = |_| Failure::general("the settings of the base commit were not read");
+            Ok::<_, Failure>((kit, settings.join().map_err(lost)?))
+        })?;
+        let bound = bind(&kit, source)?;
+        let settings = settings?;
+        let base = places.base.clone().or_else(|| settings.land.base.clone());
+        let work = opened.map(|work| work.with_base(base));
+        Ok(Self {
+            context,
+            repository,
+            agent,
+            run,
+            bound,
+            base: begun,
+            commit,
+            settings,
+            worktree,
+            work,
+        })
+    }
+
+    /// Its work, or the failure that it cannot be found.
+    pub fn found(&self) -> Result<&GitWork, Failure> {
+        if self.work.is_err() {
+            self.require_worktree()?;
+        }
+        self.work.as_ref().map_err(|error| Failure::general(error.to_string()))
+    }
+
+    /// An error if the worktree of an agent was removed; it says where its work is.
+    pub fn require_worktree(&self) -> Result<(), Failure> {
+        let Some(run) = self.run.as_ref().filter(|_| !self.worktree.exists()) else {
+            return Ok(());
+        };
+        let id = &run.id;
+        let kept = format!("refs/bailiwick/kept/{id}");
+        let is_kept = self.repository.commit(&kept)?.is_some();
+        let help = match run.state {
+            RunState::Merged | RunState::RolledBack => match self.landed_commit(id)? {
+                Some(commit) => format!("what it landed: git show {commit:.12}"),
+                None => format!("what it landed: bailiwick ledger show {id}"),
+            },
+            RunState::HalfSpawned
+            | RunState::Ready
+            | RunState::Running
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Rejected => {
+                let place = if is_kept { &kept } else { &run.branch };
+                format!("what is kept of its work: git diff {:.12} {place}", self.base)
+            }
+        };
+        let text = format!("the worktree of `{id}` was removed, and it is {}", run.state);
+        Err(Failure::general(text).help(help))
+    }
+
+    /// The commit as which the work of an agent has landed, if the ledger names it.
+    fn landed_commit(&self, id: &AgentId) -> Result<Option<String>, Failure> {
+        let events =
+            self.context.with_store(async |store| Ok(store.events(id.as_str()).await?))?;
+        let landed = events.iter().rev().find(|event| event.kind == "landed");
+        let detail: Option<serde_json::Value> =
+            landed.and_then(|event| serde_json::from_str(&event.detail).ok());
+        Ok(detail.and_then(|detail| Some(detail.get("commit")?.as_str()?.to_owned())))
+    }
+
+    /// Makes sure that nobody else lands, rejects or spawns this agent at the same time.
+    pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
+        let directory = RunDirectory::new(&self.context.state, id.as_str());
+        if directory.is_held().unwrap_or(false) {
+            return Err(self.busy(id)?);
+        }
+        let workspaces = WorktreeWorkspaces::new(self.repository.clone(), &self.context.state);
+        Ok(workspaces.lock(id)?)
+    }
+
+    /// That somebody else holds the run: its supervisor, or another command.
+    fn busy(&self, id: &AgentId) -> Result<Failure, Failure> {
+        let attempts =
+            self.context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
+        let state = self.run.as_ref().map(|run| AgentState::of(run, attempts.last(), Seen::Held));
+        if state.is_none_or(|state| state == AgentState::AtWork) {
+            return Ok(Failure::usage(format!("`{id}` is at work")).help(format!(
+                "wait for its end: bailiwick logs -f {id}; or end it: bailiwick stop {id}"
+            )));
+        }
+        Ok(Failure::usage(format!("another command works on `{id}` at this moment"))
+            .help("try again when it has ended"))
+    }
+}
+
+/// The surroundings as seen from the main repository.
+fn seen_from(context: &Context, places: &Places) -> Result<Context, Failure> {
+    let mut context = context.clone();
+    if let Some(main) = &places.main_repository {
+        let directory = std::fs::canonicalize(context.directory.join(main)).map_err(|error| {
+            Failure::general(format!("the repository {} cannot be used: {error}", main.display()))
+        })?;
+        context.kit_root = context.kit_root.map(|root| context.directory.join(root));
+        context.directory = directory;
+    }
+    Ok(context)
+}
+
+/// The commit whose kit binds work that the ledger does not know: where it left the base branch;
+/// what is checked out where there is no work to be found.
+fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<String, Failure> {
+    let found = work.map(|work| work.snapshot(&work.base()?));
+    match found {
+        Some(Ok(snapshot)) => Ok(snapshot.merge_base),
+        Some(Err(_)) | None => Ok(repository.head()?),
+    }
+}
+
+/// The settings of a commit; the defaults if it has none.
+pub fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> {
+    let file = format!("{}/{SETTINGS}", sources::REPOSITORY_KIT);
+    match sources::committed_file(repository, commit, &file)? {
+        None => Ok(Settings::default()),
+        Some(text) => Ok(Settings::parse(&Source::new(file, text))?),
+    }
+}

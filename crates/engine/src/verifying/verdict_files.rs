@@ -1,0 +1,96 @@
+//! Verdicts that were reached before, a file each, where no agent writes.
+
+use std::path::PathBuf;
+
+use bailiwick_lifecycle::verification::Verdicts;
+use bailiwick_verify::{ExecutedTests, Verdict};
+
+use crate::system;
+
+/// Verdicts of one repository.
+#[derive(Debug)]
+pub(super) struct VerdictFiles {
+    directory: PathBuf,
+    /// Whether what was kept by others counts; what this one reached always does.
+    fresh: bool,
+    reached: Vec<String>,
+}
+
+impl VerdictFiles {
+    /// Verdicts below `directory`; with `fresh`, none but those reached from now on.
+    pub(super) fn new(directory: PathBuf, fresh: bool) -> Self {
+        Self { directory, fresh, reached: Vec::new() }
+    }
+}
+
+impl Verdicts for VerdictFiles {
+    fn find(&self, key: &str) -> Option<Verdict> {
+        if self.fresh && !self.reached.iter().any(|reached| reached == key) {
+            return None;
+        }
+        let text = std::fs::read(self.directory.join(key)).ok()?;
+        let verdict: Verdict = serde_json::from_slice(&text).ok()?;
+        verdict.is_pass().then_some(verdict)
+    }
+
+    fn keep(&mut self, key: &str, verdict: &Verdict) {
+        let Ok(text) = serde_json::to_string(verdict) else { return };
+        let made = std::fs::create_dir_all(&self.directory);
+        if made.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
+            self.reached.push(key.to_owned());
+        }
+    }
+
+    fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests> {
+        if self.fresh && !self.reached.iter().any(|reached| reached == key) {
+            return None;
+        }
+        serde_json::from_slice(&std::fs::read(self.directory.join(key)).ok()?).ok()
+    }
+
+    fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests) {
+        let Ok(text) = serde_json::to_string(tests) else { return };
+        let made = std::fs::create_dir_all(&self.directory);
+        if made.is_ok() && wire::write_whole(&self.directory.join(key), &text).is_ok() {
+            self.reached.push(key.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_is_found_again_and_what_is_damaged_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let mut kept = VerdictFiles::new(place.path().join("v"), false);
+        let holds = Verdict::pass("seen");
+        kept.keep("a", &holds);
+        assert_eq!(kept.find("a"), Some(holds.clone()));
+        assert_eq!(kept.find("b"), None);
+        std::fs::write(place.path().join("v/b"), "{").unwrap();
+        std::fs::write(
+            place.path().join("v/c"),
+            r#"{"verdict":"fail","reason":"x","detail":null}"#,
+        )
+        .unwrap();
+        assert_eq!((kept.find("b"), kept.find("c")), (None, None));
+        let mut fresh = VerdictFiles::new(place.path().join("v"), true);
+        assert_eq!(fresh.find("a"), None);
+        fresh.keep("a", &holds);
+        assert_eq!(fresh.find("a"), Some(holds));
+    }
+
+    #[test]
+    fn executed_tests_are_found_again_and_are_no_verdict() {
+        let place = tempfile::tempdir().unwrap();
+        let mut kept = VerdictFiles::new(place.path().join("v"), false);
+        assert_eq!(kept.find_executed_tests("a"), None);
+        kept.keep_executed_tests("a", &ExecutedTests::default());
+        assert_eq!(kept.find_executed_tests("a"), Some(ExecutedTests::default()));
+        assert_eq!(kept.find("a"), None);
+        let fresh = VerdictFiles::new(place.path().join("v"), true);
+        assert_eq!(fresh.find_executed_tests("a"), None);
+    }
+}
