@@ -122,12 +122,9 @@ impl Verify {
         subject.recover()?;
         let mut live = Live::start(self.format.format == Format::Json);
         let mut tell = |progress: Progress<'_>| live.tell(&progress);
-        let verification =
-            subject.verify(self.mode.into(), self.manner.into(), &self.only, &mut tell)?;
+        let checks = self.manner.into();
+        let shown = subject.verify_and_record(self.mode.into(), checks, &self.only, &mut tell)?;
         drop(live);
-        let agent = subject.agent.as_ref().map(ToString::to_string);
-        let shown = Shown::new(agent, &verification);
-        subject.record(&shown)?;
         Ok((subject, shown))
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bailiwick_engine::options::CheckOptions;
 use bailiwick_engine::preconditions;
-use bailiwick_engine::verifying::{Places, Shown, Subject};
+use bailiwick_engine::verifying::{Places, Subject};
 use clap::{Parser, Subcommand};
 
 use super::{kit_root, kit_root_in};
@@ -120,11 +120,8 @@ impl AgentRuntime {
                 let worktree = place.or(worktree);
                 let places = Places { worktree, main_repository: main_repo, ..Places::default() };
                 let subject = Subject::of_task(&context, &task, None, &places)?;
-                let done =
-                    subject.verify(mode.into(), CheckOptions::default(), &[], &mut |_| {})?;
-                let agent = subject.agent.as_ref().map(ToString::to_string);
-                let shown = Shown::new(agent, &done);
-                subject.record(&shown)?;
+                let checks = CheckOptions::default();
+                let shown = subject.verify_and_record(mode.into(), checks, &[], &mut |_| {})?;
                 output::json(&shown)?;
                 output::verification_outcome(&shown)
             }

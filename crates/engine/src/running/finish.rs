@@ -58,8 +58,5 @@ pub fn verify(
     running.note(EventKind::Phase { phase: Phase::Verifying })?;
     let subject = &running.subject;
     subject.recover()?;
-    let verification = subject.verify(RunMode::Both, checks, &[], tell)?;
-    let shown = Shown::new(Some(running.id.to_string()), &verification);
-    subject.record(&shown)?;
-    Ok(shown)
+    subject.verify_and_record(RunMode::Both, checks, &[], tell)
 }

@@ -64,6 +64,21 @@ impl Subject {
         self.run_checks(checks, mode, manner, tell)
     }
 
+    /// The same, written down where the ledger knows the agent.
+    pub fn verify_and_record(
+        &self,
+        mode: RunMode,
+        checks: CheckOptions,
+        only: &[bailiwick_model::CapabilityName],
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Shown, Failure> {
+        let verification = self.verify(mode, checks, only, tell)?;
+        let agent = self.agent.as_ref().map(ToString::to_string);
+        let shown = Shown::new(agent, &verification);
+        self.record(&shown)?;
+        Ok(shown)
+    }
+
     /// Runs these checks.
     pub fn run_checks(
         &self,

@@ -12,6 +12,8 @@
 //! At a person's own terminal (`interactive`) nothing of what the program prints is read: the gate and
 //! the proxy are the witnesses.
 //!
+//! The gate asks `policy_judge`, which decides by the run's policy.
+//!
 //! The hub holds what is known (budget, watch over the gate, ending) behind one lock; everything that
 //! happens becomes an event. The first reason to end wins.
 
