@@ -88,6 +88,7 @@ impl std::fmt::Display for Comparison {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { job, before, .. } = self;
         match self.after {
+            Some(1) => write!(out, "{job} executed 1 test, {before} on the base"),
             Some(after) => write!(out, "{job} executed {after} tests, {before} on the base"),
             None => write!(out, "{job} reported no executed tests, {before} on the base"),
         }

@@ -498,7 +498,7 @@ fn work_that_executes_fewer_tests_lands_only_if_the_task_allows_it() {
         place.work("one", "cases.py", fewer);
         let verified = place.verify("one", &[]).code(code);
         assert!(verified.passed(COMMANDS, WORKTREE), "the control: its tests pass");
-        let counted = format!("`{command}` executed 1 tests, 3 on the base");
+        let counted = format!("`{command}` executed 1 test, 3 on the base");
         assert!(verified.ran.out.contains(&counted), "{}", verified.ran.out);
         let landed = place.bailiwick(&["land", "one"]).expect_code(code);
         assert!((landed.out + &landed.err).contains(&counted));

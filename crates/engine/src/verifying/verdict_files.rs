@@ -51,7 +51,7 @@ impl Verdicts for VerdictFiles {
     fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests) {
         let Ok(text) = serde_json::to_string(tests) else { return };
         let made = std::fs::create_dir_all(&self.directory);
-        if made.is_ok() && wire::write_whole(&self.directory.join(key), &text).is_ok() {
+        if made.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
             self.reached.push(key.to_owned());
         }
     }
