@@ -90,8 +90,7 @@ impl Patterns {
             let same = beginning.is_empty() || beginning.as_bytes().first() == first;
             same && text.starts_with(beginning.as_str())
         };
-        if self.equals.iter().any(|whole| whole == text) || self.begins.iter().any(begins)
-        {
+        if self.equals.iter().any(|whole| whole == text) || self.begins.iter().any(begins) {
             return Ok(true);
         }
         for table in &self.tables {

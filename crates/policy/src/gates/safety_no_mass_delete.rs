@@ -39,12 +39,14 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     }
     if let Some(run) = context.effects.runs.iter().find(|run| deletes_by_git(run)) {
         let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
-        let reason = format!("the number of files that `{}` deletes is not known", shown(&words.join(" ")));
+        let reason =
+            format!("the number of files that `{}` deletes is not known", shown(&words.join(" ")));
         return Some(Objection::new(rule, reason, instead));
     }
     let computed = context.effects.hidden.iter().find(|hidden| deletes_computed(hidden));
     if let Some(hidden) = computed {
-        let reason = format!("the number of files that `{}` deletes is not known", shown(&hidden.text));
+        let reason =
+            format!("the number of files that `{}` deletes is not known", shown(&hidden.text));
         return Some(Objection::new(rule, reason, instead));
     }
     // A verification counts what is gone, whatever removed it.
