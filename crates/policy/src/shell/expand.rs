@@ -28,7 +28,10 @@ impl Walker {
     /// The fields that a word of a command may stand for.
     pub(super) fn word(&mut self, word: &str) -> Vec<Vec<Field>> {
         if let Some(field) = self.plain_word(word) {
-            return vec![vec![field]];
+            // More words are put behind the first.
+            let mut fields = Vec::with_capacity(4);
+            fields.push(field);
+            return vec![fields];
         }
         let Some(words) = parse::braces(word) else {
             let _ = self.scalar(word);
@@ -52,7 +55,10 @@ impl Walker {
     fn plain_word(&mut self, word: &str) -> Option<Field> {
         let text = plainly(word).filter(|_| !word.is_empty())?;
         self.spend(word.len()).then(|| {
-            self.data(text);
+            // Without quotes it has no character that could run something.
+            if text.len() < word.len() {
+                self.data(text);
+            }
             Field::text(text)
         })
     }

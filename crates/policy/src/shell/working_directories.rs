@@ -44,10 +44,15 @@ pub(super) struct WorkingDirectories {
     stack: Option<Vec<Rc<Vec<Place>>>>,
 }
 
+thread_local! {
+    /// Where every command starts: shared, since it is asked for often.
+    static START: Rc<Vec<Place>> =
+        Rc::new(vec![Place { path: Some(Field::text("")), unless: None }]);
+}
+
 impl Default for WorkingDirectories {
     fn default() -> Self {
-        let start = Place { path: Some(Field::text("")), unless: None };
-        Self { places: Rc::new(vec![start]), previous: None, stack: Some(Vec::new()) }
+        Self { places: START.with(Rc::clone), previous: None, stack: Some(Vec::new()) }
     }
 }
 
