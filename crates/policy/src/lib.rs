@@ -13,6 +13,7 @@
 //!
 //! Pure: nothing here reads a file, a clock, the environment or the network.
 
+mod base_name;
 pub mod call;
 pub mod compile;
 pub mod decide;

@@ -17,11 +17,11 @@ use std::borrow::Cow;
 
 use bailiwick_model::module::GateModule;
 
+pub(crate) use crate::base_name::base_name;
 use crate::decide::Context;
 use crate::decision::Objection;
 use crate::effects::Effects;
 use crate::facts::{Enforcement, Facts};
-pub(crate) use crate::paths::base_name;
 use crate::paths::{Place, join};
 use crate::pattern::Patterns;
 use crate::policy::Rule;
@@ -184,8 +184,11 @@ pub(crate) fn is_held_elsewhere(context: &Context<'_>, place: &Place) -> bool {
 
 /// An objection to what hides what a gate would have to see.
 pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
-    let matters =
-        |hidden: &&Hidden| care == Concern::Files || hidden.why != HiddenReason::ComputedPath;
+    let matters = |hidden: &&Hidden| {
+        let is_path =
+            matches!(hidden.why, HiddenReason::ComputedPath | HiddenReason::ComputedDeletion);
+        care == Concern::Files || !is_path
+    };
     let hidden = context.effects.hidden.iter().find(matters)?;
     let text = shown(&hidden.text);
     let (reason, instead) = match hidden.why {
@@ -208,7 +211,7 @@ pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Concern) -> Option
             format!("what would run is only known when it runs (`{text}`)"),
             "write the command out instead of computing it",
         ),
-        HiddenReason::ComputedPath => (
+        HiddenReason::ComputedPath | HiddenReason::ComputedDeletion => (
             format!("the file that is written is only known when it runs (`{text}`)"),
             "name the file in the command itself, or use the editing tools",
         ),

@@ -106,5 +106,5 @@ fn deletes_by_git(run: &Run) -> bool {
 
 /// Code that deletes files which it works out.
 fn deletes_computed(hidden: &Hidden) -> bool {
-    hidden.why == HiddenReason::ComputedPath && hidden.text.ends_with(" deletes files")
+    hidden.why == HiddenReason::ComputedDeletion
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::paths::base_name;
+use crate::base_name::base_name;
 
 /// One argument.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -163,6 +163,8 @@ pub enum HiddenReason {
     ComputedText,
     /// The path of a file that is written is worked out when it runs.
     ComputedPath,
+    /// The path of a file that is deleted is worked out when it runs.
+    ComputedDeletion,
     /// A shell reads what another program prints.
     PipedIntoShell,
     /// A shell or interpreter that waits for somebody to type.

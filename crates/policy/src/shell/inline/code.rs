@@ -324,7 +324,7 @@ pub(super) fn wrote(walker: &mut Walker, path: Option<String>, how: WriteKind, b
         None => match how {
             WriteKind::Change | WriteKind::Fill => walker.hide(HiddenReason::ComputedPath, by),
             WriteKind::Delete | WriteKind::DeleteTree => {
-                walker.hide(HiddenReason::ComputedPath, &format!("{by} deletes files"));
+                walker.hide(HiddenReason::ComputedDeletion, &format!("{by} deletes files"));
             }
         },
     }

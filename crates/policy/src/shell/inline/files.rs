@@ -5,7 +5,7 @@ use super::options::ParsedOptions;
 use super::tokens::Style;
 use super::written::Content;
 use super::{Reading, code, interpreters, read};
-use crate::paths::base_name;
+use crate::base_name::base_name;
 use crate::shell::HiddenReason;
 use crate::shell::field::{Field, Shape};
 use crate::shell::redirect::Input;
