@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::running::{require_landable, way_on};
-use crate::verifying::{Places, Shown, Subject};
+use crate::verifying::{Against, Places, Shown, Subject};
 use crate::{claiming, system};
 
 const TESTS_KEPT: &str = "quality::tests-kept";
@@ -92,7 +92,8 @@ pub fn land(
     request: &LandRequest,
     tell: &mut dyn FnMut(LandStage<'_>),
 ) -> Result<LandedWork, LandFailure> {
-    let places = Places { base: request.base.clone(), ..Places::default() };
+    let base = request.base.clone();
+    let places = Places { base, against: Against::Branch, ..Places::default() };
     let subject = Subject::of_agent(context, &request.agent, &places)?;
     let Some(run) = subject.run.clone() else {
         return Err(Failure::general(format!("`{}` is not in the ledger", request.agent)).into());

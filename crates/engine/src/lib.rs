@@ -17,6 +17,7 @@ pub mod delegating;
 pub mod failure;
 pub mod fleet;
 pub mod landing;
+pub mod launched_for;
 pub mod logins;
 pub mod managed;
 pub mod messages;

@@ -110,6 +110,7 @@ impl Verify {
             main_repository: self.main_repo,
             base: self.base,
             look: Look::AtOnce,
+            ..Places::default()
         };
         let subject = match AgentId::parse(&self.what) {
             Ok(id) if !context.directory.join(&self.what).is_file() => {

@@ -37,7 +37,7 @@ use crate::options::RunOptions;
 use crate::running::granted;
 use crate::spawning::{Lineage, Naming, spawn};
 use crate::verifying::{Places, Shown, Subject};
-use crate::{agent_programs, logins};
+use crate::{agent_programs, launched_for, logins};
 
 /// The longest patch that is kept.
 const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -49,9 +49,6 @@ const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
 const CUT_FROM: usize = 3_900;
 /// Among how many of the last events the whole of it is looked for.
 const LAST_EVENTS: u32 = 500;
-
-/// The file of a run that names its checkout.
-const CHECKOUT: &str = "checkout";
 
 /// The note of work whose checks all hold.
 const VERIFIED: &str = "verified";
@@ -191,7 +188,9 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     }
     // Nothing is made for one that nobody pays for.
     let environment = Environment::Only(environment(launch)?);
-    keep_checkout(&directory, &launch.checkout)?;
+    launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
+        Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
+    })?;
     if !spawned {
         let source = Source::new(format!("the task of {id}"), told(launch)?);
         spawn(&context, &source, Naming::Exactly(&id), &launch.base, lineage(launch)?)?;
@@ -245,14 +244,6 @@ fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), 
     }
     Err(Failure::general("no key of the model is lent to it, and none was granted")
         .help(format!("grant {}, or set modelKey of its pool to every-run", keys.join(" or "))))
-}
-
-/// Notes beside a run which checkout it works for.
-fn keep_checkout(directory: &RunDirectory, checkout: &str) -> Result<(), Failure> {
-    let file = directory.path().join(CHECKOUT);
-    std::fs::create_dir_all(directory.path())
-        .and_then(|()| std::fs::write(&file, checkout))
-        .map_err(|error| Failure::general(format!("{} cannot be kept: {error}", file.display())))
 }
 
 /// Words as a file that nobody else can open.
@@ -433,10 +424,9 @@ fn finished(
 ) -> Result<Option<FinishedWork>, Failure> {
     let (Some(commit), Some(tree)) = (&shown.work, &shown.worktree_tree) else { return Ok(None) };
     // Its worktree may be put away by now, and where we were started is of no matter.
-    let kept = RunDirectory::new(&context.state, id.as_str()).path().join(CHECKOUT);
-    let context = match std::fs::read_to_string(kept) {
-        Ok(checkout) => Context { directory: checkout.into(), ..context.clone() },
-        Err(_) => context.clone(),
+    let context = match launched_for::checkout(&context.state, id) {
+        Some(directory) => Context { directory, ..context.clone() },
+        None => context.clone(),
     };
     let repository = context.require_repository()?;
     let git = repository.git();
@@ -519,9 +509,10 @@ mod tests {
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
 
-    use super::{LocalEngine, VERIFIED, history, keep_checkout};
+    use super::{LocalEngine, VERIFIED, history};
     use crate::context::Context;
     use crate::database::Database;
+    use crate::launched_for;
     use crate::notices::Notices;
     use crate::verifying::Shown;
 
@@ -633,8 +624,8 @@ mod tests {
         engine.store.append_run_note(&id, VERIFIED, &shown).await.unwrap();
         let lost = engine.state("one").await.unwrap_err();
         assert!(lost.to_string().contains("not in a git repository"), "{lost}");
-        let directory = RunDirectory::new(&scratch.state(), "one");
-        keep_checkout(&directory, &scratch.root().display().to_string()).unwrap();
+        let checkout = scratch.root().display().to_string();
+        launched_for::note(&scratch.state(), &id, &checkout).unwrap();
         let launched = engine.state("one").await.unwrap().unwrap();
         assert_eq!(launched.state, LaunchedState::Verified);
         let found = launched.work.unwrap();

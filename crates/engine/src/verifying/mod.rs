@@ -26,7 +26,7 @@ use bailiwick_source_control::Repository;
 
 use report::ReportSource;
 pub use shown::Shown;
-pub use subject::{Look, Places, Subject, settings};
+pub use subject::{Against, Look, Places, Subject, settings};
 use verdict_files::VerdictFiles;
 
 use crate::failure::Failure;

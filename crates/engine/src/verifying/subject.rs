@@ -12,7 +12,7 @@ use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspace
 use crate::agent_state::{AgentState, Seen};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::{agent_names, sources};
+use crate::{agent_names, launched_for, sources};
 
 const SETTINGS: &str = "settings.toml";
 
@@ -27,6 +27,19 @@ pub struct Places {
     pub base: Option<String>,
     /// When the work is looked at.
     pub look: Look,
+    /// What the work is compared with if no branch is named.
+    pub against: Against,
+}
+
+/// What the work of a run of the control plane is compared with. The work of other runs is always compared with
+/// the branch that it is to land on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Against {
+    /// The commit that it was launched on: branches of the checkout may be old, or somebody else's.
+    #[default]
+    Launch,
+    /// The branch of the checkout that it is to land on.
+    Branch,
 }
 
 /// When an agent's work is looked at, the first time.
@@ -171,8 +184,16 @@ impl Subject {
         })?;
         let bound = bind(&kit, source)?;
         let settings = settings?;
-        let base = places.base.clone().or_else(|| settings.land.base.clone());
-        let work = opened.map(|work| work.with_base(base));
+        let checkout = agent.as_ref().and_then(|id| launched_for::checkout(&context.state, id));
+        let work = match places.against {
+            Against::Launch if checkout.is_some() && places.base.is_none() => {
+                opened.map(|work| work.on_commit(begun.clone()))
+            }
+            Against::Launch | Against::Branch => {
+                let base = places.base.clone().or_else(|| settings.land.base.clone());
+                opened.map(|work| work.with_base(base))
+            }
+        };
         Ok(Self {
             context,
             repository,

@@ -184,3 +184,23 @@ fn the_files_of_a_skill_arrive_and_can_only_be_read() {
     assert_eq!(made(&place, &agent, "src/skill.txt"), "Say which version it is.\n");
     assert_eq!(made(&place, &agent, "src/held.txt"), "HELD\n");
 }
+
+#[test]
+fn commits_of_others_are_not_the_work_of_a_run() {
+    let script = json!([{ "do": "shell", "command": "echo done > src/done.txt" }]);
+    let place = scripted(&[], &script, |_, _| {});
+    // Others push a file that this run must not touch; the branch of the checkout stays behind.
+    place.scratch.write("docs/others.md", "theirs\n");
+    let pushed = place.scratch.commit("Work of others");
+    place.forge.take(&place.scratch.root(), "main");
+    place.scratch.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let serving = ready(&place);
+    let (run, agent) = ran(&place);
+    drop(serving);
+    let run = place.json(&["get", "run", &run]);
+    assert_eq!(run["spec"]["sha"], pushed.as_str(), "the control: it starts from their commit");
+    assert_eq!(made(&place, &agent, "docs/others.md"), "theirs\n");
+    assert_eq!(made(&place, &agent, "src/done.txt"), "done\n");
+    let diff = place.run(&["diff", &agent]).expect_code(0).out;
+    assert!(diff.contains("src/done.txt") && !diff.contains("others.md"), "{diff}");
+}

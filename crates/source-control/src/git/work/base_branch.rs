@@ -35,9 +35,19 @@ pub(super) struct BaseHints<'a> {
     pub(super) own: String,
 }
 
+/// A commit in the place of a branch.
+pub(super) fn of_commit(paths: &WorktreePaths, commit: &str) -> Result<Base, WorkError> {
+    let branch =
+        BaseBranch { branch: commit.to_owned(), found: "the commit of the launch".to_owned() };
+    read_tip(paths, branch)
+}
+
 /// Finds the base branch and reads its tip.
 pub(super) fn observe(paths: &WorktreePaths, hints: &BaseHints<'_>) -> Result<Base, WorkError> {
-    let found = find(paths, hints)?;
+    read_tip(paths, find(paths, hints)?)
+}
+
+fn read_tip(paths: &WorktreePaths, found: BaseBranch) -> Result<Base, WorkError> {
     let what = format!("the base branch {} cannot be read", found.branch);
     let (commit, tree) =
         (format!("{}^{{commit}}", found.branch), format!("{}^{{tree}}", found.branch));

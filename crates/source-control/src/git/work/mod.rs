@@ -89,6 +89,8 @@ pub struct GitWork {
     state: PathBuf,
     agent: AgentId,
     base: Option<String>,
+    /// The commit that the work is compared with instead of a branch.
+    base_commit: Option<String>,
     record: Option<SpawnRecord>,
     /// The next snapshot, if it was started ahead of time.
     pending: Arc<Mutex<Option<pending_snapshot::PendingSnapshot>>>,
@@ -111,6 +113,7 @@ impl GitWork {
                 .map_err(work_error("the state directory cannot be found"))?,
             agent: agent.clone(),
             base,
+            base_commit: None,
             record: spawn_record::read(state, agent)?,
             pending: Arc::default(),
         })
@@ -120,6 +123,13 @@ impl GitWork {
     #[must_use]
     pub fn with_base(mut self, base: Option<String>) -> Self {
         self.base = base;
+        self
+    }
+
+    /// Compares the work with this commit: no branch of the repository is read.
+    #[must_use]
+    pub fn on_commit(mut self, commit: String) -> Self {
+        self.base_commit = Some(commit);
         self
     }
 
@@ -191,6 +201,9 @@ impl GitWork {
 
 impl Work for GitWork {
     fn base(&self) -> Result<Base, WorkError> {
+        if let Some(commit) = &self.base_commit {
+            return base_branch::of_commit(&self.paths, commit);
+        }
         let recorded = self.record.as_ref().and_then(|record| record.base.as_ref());
         let wanted = base_branch::BaseHints {
             named: self.base.as_deref(),
