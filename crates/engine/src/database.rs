@@ -26,7 +26,7 @@ pub struct Database {
 /// A database that was opened.
 struct Opened {
     file: Identity,
-    kept: Arc<Kept>,
+    kept: Arc<OpenDatabase>,
 }
 
 /// Which file it is that has the name: its device and its number there.
@@ -50,7 +50,7 @@ impl Database {
 
     /// Opens it, unless it is open; also where somebody has put another file in its place. What failed is tried
     /// again.
-    pub fn open(&self) -> Result<Arc<Kept>, Failure> {
+    pub fn open(&self) -> Result<Arc<OpenDatabase>, Failure> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Opened { file, kept }) = &*opened
             && file.is_some()
@@ -58,7 +58,7 @@ impl Database {
         {
             return Ok(Arc::clone(kept));
         }
-        let kept = Arc::new(Kept::open(self.location.clone())?);
+        let kept = Arc::new(OpenDatabase::open(self.location.clone())?);
         *opened = Some(Opened { file: self.identity(), kept: Arc::clone(&kept) });
         Ok(kept)
     }
@@ -81,12 +81,12 @@ impl fmt::Display for Database {
 }
 
 /// A database that is open.
-pub struct Kept {
+pub struct OpenDatabase {
     runtime: &'static Runtime,
     store: Store,
 }
 
-impl Kept {
+impl OpenDatabase {
     fn open(location: Location) -> Result<Self, Failure> {
         let runtime = runtime()?;
         let store = wait(runtime, Store::open(location))?;
@@ -126,7 +126,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OpenDatabase {
     /// What was written beside the file is brought into it: whoever opens it next has less to read.
     fn drop(&mut self) {
         // Inside of another runtime nobody may wait.
@@ -160,14 +160,14 @@ fn runtime() -> Result<&'static Runtime, Failure> {
 }
 
 /// The events of one run.
-pub struct KeptEvents {
+pub struct DatabaseEvents {
     /// The database.
-    pub kept: Arc<Kept>,
+    pub kept: Arc<OpenDatabase>,
     /// The run.
     pub run: AgentId,
 }
 
-impl Events for KeptEvents {
+impl Events for DatabaseEvents {
     fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
         self.kept.with(async |store| store.append_events(&self.run, events).await)
     }

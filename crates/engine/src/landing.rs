@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
-use crate::running::{require_landable, way_on};
+use crate::running::{next_step_hint, require_landable};
 use crate::verifying::{Against, Places, Shown, Subject};
 use crate::{claiming, system};
 
@@ -283,7 +283,7 @@ fn may_land(run: &Run) -> Result<(), Failure> {
         RunStatus::Running | RunStatus::Done if !run.half_spawned => Ok(()),
         RunStatus::Merged if run.state == RunState::Merged => {
             Err(Failure::usage(format!("`{}` is merged: it has landed already", run.id))
-                .help(way_on(run)))
+                .help(next_step_hint(run)))
         }
         RunStatus::Running
         | RunStatus::Done
@@ -291,7 +291,7 @@ fn may_land(run: &Run) -> Result<(), Failure> {
         | RunStatus::Merged
         | RunStatus::Rejected => {
             let text = format!("`{}` is {}, and cannot land", run.id, run.state);
-            Err(Failure::usage(text).help(way_on(run)))
+            Err(Failure::usage(text).help(next_step_hint(run)))
         }
     }
 }

@@ -5,7 +5,7 @@ use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_source_control::git::REJECTED_MARKER;
 
 use crate::failure::Failure;
-use crate::running::way_on;
+use crate::running::next_step_hint;
 use crate::system;
 use crate::verifying::Subject;
 
@@ -23,7 +23,7 @@ pub fn reject(
                     format!("`{agent}` is {}, and cannot be rejected", run.state)
                 }
             };
-            Failure::usage(text).help(way_on(run))
+            Failure::usage(text).help(next_step_hint(run))
         })?;
     }
     let work = subject.work.clone();

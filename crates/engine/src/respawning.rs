@@ -14,7 +14,7 @@ use crate::landing::{TITLE, chosen_title};
 use crate::managed::Managed;
 use crate::rejecting::reject;
 use crate::running::forbidden_files::left_out;
-use crate::running::way_on;
+use crate::running::next_step_hint;
 use crate::spawning::{Lineage, Naming, Spawned, spawn};
 use crate::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
 use crate::{policy_file, system};
@@ -160,7 +160,7 @@ fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
     let text = format!("`{former}` was respawned already: `{name}` is {}", again.state);
     Err(Failure::usage(text).help(format!(
         "{}; or make another one beside it: bailiwick respawn {former} --agent-id ID",
-        way_on(again)
+        next_step_hint(again)
     )))
 }
 

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::landing::LandedRecord;
 use crate::options::CheckOptions;
-use crate::running::way_on;
+use crate::running::next_step_hint;
 use crate::verifying::{Places, Shown, Subject};
 
 /// How often a rollback is tried while its branch moves.
@@ -190,11 +190,11 @@ fn landed(subject: &Subject, agent: &AgentId) -> Result<(Run, LandedRecord), Fai
     };
     if run.state == RunState::RolledBack {
         let text = format!("`{agent}` was rolled back already");
-        return Err(Failure::usage(text).help(way_on(&run)));
+        return Err(Failure::usage(text).help(next_step_hint(&run)));
     }
     if run.status != RunStatus::Merged {
         let text = format!("`{agent}` is {}, and has not landed", run.state);
-        return Err(Failure::usage(text).help(way_on(&run)));
+        return Err(Failure::usage(text).help(next_step_hint(&run)));
     }
     let record = events.iter().rev().find(|event| event.kind == "landed");
     let record = record.and_then(|event| serde_json::from_str(&event.detail).ok());

@@ -175,7 +175,7 @@ impl From<FleetError> for Problem {
                     .with_resource(format!("{kind}/{namespace}/{name}"))
             }
             FleetError::Gone { .. } => Self::new(StatusCode::GONE, "GONE", message),
-            FleetError::Unopened { value, why } => {
+            FleetError::Undecryptable { value, why } => {
                 tracing::error!(what = value, why, "a secret value cannot be decrypted");
                 Self::unavailable("a secret value cannot be decrypted (see the server log)")
             }

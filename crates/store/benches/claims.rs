@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use bailiwick_lifecycle::delegation::claim::{Acquired, Wish};
+use bailiwick_lifecycle::delegation::claim::{Acquired, ClaimRequest};
 use bailiwick_model::AgentId;
 use bailiwick_model::claim::Outcome;
 use bailiwick_store::{Location, Store};
@@ -16,8 +16,8 @@ const MANY: usize = 10_000;
 const ROUNDS: usize = 200;
 const LEASE: u64 = 1_000_000;
 
-fn wish(run: &str, glob: String) -> Wish {
-    Wish {
+fn wish(run: &str, glob: String) -> ClaimRequest {
+    ClaimRequest {
         run: AgentId::parse(run).expect("an id"),
         line: Vec::new(),
         repository: "/repository".to_owned(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use bailiwick_lifecycle::delegation::claim::{
-    Acquired, Holding, Released, Wish, holding, obstacles, overtaken,
+    Acquired, ClaimRequest, Holding, Released, holding, obstacles, overtaken,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::claim::{Claim, Fence, Outcome, Release};
@@ -32,7 +32,7 @@ enum ClaimFilter {
 impl Store {
     /// Acquires a claim, all of it or nothing. A run that already has it keeps its fence, unless another run had
     /// an overlapping claim in the meantime.
-    pub async fn acquire(&self, wish: &Wish, now: u64) -> Result<Acquired, StoreError> {
+    pub async fn acquire(&self, wish: &ClaimRequest, now: u64) -> Result<Acquired, StoreError> {
         let mut transaction = self.begin_write().await?;
         let candidates = self
             .overlap_candidates(&mut transaction, &wish.repository, &wish.area(), ClaimFilter::Open)

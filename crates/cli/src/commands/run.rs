@@ -204,39 +204,36 @@ impl RunObserver for Observer {
 
 /// Whether a person is asked if work that passed lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    /// It lands at once.
-    No,
-    /// A person is asked.
-    Yes,
-    /// It does not land now.
-    Not,
+enum LandChoice {
+    Land,
+    AskPerson,
+    DoNotLand,
 }
 
 /// How it is decided whether work that passed lands. Nobody is asked about work that cannot land.
-fn asks(running: &Running, choice: AutoLand, quiet: bool) -> Result<Asked, Failure> {
+fn asks(running: &Running, choice: AutoLand, quiet: bool) -> Result<LandChoice, Failure> {
     match choice {
-        AutoLand::Auto => return Ok(Asked::No),
-        AutoLand::Never => return Ok(Asked::Not),
+        AutoLand::Auto => return Ok(LandChoice::Land),
+        AutoLand::Never => return Ok(LandChoice::DoNotLand),
         AutoLand::Ask => {}
     }
     if quiet || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(Asked::Not);
+        return Ok(LandChoice::DoNotLand);
     }
     if let Err(error) = running.subject.found()?.check_landing(None) {
         output::note(format_args!("it cannot land yet: {error}"));
-        return Ok(Asked::Not);
+        return Ok(LandChoice::DoNotLand);
     }
     output::aside(running.subject.diffstat(output::width())?.trim_end());
-    Ok(Asked::Yes)
+    Ok(LandChoice::AskPerson)
 }
 
 /// Whether it is to land now.
-fn lands(asked: Asked) -> bool {
+fn lands(asked: LandChoice) -> bool {
     match asked {
-        Asked::No => true,
-        Asked::Not => false,
-        Asked::Yes => {
+        LandChoice::Land => true,
+        LandChoice::DoNotLand => false,
+        LandChoice::AskPerson => {
             // An Enter that was meant for the agent's questions must not answer this one.
             forget_typed(&std::io::stdin());
             let _ = write!(anstream::stderr(), "all checks passed. Land it? [y/N] ");
@@ -260,15 +257,15 @@ fn conclude(
     let holds = ran.verification.as_ref().map(|shown| shown.failed.is_empty());
     let asked = match (holds, changed) {
         (Some(true), Changed::Something) => asks(&running, chosen, quiet)?,
-        (Some(_) | None, _) => Asked::Not,
+        (Some(_) | None, _) => LandChoice::DoNotLand,
     };
     let (_, id) = running.release();
     interrupt::announce(format!("not landed; the work is kept: bailiwick land {id}"));
     if lands(asked) {
         let telling = match asked {
             _ if quiet => Telling::Nothing,
-            Asked::Yes => Telling::Result,
-            Asked::No | Asked::Not => Telling::Change,
+            LandChoice::AskPerson => Telling::Result,
+            LandChoice::Land | LandChoice::DoNotLand => Telling::Change,
         };
         let land = LandRequest::of(id.clone(), request.checks());
         land_and_tell(context, &land, telling, Format::Human)?;

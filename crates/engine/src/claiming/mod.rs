@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_lifecycle::delegation::claim::{
-    Acquired, Holding, Next, Obstacle, Wish, ahead, next, outside, where_both_meet, writable,
+    Acquired, ClaimRequest, Holding, Next, Obstacle, ahead, next, outside, where_both_meet,
+    writable,
 };
 use bailiwick_lifecycle::ports::{Landing, Work as _};
 use bailiwick_model::claim::{Claim, Outcome};
@@ -79,7 +80,7 @@ struct Claimant<'a> {
     context: &'a Context,
     id: &'a AgentId,
     claims: &'a Claims,
-    wish: Wish,
+    wish: ClaimRequest,
 }
 
 impl<'a> Claimant<'a> {
@@ -104,7 +105,7 @@ impl<'a> Claimant<'a> {
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));
         let repository = agent_names::place(repository)?;
-        let wish = Wish { run: id.clone(), line, repository, inside, except, lease };
+        let wish = ClaimRequest { run: id.clone(), line, repository, inside, except, lease };
         Ok(Some(Self { context, id, claims, wish }))
     }
 
@@ -172,7 +173,7 @@ impl<'a> Claimant<'a> {
         if before.is_empty() {
             return Ok(None);
         }
-        let Wish { run, repository, lease, .. } = &self.wish;
+        let ClaimRequest { run, repository, lease, .. } = &self.wish;
         let (own, claims) = self.context.with_store(async |store| {
             let own = store.renew_claim(run, repository, now.saturating_add(*lease)).await?;
             Ok((own, store.claims(Some(repository)).await?))
@@ -197,7 +198,7 @@ impl<'a> Claimant<'a> {
     /// Whether the work may land: nobody else was there since the agent's claim was taken. Nobody can
     /// be there either until the lease that this begins is over.
     fn require_held(&self) -> Result<Claim, Failure> {
-        let Wish { run, repository, lease, .. } = &self.wish;
+        let ClaimRequest { run, repository, lease, .. } = &self.wish;
         let until = system::now_ms().saturating_add(*lease);
         let held = self
             .context

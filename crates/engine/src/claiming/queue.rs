@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::delegation::claim::Wish;
+use bailiwick_lifecycle::delegation::claim::ClaimRequest;
 
 /// The queue of all who share a database.
 pub(super) struct Queue {
@@ -36,7 +36,7 @@ impl Queue {
     }
 
     /// Takes the last place. All that are there were entered, and are held, before its number is known.
-    pub(super) fn enter(&self, wish: &Wish) -> io::Result<Ticket> {
+    pub(super) fn enter(&self, wish: &ClaimRequest) -> io::Result<Ticket> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.place)?;
         let turn = self.place.join("turn");
         let turn = File::options().create(true).truncate(false).write(true).open(turn)?;
@@ -50,11 +50,11 @@ impl Queue {
     }
 
     /// The wishes of those who are before somebody, oldest first; of all if he has no place yet.
-    pub(super) fn before(&self, ticket: Option<&Ticket>) -> io::Result<Vec<Wish>> {
+    pub(super) fn before(&self, ticket: Option<&Ticket>) -> io::Result<Vec<ClaimRequest>> {
         let mut numbers = self.numbers()?;
         numbers.retain(|number| ticket.is_none_or(|own| *number < own.number));
         numbers.sort_unstable();
-        let mut wishes = Vec::new();
+        let mut options = Vec::new();
         for number in numbers {
             let path = self.place.join(number.to_string());
             let file = match File::open(&path) {
@@ -69,13 +69,13 @@ impl Queue {
                 Ok(()) => drop(fs::remove_file(&path)),
                 Err(TryLockError::WouldBlock) => {
                     // It may be gone by now, or not be written yet.
-                    wishes
+                    options
                         .extend(serde_json::from_slice(&fs::read(&path).unwrap_or_default()).ok());
                 }
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        Ok(wishes)
+        Ok(options)
     }
 
     fn numbers(&self) -> io::Result<Vec<u64>> {

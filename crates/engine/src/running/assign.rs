@@ -61,7 +61,7 @@ pub struct Prepared {
 pub fn prepare(
     running: &Running,
     start: &Start,
-    wishes: &AttemptOptions,
+    options: &AttemptOptions,
 ) -> Result<Prepared, Failure> {
     let Running { subject, directory, .. } = running;
     directory.make().map_err(|error| {
@@ -76,11 +76,11 @@ pub fn prepare(
         name,
     )?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
-    let budget = budget(running, adapter.as_ref(), wishes)?;
+    let budget = budget(running, adapter.as_ref(), options)?;
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let mut granted = granted::of(&task.agent, directory)?;
     let mut secrets = granted.secrets.clone();
-    let login = running.login(wishes.login);
+    let login = running.login(options.login);
     let paid = logins::paid(adapter.as_ref(), login)?;
     let upstream = paid.map(|(upstream, own)| {
         secrets.extend(own);
@@ -135,7 +135,7 @@ pub fn prepare(
         granted_files: (!granted.files.is_empty()).then(|| directory.granted()),
         skill_files: place,
     };
-    let enclosure = enclose::enclosure(running, found, wishes)?;
+    let enclosure = enclose::enclosure(running, found, options)?;
     let mut assignment = assignment;
     let files = handed_over(running, start)?;
     match task.agent.context {
@@ -232,7 +232,7 @@ fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
 fn budget(
     running: &Running,
     adapter: &dyn Adapter,
-    wishes: &AttemptOptions,
+    options: &AttemptOptions,
 ) -> Result<Allowance, Failure> {
     let task = &running.subject.bound.task;
     // Without a wire nobody counts; and what an agent gives to others must have been stated by a person.
@@ -243,10 +243,10 @@ fn budget(
     let before = running.allowed().unwrap_or(stated);
     let known = running.kept.with(async |store| store.delegate(&running.id).await)?;
     if known.is_none() {
-        return Ok(purse::or(wishes.budget.unwrap_or_default(), before));
+        return Ok(purse::or(options.budget.unwrap_or_default(), before));
     }
     let session = Delegating::at_terminal(&running.subject.context);
-    session.allotted(&running.id, before, wishes.budget)
+    session.allotted(&running.id, before, options.budget)
 }
 
 /// An amount as agent programs want to be told it.

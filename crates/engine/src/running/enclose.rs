@@ -77,17 +77,17 @@ pub fn program_on(
 pub fn enclosure(
     running: &Running,
     found: Found,
-    wishes: &AttemptOptions,
+    options: &AttemptOptions,
 ) -> Result<Enclosure, Failure> {
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
     let scope = Scope::of(&subject.repository, Some(&subject.base), &subject.worktree, &policy)?;
-    let mut enclosure = enclosed(found, subject.found()?, &policy, wishes.sandbox, scope)?;
+    let mut enclosure = enclosed(found, subject.found()?, &policy, options.sandbox, scope)?;
     enclosure.environment = subject.environment(enclosure.level)?;
     enclosure.path = enclosure.environment.path(&enclosure.path);
     note_setup(running, enclosure.environment.setup())?;
     match enclosure.level {
-        Level::Off => set_up_worktree(running, wishes.open_setup)?,
+        Level::Off => set_up_worktree(running, options.open_setup)?,
         Level::Partial | Level::Full => subject.place_files(&enclosure.environment)?,
     }
     if !subject.bound.task.agent.hosts.is_empty() {

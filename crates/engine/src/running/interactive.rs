@@ -31,11 +31,11 @@ use bailiwick_source_control::{GitWork, Repository};
 use super::enclose::{self, Found, Scope};
 use super::{APPROVAL_TIMEOUT, assign, disk, granted};
 use crate::context::{Context, variable};
-use crate::database::{Kept, KeptEvents};
+use crate::database::{DatabaseEvents, OpenDatabase};
 use crate::failure::Failure;
 use crate::options::SandboxLevel;
 use crate::policy_file::{self, CompiledPolicy, What};
-use crate::running::tree_checks::Marked;
+use crate::running::tree_checks::TreeChecker;
 use crate::verifying::Subject;
 use crate::{agent_programs, logins, preconditions, sources, system};
 
@@ -223,7 +223,7 @@ fn marked(
         worktree: root.to_owned(),
         work: GitWork::open(repository.root(), root, &context.state, id, None),
     };
-    Ok(Some(Arc::new(Marked::new(subject, names, wanted.sandbox, Some(base))?)))
+    Ok(Some(Arc::new(TreeChecker::new(subject, names, wanted.sandbox, Some(base))?)))
 }
 
 /// The adapter that is named, or whose program it is.
@@ -394,7 +394,7 @@ fn attempt(
     went.map(|outcome| (outcome, denied))
 }
 
-fn written_down(kept: &Kept, setup: &Setup) -> Result<Attempt, Failure> {
+fn written_down(kept: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> {
     let assignment = &setup.assignment;
     let mut attempt = Attempt {
         run: setup.id.clone(),
@@ -441,7 +441,7 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
 fn supervise(
     setup: Setup,
     (screen, observer): (&Screen, &dyn SessionObserver),
-    kept: &Arc<Kept>,
+    kept: &Arc<OpenDatabase>,
     attempt: &Attempt,
     denied: &Denied,
 ) -> Result<Outcome, Failure> {
@@ -498,11 +498,11 @@ fn supervise(
 }
 
 /// Nothing is shown while the program has the screen.
-fn sinks(kept: &Arc<Kept>, run: AgentId, attempt: Attempt, denied: Denied) -> Sinks {
+fn sinks(kept: &Arc<OpenDatabase>, run: AgentId, attempt: Attempt, denied: Denied) -> Sinks {
     let told = Arc::clone(kept);
     let mut attempt = attempt;
     Sinks {
-        events: Box::new(KeptEvents { kept: Arc::clone(kept), run }),
+        events: Box::new(DatabaseEvents { kept: Arc::clone(kept), run }),
         show: Box::new(move |event| {
             if let Happened::Decision { answer: Answer::Deny, .. } = &event.what {
                 let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);

@@ -53,17 +53,17 @@ use bailiwick_runner::agents::adapter::Session as Conversation;
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::{Level, WorktreeAccess};
 use bailiwick_runner::supervisor::{
-    self, Handle, Outcome, PolicyJudge, Progress, Proof, RunDirectory, RunLock, Sinks, Supervision,
-    Unshown,
+    self, Handle, Outcome, PolicyJudge, Progress, Proof, RunDirectory, RunLock, SelfTestError,
+    Sinks, Supervision,
 };
 use bailiwick_source_control::git::Imported;
 
 use forbidden_files::NewFiles;
 use observer::{RunObserver, RunView};
-use tree_checks::Marked;
+use tree_checks::TreeChecker;
 
 use crate::context::Context;
-use crate::database::{Kept, KeptEvents};
+use crate::database::{DatabaseEvents, OpenDatabase};
 use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions, SandboxLevel};
@@ -120,7 +120,7 @@ pub struct Running {
     pub id: AgentId,
     /// Where it has its things.
     pub directory: RunDirectory,
-    kept: Arc<Kept>,
+    kept: Arc<OpenDatabase>,
     earlier: Vec<Attempt>,
     lock: RunLock,
 }
@@ -157,16 +157,16 @@ impl Running {
     pub fn attempt(
         &mut self,
         start: &Start,
-        wishes: &AttemptOptions,
+        options: &AttemptOptions,
         observer: &dyn RunObserver,
         begun: impl FnOnce(&Handle),
     ) -> Result<Outcome, Failure> {
         self.may_begin(start)?;
-        claiming::take_again(&self.subject, &self.id, wishes.if_closed)?;
-        self.require_open(wishes)?;
+        claiming::take_again(&self.subject, &self.id, options.if_closed)?;
+        self.require_open(options)?;
         let view = observer.view(&self.directory);
-        let prepared = assign::prepare(self, start, wishes)?;
-        if !wishes.quiet && self.earlier.is_empty() {
+        let prepared = assign::prepare(self, start, options)?;
+        if !options.quiet && self.earlier.is_empty() {
             self.note_default_budget(&prepared.budget);
         }
         let of_servers = prepared.of_servers.clone();
@@ -180,7 +180,7 @@ impl Running {
                 self.note(EventKind::Phase { phase: Phase::Proving })?;
             }
             // The last look before it can be stopped by whoever asks its supervisor.
-            self.require_open(wishes)?;
+            self.require_open(options)?;
             view.phase(Phase::Working);
             attempt.phase = Phase::Working;
             self.kept.update(&attempt)?;
@@ -210,8 +210,8 @@ impl Running {
     }
 
     /// An error if nobody wants the agent any more for whom it was started.
-    fn require_open(&self, wishes: &AttemptOptions) -> Result<(), Failure> {
-        match wishes.if_closed {
+    fn require_open(&self, options: &AttemptOptions) -> Result<(), Failure> {
+        match options.if_closed {
             IfClosed::Begin => Ok(()),
             IfClosed::Refuse => agent_state::require_open(&self.subject.context, &self.id),
         }
@@ -222,7 +222,7 @@ impl Running {
         let Some(run) = &self.subject.run else {
             return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
         };
-        require_unquarantined(&self.id, &self.earlier)?;
+        require_not_quarantined(&self.id, &self.earlier)?;
         // What is compared when a conversation goes on was not written down.
         let goes_on = matches!(start, Start::Resume(_)) && self.session().is_some();
         if goes_on && self.keeps()? < AuditLevel::Inputs {
@@ -237,7 +237,7 @@ impl Running {
         let again = matches!(start, Start::Resume(_)) && run.status == RunStatus::Done;
         if (run.status != RunStatus::Running && !again) || run.half_spawned {
             let text = format!("`{}` is {}, and cannot be started again", self.id, run.state);
-            return Err(Failure::usage(text).help(way_on(run)));
+            return Err(Failure::usage(text).help(next_step_hint(run)));
         }
         match (start, self.earlier.last()) {
             (Start::Fresh, Some(_)) => {
@@ -289,8 +289,8 @@ impl Running {
         .map_err(|error| {
             // What could not be tried says nothing of what was done before: that is not lost with it.
             attempt.ending = Some(match error.why {
-                Unshown::Lost(_) => ExitReason::EnforcementLost,
-                Unshown::Untried(_) => ExitReason::Failed,
+                SelfTestError::Lost(_) => ExitReason::EnforcementLost,
+                SelfTestError::Untried(_) => ExitReason::Failed,
             });
             Failure::general(error.to_string())
                 .help("no agent was started; `bailiwick doctor` says what this machine can do")
@@ -331,7 +331,7 @@ impl Running {
         let mut standing = attempt.clone();
         let before = used(&self.earlier);
         let sinks = Sinks {
-            events: Box::new(KeptEvents { kept, run }),
+            events: Box::new(DatabaseEvents { kept, run }),
             show: Box::new(move |event| view.show(event)),
             progress: Box::new(move |progress| {
                 apply(&mut standing, progress, &before);
@@ -406,7 +406,7 @@ impl Running {
             return Ok(None);
         }
         let subject = Subject::of_agent(&self.subject.context, &self.id, &Places::default())?;
-        Ok(Some(Arc::new(Marked::new(subject, names, level.into(), None)?)))
+        Ok(Some(Arc::new(TreeChecker::new(subject, names, level.into(), None)?)))
     }
 
     /// What answers the agent when it delegates. Those that it starts are paid for as it is.
@@ -553,7 +553,7 @@ impl Running {
 }
 
 /// What can be done with a run of which no agent is at work.
-pub fn way_on(run: &Run) -> String {
+pub fn next_step_hint(run: &Run) -> String {
     let id = &run.id;
     match run.state {
         RunState::HalfSpawned => {
@@ -575,7 +575,7 @@ pub fn way_on(run: &Run) -> String {
 
 /// An error if a limit may not have held in an attempt, or if its role ended it: nothing more comes of
 /// such a run.
-fn require_unquarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failure> {
+fn require_not_quarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failure> {
     let bad = |attempt: &&Attempt| {
         matches!(attempt.ending, Some(ExitReason::EnforcementLost | ExitReason::Denied))
     };
@@ -592,7 +592,7 @@ fn require_unquarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failu
 /// under limits that held, may. Work that no agent of ours did is judged by its checks alone.
 pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> {
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
-    require_unquarantined(id, &attempts)?;
+    require_not_quarantined(id, &attempts)?;
     match attempts.last().map(|attempt| attempt.ending) {
         None | Some(Some(ExitReason::Completed)) => Ok(()),
         Some(ending) => {

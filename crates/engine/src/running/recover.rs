@@ -12,7 +12,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 
 use super::granted;
 use crate::context::Context;
-use crate::database::Kept;
+use crate::database::OpenDatabase;
 use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::system;
@@ -53,7 +53,11 @@ pub fn find(context: &Context) -> Result<(), Failure> {
 
 /// The same for one run that the caller holds.
 /// Tells whether there was anything to settle.
-pub fn settle(kept: &Arc<Kept>, id: &AgentId, directory: &RunDirectory) -> Result<bool, Failure> {
+pub fn settle(
+    kept: &Arc<OpenDatabase>,
+    id: &AgentId,
+    directory: &RunDirectory,
+) -> Result<bool, Failure> {
     // First: once it is written down as cut off, nobody looks at it again.
     granted::forget(directory).map_err(|error| {
         let place = directory.granted();
@@ -68,7 +72,7 @@ pub fn settle(kept: &Arc<Kept>, id: &AgentId, directory: &RunDirectory) -> Resul
     Ok(any)
 }
 
-fn cut_off(kept: &Kept, mut attempt: Attempt) -> Result<(), Failure> {
+fn cut_off(kept: &OpenDatabase, mut attempt: Attempt) -> Result<(), Failure> {
     attempt.phase = Phase::Over;
     attempt.ending = Some(ExitReason::CutOff);
     attempt.detail = WHY.to_owned();

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const MAX_TIME: Duration = Duration::from_hours(24);
 
 /// Runs the marked checks of one agent, one at a time.
-pub struct Marked {
+pub struct TreeChecker {
     subject: Mutex<Subject>,
     checks: Vec<Planned>,
     manner: CheckOptions,
@@ -30,7 +30,7 @@ pub struct Marked {
     time: Duration,
 }
 
-impl Marked {
+impl TreeChecker {
     /// The checks of these names. It is an error if the role does not have one of them.
     pub fn new(
         subject: Subject,
@@ -78,7 +78,7 @@ impl Marked {
     }
 }
 
-impl TreeChecks for Marked {
+impl TreeChecks for TreeChecker {
     fn look(&self) -> Result<Snapshot, WorkError> {
         for _ in 1..LOOKS {
             if let Ok(work) = self.looked() {

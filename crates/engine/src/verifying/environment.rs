@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use bailiwick_lifecycle::ports::{Preparation, Work as _, Workshop as _};
+use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, Work as _};
 use bailiwick_runner::environment::{ProjectEnvironment, is_installed_packages};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;

@@ -11,7 +11,9 @@ pub mod worktree_setup;
 
 use std::time::Duration;
 
-use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, Work, Workshop, WorkshopError};
+use bailiwick_lifecycle::ports::{
+    Base, CheckEnvironment, Preparation, Snapshot, Work, WorkshopError,
+};
 use bailiwick_lifecycle::verification::{
     self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
 };
@@ -182,7 +184,7 @@ impl Subject {
             let opened = self.workshop(level, limits, until.clone(), host.clone(), &installed);
             opened.map(|workshop| workshop.open_setup(open_setup))
         };
-        let mut workshop = || -> Result<Box<dyn Workshop>, WorkshopError> {
+        let mut workshop = || -> Result<Box<dyn CheckEnvironment>, WorkshopError> {
             let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
             Ok(Box::new(opened))
         };

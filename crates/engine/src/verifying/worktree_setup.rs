@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bailiwick_lifecycle::ports::{Preparation, Work as _, Workshop as _};
+use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, Work as _};
 use bailiwick_model::{AgentId, Settings};
 use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup};
 use bailiwick_runner::environment::BaseTrust;

@@ -88,7 +88,7 @@ impl ReconcileError {
 
     /// Whether a single secret value cannot be decrypted while the store itself works.
     pub(super) fn is_secret_unreadable(&self) -> bool {
-        matches!(self, Self::Store(FleetError::Unopened { .. }))
+        matches!(self, Self::Store(FleetError::Undecryptable { .. }))
     }
 
     /// Whether the object is tried again at once rather than after a backoff.

@@ -86,7 +86,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
                 let value = match found {
                     Ok(Some(value)) => Ok(value),
                     Ok(None) => Err(CredentialProblem::Missing),
-                    Err(FleetError::Unopened { .. }) => Err(CredentialProblem::Sealed),
+                    Err(FleetError::Undecryptable { .. }) => Err(CredentialProblem::Sealed),
                     Err(error) => return Err(error.into()),
                 };
                 let (secret, key) = (key.name.clone(), key.key.clone());

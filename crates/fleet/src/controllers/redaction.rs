@@ -48,7 +48,7 @@ impl<S: ObjectStore + SecretStore, W: StackSources> Redaction<S, W> {
         let mut rules = match self.stored_values(&secrets).await {
             Ok(rules) => rules,
             // The store's own words may name files, so that only the value is named.
-            Err(ReconcileError::Store(FleetError::Unopened { value, .. })) => {
+            Err(ReconcileError::Store(FleetError::Undecryptable { value, .. })) => {
                 return Ok(Err(RedactionError::Unknown(format!("{value} cannot be opened"))));
             }
             Err(error @ ReconcileError::Store(_)) => return Err(error),

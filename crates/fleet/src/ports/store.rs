@@ -62,7 +62,7 @@ pub enum FleetError {
     },
     /// A secret value cannot be decrypted. The store itself works.
     #[error("{value} cannot be opened: {why}")]
-    Unopened {
+    Undecryptable {
         /// Which one: its key and its secret.
         value: String,
         /// Why. It may name files.
@@ -457,7 +457,7 @@ pub trait FleetStore: Send + Sync + 'static {
         }
     }
 
-    /// Reads a secret value; `Unopened` if it cannot be decrypted.
+    /// Reads a secret value; `Undecryptable` if it cannot be decrypted.
     fn secret_value(
         &self,
         namespace: &str,

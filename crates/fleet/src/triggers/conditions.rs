@@ -68,12 +68,12 @@ fn meant<'a>(rule: &AgentTriggerRule, facts: &'a RuleFacts) -> Vec<&'a Repositor
         ..bailiwick_resources::Matcher::default()
     };
     let Ok(compiled) = matcher::compile(&only) else { return Vec::new() };
-    let is_meant = |repository: &&RepositoryFacts| {
+    let may_match = |repository: &&RepositoryFacts| {
         let name = &repository.full_name;
         let event = SourceEvent::new(EventSource::Webhook, repository.forge, "-", name);
         compiled.matches(&event).matched
     };
-    facts.repositories.iter().filter(is_meant).collect()
+    facts.repositories.iter().filter(may_match).collect()
 }
 
 fn comes_by_webhook(source: EventSource) -> bool {

@@ -40,7 +40,7 @@ pub use matcher::{CompiledMatcher, FieldReport, MatchReport};
 pub use names::delivery_name;
 pub use own_work::OwnWork;
 pub use plan::{
-    EventContext, Intent, Interests, Planned, RecentExecution, RunDraft, evaluate, interests,
+    EventContext, Intent, Planned, RecentExecution, RequiredLookups, RunDraft, evaluate, interests,
 };
 pub use sample::sample;
 pub use schedule::{CompiledSchedule, Fire, ScheduleError};

@@ -68,7 +68,7 @@ pub enum Intent {
 
 /// What to look up before `evaluate`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Interests {
+pub struct RequiredLookups {
     /// Names that executions would have.
     pub executions: BTreeSet<String>,
     /// Keys that they would have.
@@ -133,8 +133,8 @@ fn concerning<'a>(events: &'a [SourceEvent], rule: &AgentTriggerRule) -> Option<
 }
 
 /// What has to be known of executions and runs before these events can be judged.
-pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> Interests {
-    let mut interests = Interests::default();
+pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> RequiredLookups {
+    let mut interests = RequiredLookups::default();
     for rule in rules {
         let Some(event) = concerning(events, &rule.spec) else { continue };
         let key = dedupe::key(rule, event).ok();
@@ -151,7 +151,7 @@ pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> 
 
 /// Whether `evaluate` may make anything of these events, whatever else is known: a rule means one of them, or
 /// cannot be read and says so.
-pub fn is_meant(
+pub fn may_match(
     events: &[SourceEvent],
     rules: &[Object<AgentTriggerRule>],
     own_accounts: &[String],

@@ -294,7 +294,7 @@ impl FleetStore for Odd {
             return self.store.secret_value(namespace, name, key).await;
         }
         let value = format!("the value `{key}` of secret `{namespace}/{name}`");
-        Err(FleetError::Unopened { value, why: "/var/fleet.db: it is another key".to_owned() })
+        Err(FleetError::Undecryptable { value, why: "/var/fleet.db: it is another key".to_owned() })
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
@@ -341,7 +341,7 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
         assert!(!told.contains("as it says") && !told.contains("/var/fleet.db"), "{told}");
         let refused = sealed.api.dispatch(&caller("ada"), "default", request("s")).await;
         assert!(
-            matches!(refused, Err(ActionError::Store(FleetError::Unopened { .. }))),
+            matches!(refused, Err(ActionError::Store(FleetError::Undecryptable { .. }))),
             "{refused:?}"
         );
         schedule(&plane, "acme/app").await;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// A claim that somebody would like to have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wish {
+pub struct ClaimRequest {
     /// Who.
     pub run: AgentId,
     /// The runs that it was started by, at whatever distance.
@@ -34,7 +34,7 @@ pub struct Wish {
     pub lease: u64,
 }
 
-impl Wish {
+impl ClaimRequest {
     /// The paths that it is on.
     pub fn area(&self) -> Area {
         Area::new(&self.inside, &self.except)
@@ -98,13 +98,13 @@ impl Obstacle {
 }
 
 /// The claims that are in the way of a wish, oldest first.
-pub fn obstacles(wish: &Wish, others: &[Claim], now: u64) -> Vec<Obstacle> {
+pub fn obstacles(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
     let live = others.iter().filter(|claim| claim.is_live(now));
     meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), live)
 }
 
 /// The claims whose time is over and which end because this wish is granted.
-pub fn overtaken(wish: &Wish, others: &[Claim], now: u64) -> Vec<Fence> {
+pub fn overtaken(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
     let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
     let met = meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), over);
     met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
@@ -114,11 +114,11 @@ pub fn overtaken(wish: &Wish, others: &[Claim], now: u64) -> Vec<Fence> {
 /// overtakes them, but a run whose own line has what they wait for: as long as it works, they wait
 /// anyhow, and would wait for ever if it waited for them.
 pub fn ahead<'a>(
-    wish: &Wish,
-    before: &'a [Wish],
+    wish: &ClaimRequest,
+    before: &'a [ClaimRequest],
     claims: &[Claim],
     now: u64,
-) -> Option<(&'a Wish, Overlap)> {
+) -> Option<(&'a ClaimRequest, Overlap)> {
     let kin: Vec<Claim> =
         claims.iter().filter(|claim| wish.line.contains(&claim.run)).cloned().collect();
     before.iter().find_map(|other| {
@@ -268,8 +268,8 @@ mod tests {
         AgentId::parse(name).unwrap()
     }
 
-    fn wish(run: &str, inside: &str) -> Wish {
-        Wish {
+    fn wish(run: &str, inside: &str) -> ClaimRequest {
+        ClaimRequest {
             run: id(run),
             line: Vec::new(),
             repository: "/repo".to_owned(),
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_path_that_a_claim_is_not_on_is_found() {
-        let wish = Wish { except: vec!["src/old/**".to_owned()], ..wish("one", "src/**") };
+        let wish = ClaimRequest { except: vec!["src/old/**".to_owned()], ..wish("one", "src/**") };
         let claim = wish.granted(Fence(4), 0);
         let first = |paths: &[&str]| {
             let changes: Vec<Change> = paths.iter().map(|path| change(path, Mode::File)).collect();
@@ -391,12 +391,12 @@ mod tests {
     #[test]
     fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
         let above = wish("parent", "src/**").granted(Fence(1), 0);
-        let child = Wish { line: vec![id("parent")], ..wish("child", "src/a/**") };
+        let child = ClaimRequest { line: vec![id("parent")], ..wish("child", "src/a/**") };
         assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
         let child = child.granted(Fence(2), 0);
         assert_eq!(holding(&above, std::slice::from_ref(&child)), Holding::Holds);
         // Siblings are in each other's way.
-        let sibling = Wish { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
+        let sibling = ClaimRequest { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
         assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
     }
 
@@ -437,15 +437,16 @@ mod tests {
         assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
         // Elsewhere, in another repository, or of the same line, nobody waits for it.
         assert_eq!(ahead(&wish("second", "docs/**"), before, claims, 0), None);
-        let elsewhere = Wish { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
+        let elsewhere =
+            ClaimRequest { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
         assert_eq!(ahead(&elsewhere, before, claims, 0), None);
-        let below = Wish { line: vec![id("first")], ..wish("second", "src/b/x") };
+        let below = ClaimRequest { line: vec![id("first")], ..wish("second", "src/b/x") };
         assert_eq!(ahead(&below, before, claims, 0), None);
         // The holder's child works on: the first waits for its parent anyhow.
-        let child = Wish { line: vec![id("holder")], ..wish("child", "src/a/x") };
+        let child = ClaimRequest { line: vec![id("holder")], ..wish("child", "src/a/x") };
         assert_eq!(ahead(&child, before, claims, 0), None);
         // But among siblings the first comes first.
-        let older = Wish { line: vec![id("holder")], ..wish("older", "src/a/**") };
+        let older = ClaimRequest { line: vec![id("holder")], ..wish("older", "src/a/**") };
         assert!(ahead(&child, &[older], claims, 0).is_some());
         // When the holder's time is over, the first need not wait for it.
         assert!(ahead(&child, before, claims, 100).is_some());

@@ -18,7 +18,7 @@ pub use supervision::{Events, ForbiddenFile, ForbiddenFiles, Judge, Judgement, T
 pub use work::{
     Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
-pub use workshop::{SetUp, Workshop, WorkshopError};
+pub use workshop::{CheckEnvironment, SetUp, WorkshopError};
 
 /// A run that is about to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -29,7 +29,7 @@ pub enum SetUp {
 }
 
 /// A place in which the jobs of one tree at a time are run.
-pub trait Workshop {
+pub trait CheckEnvironment {
     /// An empty directory for the next tree; what was there before is gone.
     fn clear(&mut self) -> Result<&Path, WorkshopError>;
 

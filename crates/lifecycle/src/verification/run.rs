@@ -12,7 +12,7 @@ use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{commits, includes, reuse, set_up};
 use crate::ports::{
-    Base, Merge, Preparation, SetUp, Snapshot, Work, WorkError, Workshop, WorkshopError,
+    Base, CheckEnvironment, Merge, Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
 };
 
 /// What a verification needs of the world.
@@ -20,7 +20,7 @@ pub struct World<'a, W> {
     /// The agent's work.
     pub work: &'a W,
     /// Makes a place to run checks in, when the first check has to run something.
-    pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn Workshop + 'a>, WorkshopError>,
+    pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn CheckEnvironment + 'a>, WorkshopError>,
     /// Reads the agent's report.
     pub report: &'a dyn Fn() -> Report,
     /// A digest of the files that the task copies from the checkout; nothing if they cannot be read.
@@ -155,7 +155,7 @@ fn worktree<'a>(base: &'a Base, work: &'a Snapshot) -> Tree<'a> {
 enum Place<'a> {
     NotOpened,
     Open {
-        workshop: Box<dyn Workshop + 'a>,
+        workshop: Box<dyn CheckEnvironment + 'a>,
         holds: Option<(String, Result<(), Unready>)>,
         /// The trees that dependencies were fetched for.
         fetched: Vec<String>,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bailiwick_lifecycle::landing::{self, NotLanded, Order};
 use bailiwick_lifecycle::ports::{
-    Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Preparation, SetUp,
-    Snapshot, Work, WorkError, Workshop, WorkshopError,
+    Base, CheckEnvironment, Commit, Conflict, LandError, Landed, Landing, Merge, Method,
+    Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
 };
 use bailiwick_lifecycle::verification::{
     ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
@@ -134,7 +134,7 @@ struct Bench<'a> {
     repository: &'a Repository,
 }
 
-impl Workshop for Bench<'_> {
+impl CheckEnvironment for Bench<'_> {
     fn clear(&mut self) -> Result<&Path, WorkshopError> {
         Ok(Path::new("/nowhere"))
     }
@@ -255,8 +255,9 @@ fn run_copying(
         changed_setup,
         stamp: "stamp".to_owned(),
     };
-    let mut workshop =
-        || -> Result<Box<dyn Workshop + '_>, WorkshopError> { Ok(Box::new(Bench { repository })) };
+    let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
+        Ok(Box::new(Bench { repository }))
+    };
     let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
     verify(
         &request,
@@ -407,7 +408,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
             stamp: "stamp".to_owned(),
         };
         let repository = &repository;
-        let mut workshop = || -> Result<Box<dyn Workshop + '_>, WorkshopError> {
+        let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
             Ok(Box::new(Bench { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };

@@ -54,7 +54,7 @@ pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
             let below = spot.below.iter().flatten();
             protected::in_git(path) || below.into_iter().any(|file| protected::in_git(file))
         }
-        Place::Unknown => protected::in_git(&spot.shown) || protected::is_roundabout(&spot.shown),
+        Place::Unknown => protected::in_git(&spot.shown) || protected::is_via_proc(&spot.shown),
     })?;
     Some(spot.shown.clone())
 }

@@ -8,7 +8,7 @@ use crate::shell::WriteKind;
 const RULE: &str = "bailiwick::protected";
 
 /// Files of the CLIs in which hooks are wired, at the root of any directory.
-const WIRING: [&str; 15] = [
+const AGENT_CONFIG_PATHS: [&str; 15] = [
     ".mcp.json",
     ".claude/hooks",
     ".claude/settings.json",
@@ -27,7 +27,7 @@ const WIRING: [&str; 15] = [
 ];
 
 /// Directories that hold such files.
-const HOLDERS: [&str; 4] = [".claude", ".codex", ".gemini", ".opencode"];
+const AGENT_CONFIG_DIRS: [&str; 4] = [".claude", ".codex", ".gemini", ".opencode"];
 
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     let spot = context.write_targets.iter().find(|spot| is_protected(context, spot))?;
@@ -41,11 +41,11 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
 fn is_protected(context: &Context<'_>, spot: &WriteTarget) -> bool {
     let whole = matches!(spot.how, WriteKind::DeleteTree);
     match &spot.place {
-        Place::Unknown => is_roundabout(&spot.shown),
+        Place::Unknown => is_via_proc(&spot.shown),
         Place::Inside { path, .. } => {
             in_git(path)
                 || wires(path)
-                || unwires(spot, path)
+                || replaces_agent_config_dir(spot, path)
                 || (path.is_empty() && whole)
                 || tree_has(spot, path, whole)
         }
@@ -53,7 +53,7 @@ fn is_protected(context: &Context<'_>, spot: &WriteTarget) -> bool {
             let mine = &context.policy.protected;
             in_git(path)
                 || wires(path)
-                || unwires(spot, path)
+                || replaces_agent_config_dir(spot, path)
                 || mine.iter().any(|place| is_below(path, place))
                 || (whole && mine.iter().any(|place| is_below(place, path)))
                 || (whole && is_below(&context.facts.root, path))
@@ -69,19 +69,19 @@ pub(crate) fn in_git(path: &str) -> bool {
 }
 
 /// Whether a path goes by way of a process, so that it can lead to anything.
-pub(crate) fn is_roundabout(path: &str) -> bool {
+pub(crate) fn is_via_proc(path: &str) -> bool {
     path.starts_with("/proc/") || path.starts_with("/dev/fd/")
 }
 
 fn wires(path: &str) -> bool {
     let path = format!("/{}/", path.trim_matches('/').to_ascii_lowercase());
-    WIRING.iter().any(|wiring| path.contains(&format!("/{wiring}/")))
+    AGENT_CONFIG_PATHS.iter().any(|wiring| path.contains(&format!("/{wiring}/")))
 }
 
 /// Whether a directory that holds wiring is moved, replaced or filled as a whole.
-fn unwires(spot: &WriteTarget, path: &str) -> bool {
+fn replaces_agent_config_dir(spot: &WriteTarget, path: &str) -> bool {
     let name = super::base_name(path.trim_end_matches('/'));
-    let holds = HOLDERS.iter().any(|holder| name.eq_ignore_ascii_case(holder));
+    let holds = AGENT_CONFIG_DIRS.iter().any(|holder| name.eq_ignore_ascii_case(holder));
     holds
         && match spot.how {
             WriteKind::Change => spot.by != "mkdir",

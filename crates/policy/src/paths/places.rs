@@ -163,7 +163,7 @@ fn fixed_directory(glob: &str) -> String {
 }
 
 /// Where the call itself puts links, as absolute paths.
-fn planted(effects: &Effects, facts: &Facts) -> Vec<String> {
+fn created_links(effects: &Effects, facts: &Facts) -> Vec<String> {
     let at = |link: &String| match link.strip_prefix("\0home ") {
         Some(rest) => facts.home.as_deref().map(|home| join(home, rest.trim_start_matches('/'))),
         None => absolute(Some(link), facts),
@@ -174,7 +174,7 @@ fn planted(effects: &Effects, facts: &Facts) -> Vec<String> {
 
 /// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
 /// before and has another name: what the words do not tell, the places do.
-fn meets(planted: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
+fn meets(created_links: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
     let (path, below) = match &candidate.path_kind {
         CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::Fill),
         CandidatePath::Glob { directory, .. } => (directory, true),
@@ -185,7 +185,7 @@ fn meets(planted: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
     let holds = |upper: &str, lower: &str| {
         lower.strip_prefix(upper).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    planted.iter().filter(|at| !is_spelt_through(at, path, below)).any(|at| {
+    created_links.iter().filter(|at| !is_spelt_through(at, path, below)).any(|at| {
         facts.paths.get(at).is_none_or(|link| {
             holds(&link.entry, &led.real) || (below && holds(&led.real, &link.entry))
         })
@@ -194,7 +194,7 @@ fn meets(planted: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
 
 /// Notes what has to be looked up to place these writes.
 pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lookups) {
-    lookups.paths.extend(planted(effects, facts));
+    lookups.paths.extend(created_links(effects, facts));
     for candidate in candidates(effects, facts) {
         let tree = match candidate.path_kind {
             CandidatePath::Below(_) => !matches!(candidate.write.how, WriteKind::Delete),
@@ -232,10 +232,10 @@ pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lo
 /// Every place that a call would write, or may write.
 pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
     let removes = effects.removes();
-    let planted = planted(effects, facts);
+    let created_links = created_links(effects, facts);
     let mut found: Vec<WriteTarget> = Vec::new();
     for mut candidate in candidates(effects, facts) {
-        if meets(&planted, &candidate, facts) {
+        if meets(&created_links, &candidate, facts) {
             candidate.path_kind = CandidatePath::Unknown;
         }
         let entered = candidate.unless.as_ref().and_then(|path| facts.paths.get(path));

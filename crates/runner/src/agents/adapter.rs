@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::supervision::{Habits, Redaction};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Redaction};
 use bailiwick_model::Event;
 use bailiwick_model::event::{EventKind, ReportedBy};
 use bailiwick_model::task::{Login, ScriptStep, SubAgent};
@@ -50,7 +50,7 @@ pub trait Adapter: Send + Sync {
     }
 
     /// What is known of its hooks.
-    fn habits(&self) -> Habits;
+    fn behaviour(&self) -> CliBehaviour;
 
     /// The arguments that print its version.
     fn version_arguments(&self) -> Vec<String> {
@@ -91,7 +91,7 @@ pub trait Adapter: Send + Sync {
         None
     }
 
-    /// How it asks its gate where it does so over HTTP, at [`DESK`](crate::proxy::DESK) below its
+    /// How it asks its gate where it does so over HTTP, at [`GATE_PATH`](crate::proxy::GATE_PATH) below its
     /// model's address: each message is posted, and answered at once.
     fn posts(&self) -> Option<Box<dyn Talk>> {
         None
@@ -114,11 +114,11 @@ pub trait Reader: Send {
 /// on its standard input, or over HTTP.
 pub trait Talk: Send {
     /// What a line of its output, or a message, wants of us.
-    fn hear(&mut self, line: &str) -> Option<Wish>;
+    fn hear(&mut self, line: &str) -> Option<ControlMessage>;
 }
 
 /// What a program wants that talks with us.
-pub enum Wish {
+pub enum ControlMessage {
     /// A decision about a call: the payload, as a hook would get it, and the decision in its words.
     Decide(String, Box<dyn FnOnce(&Decision) -> String + Send>),
     /// Nothing, but it has begun to work, or again.

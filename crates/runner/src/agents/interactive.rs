@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Map, Value, json};
@@ -95,13 +95,13 @@ impl Adapter for Interactive {
         self.inner.starts_whole()
     }
 
-    fn habits(&self) -> Habits {
+    fn behaviour(&self) -> CliBehaviour {
         // Nothing of what it says for people is read.
-        let unfinished = match self.inner.habits().unfinished {
+        let unfinished = match self.inner.behaviour().unfinished {
             Unfinished::Runs | Unfinished::Tells => Unfinished::Runs,
             Unfinished::RunsUnlessBroken => Unfinished::RunsUnlessBroken,
         };
-        let habits = Habits { unfinished, ..self.inner.habits() };
+        let behaviour = CliBehaviour { unfinished, ..self.inner.behaviour() };
         let by_people: &[&str] = match self.inner.dialect() {
             Some(Dialect::Claude) => &CLAUDE_REFUSED,
             Some(Dialect::Codex) => &CODEX_REFUSED,
@@ -110,7 +110,7 @@ impl Adapter for Interactive {
             None => &[],
         };
         // One list for each session, of which a process has one.
-        Habits { refusals: [habits.refusals, by_people].concat().leak(), ..habits }
+        CliBehaviour { refusals: [behaviour.refusals, by_people].concat().leak(), ..behaviour }
     }
 
     fn version_arguments(&self) -> Vec<String> {
@@ -210,8 +210,8 @@ impl Adapter for Unattended {
         self.inner.starts_whole()
     }
 
-    fn habits(&self) -> Habits {
-        self.inner.habits()
+    fn behaviour(&self) -> CliBehaviour {
+        self.inner.behaviour()
     }
 
     fn version_arguments(&self) -> Vec<String> {

@@ -32,7 +32,7 @@ mod workspaces;
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::ports::{Preparation, SetUp, Workshop, WorkshopError};
+use bailiwick_lifecycle::ports::{CheckEnvironment, Preparation, SetUp, WorkshopError};
 use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, Outcome};
 
@@ -148,7 +148,7 @@ impl CheckWorkshop {
     }
 }
 
-impl Workshop for CheckWorkshop {
+impl CheckEnvironment for CheckWorkshop {
     fn clear(&mut self) -> Result<&Path, WorkshopError> {
         self.bench.clear().map_err(|error| {
             unusable("the place for the tree cannot be cleared", error.to_string())

@@ -17,7 +17,7 @@ use crate::sandbox::{Bind, Level, Network};
 use crate::toolchain::OFFLINE;
 
 /// The port of the gateway inside of the sandbox, where nobody else listens.
-const DOOR: u16 = 4118;
+const PROXY_PORT: u16 = 4118;
 
 /// What a setup is given to fetch packages with.
 pub(super) struct WayOut {
@@ -81,7 +81,7 @@ impl Bench {
         sandbox.private.retain(|path| *path != self.places.home);
         sandbox.writable.push(Bind::new(&way.home, &self.places.home));
         sandbox.read_only.extend(way.registries.read_only.iter().cloned());
-        sandbox.door = Some(DOOR);
+        sandbox.door = Some(PROXY_PORT);
         sandbox.environment.retain(|(name, _)| OFFLINE.iter().all(|(other, _)| name != other));
         sandbox.environment.extend(variables(&self.places.home));
         sandbox.environment.extend(way.registries.variables.iter().cloned());
@@ -108,13 +108,13 @@ impl Bench {
 
 /// How programs find the way out. Java and newer versions of yarn read no variables of the usual names.
 fn variables(home: &Path) -> Vec<(String, String)> {
-    let proxy = format!("http://127.0.0.1:{DOOR}");
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let mut all: Vec<(String, String)> = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]
         .map(|name| (name.to_owned(), proxy.clone()))
         .to_vec();
     let java: Vec<String> = ["http", "https"]
         .iter()
-        .map(|name| format!("-D{name}.proxyHost=127.0.0.1 -D{name}.proxyPort={DOOR}"))
+        .map(|name| format!("-D{name}.proxyHost=127.0.0.1 -D{name}.proxyPort={PROXY_PORT}"))
         .collect();
     let others = [
         ("JAVA_TOOL_OPTIONS", java.join(" ")),

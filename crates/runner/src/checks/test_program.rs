@@ -114,7 +114,7 @@ struct Started {
 }
 
 /// A test that was run.
-struct Went {
+struct AttemptEnd {
     test: String,
     /// Nothing where it left without a word.
     result: Option<TestResult>,
@@ -149,9 +149,9 @@ impl Alone<'_> {
     }
 
     /// Runs tests, several at once, until one has used up what all of them have.
-    fn run_each(&self, tests: &[&String]) -> Result<Vec<Went>, JobError> {
+    fn run_each(&self, tests: &[&String]) -> Result<Vec<AttemptEnd>, JobError> {
         let next = AtomicUsize::new(0);
-        let work = || -> Result<Vec<(usize, Went)>, JobError> {
+        let work = || -> Result<Vec<(usize, AttemptEnd)>, JobError> {
             let mut done = Vec::new();
             while let Some((number, test)) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl Alone<'_> {
         Ok(all.into_iter().map(|(_, went)| went).collect())
     }
 
-    fn run_test(&self, test: &str) -> Result<Went, JobError> {
+    fn run_test(&self, test: &str) -> Result<AttemptEnd, JobError> {
         let log = self.bench.places.results.join(LOG).display().to_string();
         let named = |error| match error {
             JobError::TreeChanged { line, paths } => {
@@ -201,13 +201,13 @@ impl Alone<'_> {
             log => (libtest::parse_log(&log.unwrap_or_default(), test), started.ran),
         };
         let result = if ran.succeeded() { result } else { Some(TestResult::Failed) };
-        Ok(Went { test: test.to_owned(), result, ran })
+        Ok(AttemptEnd { test: test.to_owned(), result, ran })
     }
 }
 
 /// The runs of all tests as one: that of the first that failed, with what all that failed have printed.
-fn together(listing: &CommandResult, went: &[Went], took: Duration) -> CommandResult {
-    let bad = |one: &&Went| one.result != Some(TestResult::Ok);
+fn together(listing: &CommandResult, went: &[AttemptEnd], took: Duration) -> CommandResult {
+    let bad = |one: &&AttemptEnd| one.result != Some(TestResult::Ok);
     let ended = went.iter().find(bad).map_or(Termination::Exit(0), |one| one.ran.ended.clone());
     let any = went.iter().any(|one| bad(&one));
     let printed = went.iter().filter(|one| !any || bad(one)).map(|one| one.ran.tail.as_str());

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Callers, Stranger};
+use super::{Callers, UnauthorizedProcess};
 
 /// Strangers of different names that are reported; a program may take as many names as it likes.
 const MAX_REPORTED: usize = 20;
@@ -51,7 +51,7 @@ impl KnownCallers {
                 caller.known.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Err(Stranger { program }) => Err(self.refusal(&program)),
+            Err(UnauthorizedProcess { program }) => Err(self.refusal(&program)),
         }
     }
 

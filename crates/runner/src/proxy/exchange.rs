@@ -24,7 +24,7 @@ use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
-use super::{Admission, Asked, DESK, Desk, Observer, Wire, strict_json};
+use super::{Admission, Asked, GATE_PATH, HttpGate, Observer, Wire, strict_json};
 
 /// A request may not be longer than this, nor an answer that is no stream.
 const LONGEST_BODY: usize = 64 << 20;
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) observer: Arc<dyn Observer>,
     callers: KnownCallers,
-    desk: Option<Arc<dyn Desk>>,
+    desk: Option<Arc<dyn HttpGate>>,
     /// How many may still ask beside the model.
     places: Semaphore,
     /// How much may still be taken from programs, in bytes.
@@ -72,7 +72,7 @@ impl Shared {
         limits: Limits,
         observer: Arc<dyn Observer>,
         callers: KnownCallers,
-        desk: Option<Arc<dyn Desk>>,
+        desk: Option<Arc<dyn HttpGate>>,
     ) -> Self {
         let (places, room) = (Semaphore::new(QUESTIONS), Arc::new(Semaphore::new(ROOM)));
         Self { wire, model, limits, observer, callers, desk, places, room }
@@ -86,7 +86,7 @@ impl Shared {
         turn: &mut Turn,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
-        let asks_desk = request.uri().authority().is_none() && request.uri().path() == DESK;
+        let asks_desk = request.uri().authority().is_none() && request.uri().path() == GATE_PATH;
         if let Some(desk) = self.desk.as_deref().filter(|_| asks_desk) {
             let (parts, body) = request.into_parts();
             let answer = self.at_desk(desk, &parts, body, turn).await;
@@ -150,7 +150,7 @@ impl Shared {
     /// What is asked beside the model.
     async fn at_desk(
         &self,
-        desk: &dyn Desk,
+        desk: &dyn HttpGate,
         parts: &Parts,
         body: Incoming,
         turn: &Turn,
@@ -165,7 +165,7 @@ impl Shared {
         let Ok(Ok(all)) = tokio::time::timeout(QUESTION_TIME, all).await else {
             self.observer.turned_away("a question to the gate", "it cannot be read");
             drop(place);
-            turn.is_in_vain();
+            turn.mark_never_answered();
             return std::future::pending().await;
         };
         let text = all.to_bytes();

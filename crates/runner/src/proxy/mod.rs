@@ -127,10 +127,10 @@ pub enum Admission {
 }
 
 /// Where a program finds the desk, below the model's address.
-pub const DESK: &str = "/bailiwick/gate";
+pub const GATE_PATH: &str = "/bailiwick/gate";
 
 /// Answers what is asked beside the model: the gate, for a program that asks it over HTTP.
-pub trait Desk: Send + Sync + 'static {
+pub trait HttpGate: Send + Sync + 'static {
     /// The answer to what was posted; nothing if none is awaited.
     fn ask<'a>(
         &'a self,
@@ -141,12 +141,12 @@ pub trait Desk: Send + Sync + 'static {
 /// Who may ask the model.
 pub trait Callers: Send + Sync + 'static {
     /// Whether the process that is connected from here may ask.
-    fn may_ask(&self, peer: SocketAddr) -> Result<(), Stranger>;
+    fn may_ask(&self, peer: SocketAddr) -> Result<(), UnauthorizedProcess>;
 }
 
 /// A process that may not ask the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stranger {
+pub struct UnauthorizedProcess {
     /// Its name.
     pub program: String,
 }

@@ -18,7 +18,7 @@ use super::bodies::{Body, BodyError};
 /// All seats. If they are taken, who waits longest without a request gives up theirs.
 pub(super) const SEATS: usize = 256;
 /// Requests to the model, and tunnels, at once: the other seats are for who asks the gate.
-const ELSEWHERE: usize = 160;
+const MAX_MODEL_REQUESTS: usize = 160;
 /// Connections that stay open between two questions to the gate, whoever comes.
 const STAYING: usize = 32;
 /// How long a connection may take to say what it is there for.
@@ -34,7 +34,7 @@ pub(super) struct Seats {
 impl Seats {
     pub(super) fn new() -> Self {
         let semaphore = |places| Arc::new(Semaphore::new(places));
-        let (elsewhere, staying) = (semaphore(ELSEWHERE), semaphore(STAYING));
+        let (elsewhere, staying) = (semaphore(MAX_MODEL_REQUESTS), semaphore(STAYING));
         Self { taken: Mutex::default(), elsewhere, staying }
     }
 
@@ -87,7 +87,7 @@ enum Doing {
     /// It has asked for nothing yet, or has its answer.
     Waits,
     /// It has asked for what is never answered.
-    WaitsInVain,
+    NeverAnswered,
     /// It has asked.
     Asks,
 }
@@ -107,7 +107,7 @@ impl Now {
     fn dispensable(&self) -> Option<(Doing, Instant)> {
         let waits = match self.doing {
             Doing::Waits => self.stays.is_none(),
-            Doing::WaitsInVain => true,
+            Doing::NeverAnswered => true,
             Doing::Asks => false,
         };
         (waits && !self.leaves).then_some((self.doing, self.since))
@@ -176,8 +176,8 @@ impl Turn {
     }
 
     /// There will be no answer.
-    pub(super) fn is_in_vain(&self) {
-        self.seat.does(Doing::WaitsInVain);
+    pub(super) fn mark_never_answered(&self) {
+        self.seat.does(Doing::NeverAnswered);
     }
 }
 

@@ -21,7 +21,7 @@ use super::limits::Limits;
 use super::models::ModelLimit;
 use super::seats::{Answer, SEATS, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};
-use super::{Callers, Desk, Models, Observer, Wire};
+use super::{Callers, HttpGate, Models, Observer, Wire};
 
 /// How long a connection may be silent between requests.
 const IDLE: Duration = Duration::from_mins(10);
@@ -49,7 +49,7 @@ pub struct Setup {
     /// Who may ask the model; nothing means everybody who can connect.
     pub callers: Option<Arc<dyn Callers>>,
     /// Who answers beside the model, if anybody does.
-    pub desk: Option<Arc<dyn Desk>>,
+    pub desk: Option<Arc<dyn HttpGate>>,
 }
 
 /// Why a proxy cannot be had.

@@ -20,7 +20,7 @@ const UNCHECKED: &str = "the checks that run after each call could not be run";
 const MEND: &str = "mend that; your calls go on from here, and nothing of it lands as it is";
 
 /// The checks of one attempt.
-pub(super) struct Between {
+pub(super) struct PerCallChecks {
     hub: Arc<Hub>,
     checks: Arc<dyn TreeChecks>,
     gone: Arc<AtomicBool>,
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-impl Between {
+impl PerCallChecks {
     pub(super) fn new(hub: Arc<Hub>, checks: Arc<dyn TreeChecks>, earlier: &[Event]) -> Self {
         let seen = Seen { trees: Trees::new(earlier), trouble: None };
         Self { hub, checks, gone: Arc::default(), seen: Arc::new(Mutex::new(seen)) }

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
-use crate::proxy::{Callers, Stranger};
+use crate::proxy::{Callers, UnauthorizedProcess};
 
 /// What a stranger is called whose process is not found.
 const UNNAMED: &str = "a program in the sandbox";
@@ -43,12 +43,14 @@ impl AgentProcesses {
 }
 
 impl Callers for AgentProcesses {
-    fn may_ask(&self, peer: SocketAddr) -> Result<(), Stranger> {
+    fn may_ask(&self, peer: SocketAddr) -> Result<(), UnauthorizedProcess> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(known) = known else { return Ok(()) };
         let there: Vec<Process> = below(self.root);
         let socket = there.iter().find_map(|process| socket_of(process.id, peer));
-        let Some(socket) = socket else { return Err(Stranger { program: UNNAMED.to_owned() }) };
+        let Some(socket) = socket else {
+            return Err(UnauthorizedProcess { program: UNNAMED.to_owned() });
+        };
         let (own, others): (Vec<_>, Vec<_>) = there.into_iter().partition(|one| {
             known.iter().any(|known| (known.id, known.started) == (one.id, one.started))
         });
@@ -57,7 +59,7 @@ impl Callers for AgentProcesses {
         }
         let stranger = others.iter().find(|process| holds(process.id, socket));
         let program = stranger.and_then(|stranger| name(stranger.id));
-        Err(Stranger { program: program.unwrap_or_else(|| UNNAMED.to_owned()) })
+        Err(UnauthorizedProcess { program: program.unwrap_or_else(|| UNNAMED.to_owned()) })
     }
 }
 
@@ -170,7 +172,7 @@ mod tests {
         let _late = Connecting::start(port);
         let (_late_stream, late) = door.accept().unwrap();
         assert_eq!(callers.may_ask(early), Ok(()));
-        assert_eq!(callers.may_ask(late), Err(Stranger { program: "bash".to_owned() }));
+        assert_eq!(callers.may_ask(late), Err(UnauthorizedProcess { program: "bash".to_owned() }));
         // Once more makes nobody known.
         callers.close();
         assert!(callers.may_ask(late).is_err());

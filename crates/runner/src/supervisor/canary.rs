@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::directory::RunDirectory;
-use super::gate::Keeper;
+use super::gate::CallDecider;
 use super::launch::{self, Enclosure};
 use super::talk::Answers;
 use super::{desk, gate, sockets};
@@ -44,12 +44,12 @@ pub struct CanaryError {
     /// The agent program.
     pub cli: String,
     /// What was seen.
-    pub why: Unshown,
+    pub why: SelfTestError,
 }
 
 /// What a trial that shows nothing has seen.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unshown {
+pub enum SelfTestError {
     /// The gate does not hold the program: a denied call ran, nobody asked about it, or the model was not
     /// told.
     #[error("{0}")]
@@ -80,8 +80,8 @@ pub fn prove(
     (kept, scratch): (&Path, &RunDirectory),
     trying: impl FnOnce(),
 ) -> Result<Proof, CanaryError> {
-    let unshown = |why: Unshown| CanaryError { cli: adapter.name().to_owned(), why };
-    let failed = |why: String| unshown(Unshown::Untried(why));
+    let unshown = |why: SelfTestError| CanaryError { cli: adapter.name().to_owned(), why };
+    let failed = |why: String| unshown(SelfTestError::Untried(why));
     let (Some(_), Some(_)) = (adapter.dialect(), adapter.wire()) else {
         return Ok(Proof::NotNeeded);
     };
@@ -212,8 +212,8 @@ fn show(
     assignment: &Assignment,
     enclosure: &Enclosure,
     scratch: &RunDirectory,
-) -> Result<(), Unshown> {
-    let said = |error: &dyn std::fmt::Display| Unshown::Untried(error.to_string());
+) -> Result<(), SelfTestError> {
+    let said = |error: &dyn std::fmt::Display| SelfTestError::Untried(error.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -226,7 +226,7 @@ fn show(
         let _inside = runtime.enter();
         let listener =
             tokio::net::UnixListener::from_std(listener).map_err(|error| said(&error))?;
-        runtime.spawn(gate::serve(listener, Arc::clone(&seen) as Arc<dyn Keeper>));
+        runtime.spawn(gate::serve(listener, Arc::clone(&seen) as Arc<dyn CallDecider>));
     }
     let mark = match enclosure.level {
         Level::Off => scratch.temp().join(MARK),
@@ -266,7 +266,7 @@ fn play(
     };
     let port = match &host {
         Some(listener) => listener.local_addr().map_err(|error| error.to_string())?.port(),
-        None => launch::DOOR,
+        None => launch::PROXY_PORT,
     };
     assignment.model_url = format!("http://127.0.0.1:{port}");
     // Nothing that it does may leave a trace in the worktree.
@@ -277,7 +277,7 @@ fn play(
         environment,
         ..enclosure.clone()
     };
-    let keeper = Arc::clone(&model.seen) as Arc<dyn Keeper>;
+    let keeper = Arc::clone(&model.seen) as Arc<dyn CallDecider>;
     let desk = desk::of(adapter, Arc::clone(&keeper));
     let answers = Answers { keeper, runtime: runtime.handle().clone() };
     let started = launch::start(scratch, adapter, &still, assignment, host, answers, |_, _| {});
@@ -314,8 +314,8 @@ fn play(
 }
 
 /// What was seen says more than how it ended: a call that ran has run, also if the program hung then.
-fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(), Unshown> {
-    let lost = |why: String| Err(Unshown::Lost(why));
+fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(), SelfTestError> {
+    let lost = |why: String| Err(SelfTestError::Lost(why));
     if mark.exists() {
         return lost("a call that was denied ran all the same".to_owned());
     }
@@ -330,10 +330,10 @@ fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(),
         }
         (Some(_) | None, _) => {}
     }
-    let ended = ended.map_err(Unshown::Untried)?;
+    let ended = ended.map_err(SelfTestError::Untried)?;
     if !seen.called.load(Ordering::SeqCst) {
         let why = format!("it never asked its model for anything; it ended with: {ended}");
-        return Err(Unshown::Untried(why));
+        return Err(SelfTestError::Untried(why));
     }
     if !seen.announced.load(Ordering::SeqCst) {
         return lost(format!("its gate never said that it is there; it ended with: {ended}"));
@@ -344,13 +344,13 @@ fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(),
     match told {
         None => {
             let why = "nothing came back from a call that was denied";
-            Err(Unshown::Untried(format!("{why}; it ended with: {ended}")))
+            Err(SelfTestError::Untried(format!("{why}; it ended with: {ended}")))
         }
         Some(_) => Ok(()),
     }
 }
 
-impl Keeper for Seen {
+impl CallDecider for Seen {
     fn announced(&self) {
         self.announced.store(true, Ordering::SeqCst);
     }
@@ -408,7 +408,7 @@ mod tests {
             (seen(true, true, true, None), &none, &done, false),
         ] {
             let why = judged(&seen, mark, ended.clone()).unwrap_err();
-            assert_eq!(matches!(why, Unshown::Lost(_)), lost, "{why}");
+            assert_eq!(matches!(why, SelfTestError::Lost(_)), lost, "{why}");
         }
         assert_eq!(judged(&seen(true, true, true, Some(NO)), &none, done), Ok(()));
     }

@@ -8,19 +8,19 @@ use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::protocol::{Question, VERSION};
 
-use super::gate::Keeper;
-use crate::agents::adapter::{Adapter, Talk, Wish};
-use crate::proxy::Desk;
+use super::gate::CallDecider;
+use crate::agents::adapter::{Adapter, ControlMessage, Talk};
+use crate::proxy::HttpGate;
 
 /// Our side of it.
 pub(super) struct Asked {
     talk: Mutex<Box<dyn Talk>>,
     dialect: Dialect,
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn CallDecider>,
 }
 
 /// Who answers a program at its model's address; nobody if it asks in another way.
-pub(super) fn of(adapter: &dyn Adapter, keeper: Arc<dyn Keeper>) -> Option<Arc<dyn Desk>> {
+pub(super) fn of(adapter: &dyn Adapter, keeper: Arc<dyn CallDecider>) -> Option<Arc<dyn HttpGate>> {
     let (talk, dialect) = (adapter.posts()?, adapter.dialect()?);
     Some(Arc::new(Asked { talk: Mutex::new(talk), dialect, keeper }))
 }
@@ -30,19 +30,19 @@ impl Asked {
         let message = std::str::from_utf8(posted).ok()?;
         let wish = self.talk.lock().unwrap_or_else(PoisonError::into_inner).hear(message)?;
         match wish {
-            Wish::Decide(payload, words) => {
+            ControlMessage::Decide(payload, words) => {
                 let (keeper, question) = (Arc::clone(&self.keeper), self.question(payload));
                 // Decided to its end, even if whoever asked has gone: a person may have been asked.
                 let decided = tokio::spawn(async move { keeper.decide(question).await }).await;
                 let failed = |_| Decision::unreadable("the supervisor failed");
                 Some(words(&decided.unwrap_or_else(failed)))
             }
-            Wish::Announce(answer) => {
+            ControlMessage::Announce(answer) => {
                 self.keeper.announced();
                 Some(answer)
             }
-            Wish::Hear(answer) => Some(answer),
-            Wish::Begin | Wish::End | Wish::Linger => None,
+            ControlMessage::Hear(answer) => Some(answer),
+            ControlMessage::Begin | ControlMessage::End | ControlMessage::Linger => None,
         }
     }
 
@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-impl Desk for Asked {
+impl HttpGate for Asked {
     fn ask<'a>(
         &'a self,
         posted: &'a [u8],

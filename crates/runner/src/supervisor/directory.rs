@@ -23,7 +23,7 @@ pub struct Unheld {
 }
 
 /// How long somebody who only looks has the lock, and how often they are waited for.
-const A_LOOK: Duration = Duration::from_millis(2);
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(2);
 const MOST_LOOKS: u32 = 1_000;
 
 impl RunDirectory {
@@ -109,7 +109,7 @@ impl RunDirectory {
 
     /// Keeps what is said to the agent until it has heard it, whatever becomes of its supervisor.
     pub fn say(&self, text: &str) -> io::Result<()> {
-        let _turn = self.turn_to_say()?;
+        let _turn = self.lock_messages()?;
         let mut options = File::options();
         let mut file =
             options.create(true).read(true).append(true).mode(0o600).open(self.unheard())?;
@@ -127,7 +127,7 @@ impl RunDirectory {
         if count == 0 {
             return Ok(());
         }
-        let _turn = self.turn_to_say()?;
+        let _turn = self.lock_messages()?;
         let said = self.said()?;
         let mut passed = 0;
         let rest = said.split_inclusive(|byte| *byte == b'\n').skip_while(|line| {
@@ -151,7 +151,7 @@ impl RunDirectory {
     }
 
     /// Held while what was said is changed: nobody adds to a file that is just being replaced.
-    fn turn_to_say(&self) -> io::Result<File> {
+    fn lock_messages(&self) -> io::Result<File> {
         let place = self.0.join("unheard.lock");
         let file =
             File::options().create(true).truncate(false).write(true).mode(0o600).open(place)?;
@@ -223,7 +223,7 @@ impl RunDirectory {
                 return Ok(None);
             }
             file.unlock()?;
-            std::thread::sleep(A_LOOK);
+            std::thread::sleep(LOCK_RETRY_PAUSE);
         }
         Ok(None)
     }

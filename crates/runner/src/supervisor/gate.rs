@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
-use super::between::{Between, Held};
+use super::between::{Held, PerCallChecks};
 use super::hub::{Hub, exhausted_by};
 
 /// Questions that are judged at once; a flood waits.
@@ -42,7 +42,7 @@ const MAX_REMOVALS: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who answers the gate.
-pub(super) trait Keeper: Send + Sync {
+pub(super) trait CallDecider: Send + Sync {
     /// The gate has said that it is there.
     fn announced(&self);
 
@@ -57,10 +57,10 @@ pub(super) trait Keeper: Send + Sync {
 }
 
 /// What answers are made with.
-pub(super) struct Answering {
+pub(super) struct GateService {
     pub(super) hub: Arc<Hub>,
     pub(super) judge: Arc<dyn Judge>,
-    pub(super) between: Option<Arc<Between>>,
+    pub(super) between: Option<Arc<PerCallChecks>>,
     pub(super) forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
     pub(super) approval: Duration,
     /// How long all of an answer may take: whoever asks waits a little longer.
@@ -74,7 +74,7 @@ pub(super) struct Answering {
     pub(super) removals: AtomicU32,
 }
 
-impl Answering {
+impl GateService {
     /// As many as are judged at once.
     pub(super) fn places() -> Semaphore {
         Semaphore::new(AT_ONCE)
@@ -87,7 +87,7 @@ impl Answering {
 }
 
 /// Answers until the listener is gone.
-pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn Keeper>) {
+pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn CallDecider>) {
     let places = Arc::new(Semaphore::new(AT_MOST));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -105,7 +105,7 @@ pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn Keeper>) {
     }
 }
 
-async fn connection(keeper: &dyn Keeper, mut stream: UnixStream) {
+async fn connection(keeper: &dyn CallDecider, mut stream: UnixStream) {
     let decision = match tokio::time::timeout(PATIENCE, receive(&mut stream)).await {
         Ok(Ok(question)) if question.announces => {
             keeper.announced();
@@ -123,7 +123,7 @@ async fn connection(keeper: &dyn Keeper, mut stream: UnixStream) {
     let _ = stream.shutdown().await;
 }
 
-impl Keeper for Answering {
+impl CallDecider for GateService {
     fn announced(&self) {
         self.hub.announce();
     }
@@ -143,7 +143,7 @@ impl Keeper for Answering {
     }
 }
 
-impl Answering {
+impl GateService {
     async fn answer(&self, question: Question) -> Decision {
         self.hub.touch();
         let late = Instant::now() + self.patience;
@@ -465,7 +465,7 @@ mod tests {
     /// Answers all but what waits for a person.
     struct Person;
 
-    impl Keeper for Person {
+    impl CallDecider for Person {
         fn announced(&self) {}
 
         fn decide(
@@ -555,7 +555,7 @@ mod tests {
     }
 
     /// Somebody who is checked between calls, in an attempt that goes on.
-    fn checked(checks: Checks) -> (Answering, std::sync::mpsc::Receiver<Order>) {
+    fn checked(checks: Checks) -> (GateService, std::sync::mpsc::Receiver<Order>) {
         let (answering, kept) = answering(Duration::from_secs(600));
         let mut answering = Arc::into_inner(answering).unwrap();
         let before = Event {
@@ -567,7 +567,7 @@ mod tests {
             raw: None,
         };
         let hub = Arc::clone(&answering.hub);
-        let between = Between::new(hub, Arc::new(checks), &[before]);
+        let between = PerCallChecks::new(hub, Arc::new(checks), &[before]);
         answering.between = Some(Arc::new(between));
         answering.patience = Duration::from_millis(300);
         (answering, kept)
@@ -660,10 +660,10 @@ mod tests {
         }
     }
 
-    fn answering(approval: Duration) -> (Arc<Answering>, std::sync::mpsc::Receiver<Order>) {
+    fn answering(approval: Duration) -> (Arc<GateService>, std::sync::mpsc::Receiver<Order>) {
         let (orders, kept) = std::sync::mpsc::sync_channel(1000);
         let beginning = Beginning {
-            habits: crate::agents::ClaudeCode.habits(),
+            behaviour: crate::agents::ClaudeCode.behaviour(),
             budget: Budget(Allowance::default()),
             used: Used::default(),
             time: 0,
@@ -674,7 +674,7 @@ mod tests {
             marks_failures: true,
             watched: true,
         };
-        let answering = Answering {
+        let answering = GateService {
             hub: Arc::new(Hub::new(beginning, orders)),
             judge: Arc::new(Asks),
             between: None,
@@ -682,8 +682,8 @@ mod tests {
             approval,
             patience: approval.saturating_add(Duration::from_secs(10)),
             fail_fast: false,
-            judging: Answering::places(),
-            waiting: Answering::seats(),
+            judging: GateService::places(),
+            waiting: GateService::seats(),
             removals: AtomicU32::new(0),
         };
         (Arc::new(answering), kept)

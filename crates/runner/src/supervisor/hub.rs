@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bailiwick_lifecycle::delegation::consent::{Consents, is_shown};
 use bailiwick_lifecycle::ports::Consent;
 use bailiwick_lifecycle::supervision::budget::Limit;
-use bailiwick_lifecycle::supervision::{Budget, Habits, Lost, Prices, Spent, Standing, Watch};
+use bailiwick_lifecycle::supervision::{
+    Budget, CliBehaviour, Lost, Prices, Spent, Standing, Watch,
+};
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Exhausted, Used};
 use bailiwick_model::event::{Answer, EventKind, ExitReason, ReportedBy};
@@ -99,7 +101,7 @@ pub(super) struct Hub {
 
 /// What a hub begins with.
 pub(super) struct Beginning {
-    pub(super) habits: Habits,
+    pub(super) behaviour: CliBehaviour,
     pub(super) budget: Budget,
     pub(super) used: Used,
     pub(super) time: u64,
@@ -114,7 +116,7 @@ pub(super) struct Beginning {
 impl Hub {
     pub(super) fn new(beginning: Beginning, orders: SyncSender<Order>) -> Self {
         let Beginning {
-            habits,
+            behaviour,
             budget,
             used,
             time,
@@ -125,7 +127,7 @@ impl Hub {
             marks_failures,
             watched,
         } = beginning;
-        let mut known = Watch::new(habits);
+        let mut known = Watch::new(behaviour);
         recall(&mut known, &earlier);
         known.settle();
         Self {
@@ -213,7 +215,7 @@ impl Hub {
             state.watch.told_call(tool, input);
         }
         drop(state);
-        if let Some(lost) = self.ran_unheld() {
+        if let Some(lost) = self.ran_without_permission() {
             self.lose(&lost.to_string());
         }
     }
@@ -378,8 +380,8 @@ impl Hub {
     }
 
     /// A call that has run although it was denied or nobody decided it, by the word of the program alone.
-    pub(super) fn ran_unheld(&self) -> Option<Lost> {
-        self.state().watch.ran_unheld().filter(|_| self.gated && self.watched)
+    pub(super) fn ran_without_permission(&self) -> Option<Lost> {
+        self.state().watch.ran_without_permission().filter(|_| self.gated && self.watched)
     }
 
     /// A call that may have run although nobody decided it; and how many questions were made up.
@@ -427,7 +429,7 @@ impl Hub {
 
     /// Lets one more request go to the model; false if those that are on their way may take all that is
     /// left. It is on its way until it is answered, or dismissed.
-    pub(super) fn let_through(&self) -> bool {
+    pub(super) fn reserve_request(&self) -> bool {
         let mut state = self.state();
         let room = state.budget.has_room(&state.spent, state.open, state.largest.as_ref());
         state.open = state.open.saturating_add(u64::from(room));
@@ -687,7 +689,7 @@ mod tests {
             (Answer::Deny, "policy::x: no", true),
             (Answer::Allow, "pushed", true),
         ] {
-            let habits = Habits {
+            let behaviour = CliBehaviour {
                 names_calls: true,
                 unhooked: &[],
                 refusals: &[],
@@ -697,7 +699,7 @@ mod tests {
                 tells_commands: false,
                 code: None,
             };
-            let mut known = Watch::new(habits);
+            let mut known = Watch::new(behaviour);
             let earlier =
                 [event(ReportedBy::Proxy, asked.clone()), event(ReportedBy::Gate, decided(answer))];
             recall(&mut known, &earlier);
@@ -710,7 +712,7 @@ mod tests {
         let (orders, _kept) = std::sync::mpsc::sync_channel(64);
         for (watched, made_up) in [(true, 1), (false, 0)] {
             let beginning = Beginning {
-                habits: crate::agents::adapter::Adapter::habits(&crate::agents::ClaudeCode),
+                behaviour: crate::agents::adapter::Adapter::behaviour(&crate::agents::ClaudeCode),
                 budget: Budget(Allowance::default()),
                 used: Used::default(),
                 time: 0,
@@ -745,7 +747,7 @@ mod tests {
             rule: None,
             reason: None,
         };
-        let habits = Habits {
+        let behaviour = CliBehaviour {
             names_calls: true,
             unhooked: &[],
             refusals: &[],
@@ -761,7 +763,7 @@ mod tests {
             ("git push", Some("git push"), true),
             ("git push", Some("git push --force"), false),
         ] {
-            let mut known = Watch::new(habits);
+            let mut known = Watch::new(behaviour);
             let earlier = [
                 event(ReportedBy::Proxy, asked("git push")),
                 event(ReportedBy::Gate, allowed(about)),

@@ -81,7 +81,7 @@ pub(super) fn launch(
     screen: &Screen,
 ) -> Result<Launched, SuperviseError> {
     let failed = |error: io::Error| SuperviseError::new("the terminal", error);
-    let (assignment, host_door) = launch::outset(supervision)?;
+    let (assignment, host_listener) = launch::resolve_endpoints(supervision)?;
     let Supervision { directory, adapter, enclosure, .. } = supervision;
     let Ready { mut sandbox, argv, .. } =
         launch::ready(directory, adapter.as_ref(), enclosure, &assignment)?;
@@ -97,7 +97,7 @@ pub(super) fn launch(
     let running = enclosure.launcher.start_with(&sandbox, &argv, streams);
     let running = running.map_err(|error| SuperviseError::new("the sandbox", error))?;
     let relay = Relay::start(screen, terminal.person).map_err(failed)?;
-    Ok(Launched { running, host_door, heard: Heard::Person(relay) })
+    Ok(Launched { running, host_listener, heard: Heard::Person(relay) })
 }
 
 /// Carries bytes between a person's terminal and a program's.

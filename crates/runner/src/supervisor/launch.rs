@@ -30,7 +30,7 @@ use crate::toolchain;
 /// Where our things are inside of a sandbox.
 pub(super) const INSIDE: &str = "/run/bailiwick";
 /// The port of the door inside, where nobody else listens.
-pub(super) const DOOR: u16 = 4117;
+pub(super) const PROXY_PORT: u16 = 4117;
 /// How long a sandbox may take to open its door.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest line that is read at once; a longer one is read in pieces.
@@ -78,7 +78,7 @@ pub struct Enclosure {
 /// A program that was started.
 pub(super) struct Launched {
     pub(super) running: Running,
-    pub(super) host_door: Option<TcpListener>,
+    pub(super) host_listener: Option<TcpListener>,
     pub(super) heard: Heard,
 }
 
@@ -96,35 +96,35 @@ pub(super) fn launch(
     answers: Answers,
     heard: impl Fn(Vec<Read>, &str) + Send + 'static,
 ) -> Result<Launched, SuperviseError> {
-    let (assignment, host_door) = outset(supervision)?;
+    let (assignment, host_listener) = resolve_endpoints(supervision)?;
     let Supervision { directory, adapter, enclosure, .. } = supervision;
-    start(directory, adapter.as_ref(), enclosure, &assignment, host_door, answers, heard)
+    start(directory, adapter.as_ref(), enclosure, &assignment, host_listener, answers, heard)
 }
 
 /// The assignment with its gate and its model, and our side of the way to the model if it is of the
 /// host.
-pub(super) fn outset(
+pub(super) fn resolve_endpoints(
     supervision: &Supervision,
 ) -> Result<(Assignment, Option<TcpListener>), SuperviseError> {
     let Supervision { directory, adapter, enclosure, .. } = supervision;
-    let host_door = match enclosure.level {
+    let host_listener = match enclosure.level {
         Level::Off => Some(
             TcpListener::bind(("127.0.0.1", 0))
                 .map_err(|error| SuperviseError::new("the model proxy", error))?,
         ),
         Level::Partial | Level::Full => None,
     };
-    let port = match &host_door {
+    let port = match &host_listener {
         Some(listener) => listener
             .local_addr()
             .map_err(|error| SuperviseError::new("the model proxy", error))?
             .port(),
-        None => DOOR,
+        None => PROXY_PORT,
     };
     let mut assignment = supervision.assignment.clone();
     assignment.model_url = format!("http://127.0.0.1:{port}");
     assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, patience(supervision)));
-    Ok((assignment, host_door))
+    Ok((assignment, host_listener))
 }
 
 /// How long an answer of the gate may take: checks of the tree before a call is judged, and a person after
@@ -208,7 +208,7 @@ pub(super) fn start(
     adapter: &dyn Adapter,
     enclosure: &Enclosure,
     assignment: &Assignment,
-    host_door: Option<TcpListener>,
+    host_listener: Option<TcpListener>,
     answers: Answers,
     heard: impl Fn(Vec<Read>, &str) + Send + 'static,
 ) -> Result<Launched, SuperviseError> {
@@ -253,13 +253,13 @@ pub(super) fn start(
     let log = directory.errors();
     let redaction = assignment.hidden.clone();
     let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
-    Ok(Launched { running, host_door, heard: Heard::Us { lines, errors } })
+    Ok(Launched { running, host_listener, heard: Heard::Us { lines, errors } })
 }
 
 impl Launched {
     /// Where the program finds its model, on our side.
     pub(super) fn door(&mut self) -> Result<TcpListener, SuperviseError> {
-        match self.host_door.take() {
+        match self.host_listener.take() {
             Some(listener) => Ok(listener),
             None => self
                 .running
@@ -349,7 +349,7 @@ fn sandbox(
         frozen: enclosure.frozen.clone(),
         path: enclosure.path.clone(),
         environment,
-        door: (enclosure.level != Level::Off).then_some(DOOR),
+        door: (enclosure.level != Level::Off).then_some(PROXY_PORT),
         level: enclosure.level,
         bounds: enclosure.bounds,
     })

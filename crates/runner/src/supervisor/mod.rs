@@ -54,7 +54,7 @@ use thiserror::Error;
 use crate::agents::adapter::{Adapter, Assignment};
 use crate::proxy::{Models, Upstream};
 
-pub use canary::{CanaryError, Proof, Unshown, prove};
+pub use canary::{CanaryError, Proof, SelfTestError, prove};
 pub use control::{Reply, Request, Standing, ask};
 pub use delegation::{forward, inside_socket};
 pub use directory::{RunDirectory, RunLock, Unheld};

@@ -10,7 +10,7 @@ use bailiwick_lifecycle::supervision::Standing;
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ReportedBy};
 
-use super::between::Between;
+use super::between::PerCallChecks;
 use super::callers::AgentProcesses;
 use super::hub::{Hub, exhausted_by};
 use crate::proxy::{Admission, Answered, Asked, Observer, ToolCall, ToolResult};
@@ -21,9 +21,9 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A hub that listens to the proxy.
-pub(super) struct Listening {
+pub(super) struct ProxyObserver {
     pub(super) hub: Arc<Hub>,
-    pub(super) between: Option<Arc<Between>>,
+    pub(super) between: Option<Arc<PerCallChecks>>,
     /// Where the key of the model comes from, if that is known.
     pub(super) key_origin: Option<String>,
     /// Whether it was told that the key is refused: programs try again and again.
@@ -32,7 +32,7 @@ pub(super) struct Listening {
     pub(super) callers: Option<Arc<AgentProcesses>>,
 }
 
-impl Listening {
+impl ProxyObserver {
     /// A call has ended: its tree is checked while the model thinks.
     fn look(&self) {
         if let Some(between) = self.between.clone() {
@@ -41,7 +41,7 @@ impl Listening {
     }
 }
 
-impl Observer for Listening {
+impl Observer for ProxyObserver {
     fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
             let hub = &self.hub;
@@ -154,7 +154,7 @@ async fn admitted(hub: &Arc<Hub>) -> Admission {
             return Admission::Refuse(format!("the run is over ({ending}): {detail}"));
         }
         match hub.standing() {
-            Standing::Fine | Standing::Near(_) if hub.let_through() => return Admission::Pass,
+            Standing::Fine | Standing::Near(_) if hub.reserve_request() => return Admission::Pass,
             Standing::Fine | Standing::Near(_) => {}
             Standing::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
@@ -180,7 +180,7 @@ fn end_soon(hub: Arc<Hub>, exhausted: Exhausted, why: String) {
 mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    use bailiwick_lifecycle::supervision::{Budget, Habits, Prices, Unfinished};
+    use bailiwick_lifecycle::supervision::{Budget, CliBehaviour, Prices, Unfinished};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::event::{ExitReason, Usage};
     use futures_util::future::{BoxFuture, poll_immediate};
@@ -190,8 +190,8 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
 
-    fn listening(budget: Allowance, turns: u64) -> (Listening, Receiver<Order>) {
-        let habits = Habits {
+    fn listening(budget: Allowance, turns: u64) -> (ProxyObserver, Receiver<Order>) {
+        let behaviour = CliBehaviour {
             names_calls: true,
             unhooked: &[],
             refusals: &[],
@@ -202,7 +202,7 @@ mod tests {
             code: None,
         };
         let beginning = Beginning {
-            habits,
+            behaviour,
             budget: Budget(budget),
             used: Used { turns, ..Used::default() },
             time: 0,
@@ -217,7 +217,7 @@ mod tests {
         let hub = Arc::new(Hub::new(beginning, orders));
         let key_origin = Some("ANTHROPIC_API_KEY".to_owned());
         let key_refused = AtomicBool::default();
-        (Listening { hub, between: None, key_origin, key_refused, callers: None }, kept)
+        (ProxyObserver { hub, between: None, key_origin, key_refused, callers: None }, kept)
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(refused_key(401, None), said);
     }
 
-    fn ask(listening: &Listening) -> BoxFuture<'_, Admission> {
+    fn ask(listening: &ProxyObserver) -> BoxFuture<'_, Admission> {
         let model = "m".to_owned();
         listening.admit(Asked { agent: None, model, offers_tools: true, results: Vec::new() })
     }

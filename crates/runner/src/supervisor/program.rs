@@ -11,34 +11,34 @@ use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use bailiwick_model::size::readable_size;
 
-use super::between::Between;
+use super::between::PerCallChecks;
 use super::callers::AgentProcesses;
 use super::desk;
-use super::gate::{Answering, Keeper};
+use super::gate::{CallDecider, GateService};
 use super::hub::{Beginning, Hub, exhausted_by};
 use super::interactive::{self, Screen};
 use super::launch::{Launched, launch, patience};
-use super::observer::Listening;
+use super::observer::ProxyObserver;
 use super::talk::Answers;
 use super::writer::{self, Writer};
 use super::{
     Handle, Outcome, Sinks, SuperviseError, Supervision, control, delegation, disk, gate, sockets,
 };
 use crate::agents::adapter::{Session, Verdict};
-use crate::proxy::{self, Desk, Proxy, Wire};
+use crate::proxy::{self, HttpGate, Proxy, Wire};
 use crate::sandbox::{Next, Report};
 
 pub use super::launch::Enclosure;
 
 /// How much of its last words is kept with an attempt.
-const LONGEST_DETAIL: usize = 4000;
+const MAX_DETAIL_CHARS: usize = 4000;
 /// How much longer than people and checks an answer may take: less than the gate waits for it.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether there is a reason to end.
 const BEAT: Duration = Duration::from_millis(100);
 /// How long what a program has left in the background may go on when all else is done; as long as one
 /// that is told nothing more waits for it by itself.
-const LINGERING: Duration = Duration::from_secs(5);
+const BACKGROUND_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) fn run(
     supervision: Supervision,
@@ -59,8 +59,8 @@ pub(super) fn run(
     hub.stand();
     hub.close();
     let kept = writer.finish();
-    let Went { conclusion: Conclusion { ending, detail, exhausted }, code } = went?;
-    let detail = supervision.redaction.clean(&detail).chars().take(LONGEST_DETAIL).collect();
+    let AttemptEnd { conclusion: Conclusion { ending, detail, exhausted }, code } = went?;
+    let detail = supervision.redaction.clean(&detail).chars().take(MAX_DETAIL_CHARS).collect();
     let (ending, detail, exhausted) = match kept {
         Ok(()) => (ending, detail, exhausted),
         Err(_) if ending == ExitReason::EnforcementLost => (ending, detail, None),
@@ -84,7 +84,7 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
     };
     let hub = Arc::new(Hub::new(
         Beginning {
-            habits: supervision.adapter.habits(),
+            behaviour: supervision.adapter.behaviour(),
             budget: supervision.budget,
             used: supervision.used,
             time: supervision.time,
@@ -110,7 +110,7 @@ fn held(
     supervision: &Supervision,
     screen: Option<&Screen>,
     hub: &Arc<Hub>,
-) -> Result<Went, SuperviseError> {
+) -> Result<AttemptEnd, SuperviseError> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: std::io::Error| SuperviseError::new(what, error)
@@ -129,9 +129,9 @@ fn held(
     };
     let between = supervision.checks.as_ref().map(|checks| {
         let (hub, checks) = (Arc::clone(hub), Arc::clone(checks));
-        Arc::new(Between::new(hub, checks, &supervision.earlier))
+        Arc::new(PerCallChecks::new(hub, checks, &supervision.earlier))
     });
-    let keeper: Arc<dyn Keeper> = Arc::new(Answering {
+    let keeper: Arc<dyn CallDecider> = Arc::new(GateService {
         hub: Arc::clone(hub),
         judge: Arc::clone(&supervision.judge),
         between: between.clone(),
@@ -139,8 +139,8 @@ fn held(
         approval: supervision.approval,
         patience: patience(supervision).saturating_add(GRACE),
         fail_fast: supervision.fail_fast,
-        judging: Answering::places(),
-        waiting: Answering::seats(),
+        judging: GateService::places(),
+        waiting: GateService::seats(),
         removals: AtomicU32::new(0),
     });
     // Where the program talks with us, nobody else has anything to ask.
@@ -167,7 +167,7 @@ fn held(
 }
 
 /// How it went.
-struct Went {
+struct AttemptEnd {
     conclusion: Conclusion,
     code: Option<i32>,
 }
@@ -203,8 +203,8 @@ fn worked(
     screen: Option<&Screen>,
     hub: &Arc<Hub>,
     answers: Answers,
-    between: Option<&Arc<Between>>,
-) -> Result<Went, SuperviseError> {
+    between: Option<&Arc<PerCallChecks>>,
+) -> Result<AttemptEnd, SuperviseError> {
     let line = Arc::clone(hub);
     let runtime = &answers.runtime.clone();
     let desk = desk::of(supervision.adapter.as_ref(), Arc::clone(&answers.keeper));
@@ -214,7 +214,7 @@ fn worked(
         Some(screen) => interactive::launch(supervision, screen)?,
     };
     disk.started(launched.running.id());
-    let observer = Listening {
+    let observer = ProxyObserver {
         hub: Arc::clone(hub),
         between: between.cloned(),
         key_origin: supervision.upstream.as_ref().and_then(|upstream| upstream.origin.clone()),
@@ -244,7 +244,7 @@ fn worked(
     };
     let what = EventKind::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
     hub.tell(ReportedBy::Supervisor, None, what);
-    Ok(Went { conclusion, code })
+    Ok(AttemptEnd { conclusion, code })
 }
 
 /// Removes forbidden files that the last call has made, and records those that do not land.
@@ -262,9 +262,9 @@ fn swept(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
 /// The way to the model.
 fn door(
     supervision: &Supervision,
-    observer: Listening,
+    observer: ProxyObserver,
     launched: &mut Launched,
-    desk: Option<Arc<dyn Desk>>,
+    desk: Option<Arc<dyn HttpGate>>,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Option<Proxy>, SuperviseError> {
     let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
@@ -322,7 +322,7 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
         if hub.ending().is_some() {
             return Ended { code: None, wrong: None };
         }
-        if hub.lingered() > LINGERING {
+        if hub.lingered() > BACKGROUND_GRACE_PERIOD {
             return Ended { code: Some(0), wrong: None };
         }
     }
@@ -331,7 +331,7 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
 /// Why it ended: the first reason of ours, or what the program says of itself.
 fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
     // Whoever ends an attempt before its model hears of a call does not undo what the call has done.
-    if let Some(lost) = hub.ran_unheld() {
+    if let Some(lost) = hub.ran_without_permission() {
         return Conclusion::of(ExitReason::EnforcementLost, lost.to_string());
     }
     if let Some((ending, detail)) = hub.ending() {
@@ -378,14 +378,14 @@ mod tests {
     use super::super::writer::Order;
     use super::*;
     use crate::agents::adapter::{Adapter as _, Read};
-    use bailiwick_lifecycle::supervision::{Budget, Habits, Prices};
+    use bailiwick_lifecycle::supervision::{Budget, CliBehaviour, Prices};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
 
-    fn hub(habits: Habits) -> (Hub, std::sync::mpsc::Receiver<Order>) {
+    fn hub(behaviour: CliBehaviour) -> (Hub, std::sync::mpsc::Receiver<Order>) {
         let (orders, kept) = std::sync::mpsc::sync_channel(64);
         let beginning = Beginning {
-            habits,
+            behaviour,
             budget: Budget(Allowance::default()),
             used: Used::default(),
             time: 0,
@@ -409,15 +409,16 @@ mod tests {
             output: output.to_owned(),
         };
         let command = || EventKind::Command { command: "git push".to_owned(), exit: Some(0) };
-        let (claude, codex) = (crate::agents::ClaudeCode.habits(), crate::agents::Codex.habits());
-        for (habits, denied, said, lost) in [
+        let (claude, codex) =
+            (crate::agents::ClaudeCode.behaviour(), crate::agents::Codex.behaviour());
+        for (behaviour, denied, said, lost) in [
             (claude, true, result(true, "pushed"), true),
             (claude, true, result(false, "policy::git: no"), false),
             (claude, false, result(true, "pushed"), false),
             (codex, true, command(), true),
             (codex, false, command(), false),
         ] {
-            let (hub, _kept) = hub(habits);
+            let (hub, _kept) = hub(behaviour);
             hub.asked(None, "a", "Bash", &input);
             hub.decided(Some("a"), "Bash", &input, denied.then_some("policy::git"));
             let told = "blocked by PreToolUse hook: policy::git";
@@ -434,7 +435,7 @@ mod tests {
         for (decided, expected) in
             [(true, ExitReason::Stopped), (false, ExitReason::EnforcementLost)]
         {
-            let (hub, _kept) = hub(crate::agents::ClaudeCode.habits());
+            let (hub, _kept) = hub(crate::agents::ClaudeCode.behaviour());
             let input = serde_json::json!({"command": "date"});
             hub.asked(None, "a", "Bash", &input);
             if decided {

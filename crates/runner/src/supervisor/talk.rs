@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::gate::{AT_MOST, Keeper};
-use crate::agents::adapter::{Talk, Wish};
+use super::gate::{AT_MOST, CallDecider};
+use crate::agents::adapter::{ControlMessage, Talk};
 
 /// How long a program may take to read what it is told.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ pub(super) const LONGEST_LINE: u64 = 2 * MAX_PAYLOAD_SIZE as u64;
 /// Who answers, and where.
 #[derive(Clone)]
 pub(super) struct Answers {
-    pub(super) keeper: Arc<dyn Keeper>,
+    pub(super) keeper: Arc<dyn CallDecider>,
     pub(super) runtime: Handle,
 }
 
@@ -69,19 +69,19 @@ impl Talking {
     pub(super) fn hear(&mut self, line: &str) {
         match self.talk.hear(line) {
             None => {}
-            Some(Wish::Begin) => self.answers.keeper.lingers(false),
-            Some(Wish::Decide(payload, words)) => {
+            Some(ControlMessage::Begin) => self.answers.keeper.lingers(false),
+            Some(ControlMessage::Decide(payload, words)) => {
                 // Whoever asks is at work again, whatever it left behind.
                 self.answers.keeper.lingers(false);
                 self.decide(payload, words);
             }
-            Some(Wish::Announce(answer)) => {
+            Some(ControlMessage::Announce(answer)) => {
                 self.answers.keeper.announced();
                 self.tell(answer);
             }
-            Some(Wish::Hear(answer)) => self.tell(answer),
-            Some(Wish::End) => self.told = None,
-            Some(Wish::Linger) => self.answers.keeper.lingers(true),
+            Some(ControlMessage::Hear(answer)) => self.tell(answer),
+            Some(ControlMessage::End) => self.told = None,
+            Some(ControlMessage::Linger) => self.answers.keeper.lingers(true),
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
     #[derive(Default)]
     struct Lingers(AtomicBool);
 
-    impl Keeper for Lingers {
+    impl CallDecider for Lingers {
         fn announced(&self) {}
 
         fn decide(&self, _: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
@@ -156,10 +156,10 @@ mod tests {
     struct Told;
 
     impl Talk for Told {
-        fn hear(&mut self, line: &str) -> Option<Wish> {
+        fn hear(&mut self, line: &str) -> Option<ControlMessage> {
             match line {
-                "asks" => Some(Wish::Decide(String::new(), Box::new(|_| String::new()))),
-                "rests" => Some(Wish::Linger),
+                "asks" => Some(ControlMessage::Decide(String::new(), Box::new(|_| String::new()))),
+                "rests" => Some(ControlMessage::Linger),
                 _ => None,
             }
         }
@@ -170,7 +170,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let keeper = Arc::new(Lingers::default());
         let answers = Answers {
-            keeper: Arc::clone(&keeper) as Arc<dyn Keeper>,
+            keeper: Arc::clone(&keeper) as Arc<dyn CallDecider>,
             runtime: runtime.handle().clone(),
         };
         let (mut talking, _theirs) =

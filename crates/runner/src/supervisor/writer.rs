@@ -20,12 +20,12 @@ const BATCH: usize = 256;
 /// How many may wait to be kept: a program that prints faster is held up.
 const WAITING: usize = 64;
 /// What happens within this time is kept at once: keeping is what costs.
-const TOGETHER: Duration = Duration::from_millis(50);
+const BATCH_WINDOW: Duration = Duration::from_millis(50);
 /// A decision is kept sooner. What it allows runs already: if we are killed now, whoever takes the run up must
 /// find that it was decided.
-const DECIDED: Duration = Duration::from_millis(5);
+const DECISION_BATCH_WINDOW: Duration = Duration::from_millis(5);
 /// How often it is told how the attempt stands.
-const OFTEN: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What the writer is given.
 pub(super) enum Order {
@@ -78,13 +78,13 @@ fn write(
     let mut standing: Option<Progress> = None;
     loop {
         let (mut batch, mut over) = (Vec::new(), false);
-        match orders.recv_timeout(OFTEN) {
+        match orders.recv_timeout(PROGRESS_INTERVAL) {
             Ok(Order::Event(event)) => batch.push(event),
             Ok(Order::Progress(progress)) => standing = Some(progress),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => over = true,
         }
-        let mut late = Instant::now() + batch.last().map_or(TOGETHER, patience);
+        let mut late = Instant::now() + batch.last().map_or(BATCH_WINDOW, patience);
         while !over && batch.len() < BATCH {
             let wait = if batch.is_empty() { Duration::ZERO } else { left(late) };
             match orders.recv_timeout(wait) {
@@ -97,13 +97,15 @@ fn write(
                 Err(RecvTimeoutError::Disconnected) => over = true,
             }
         }
-        let mut batch: Vec<Event> =
-            batch.into_iter().map(|event| cleaned(lessened(event, keeps), redaction)).collect();
+        let mut batch: Vec<Event> = batch
+            .into_iter()
+            .map(|event| cleaned(apply_audit_level(event, keeps), redaction))
+            .collect();
         if !batch.is_empty() {
             sinks.events.keep(&mut batch).map_err(|error| error.to_string())?;
             batch.iter().for_each(|event| (sinks.show)(event));
         }
-        if (over || told.elapsed() >= OFTEN)
+        if (over || told.elapsed() >= PROGRESS_INTERVAL)
             && let Some(progress) = standing.take()
         {
             (sinks.progress)(&progress);
@@ -117,7 +119,11 @@ fn write(
 
 /// How long an event may wait for others.
 fn patience(event: &Event) -> Duration {
-    if matches!(event.what, EventKind::Decision { .. }) { DECIDED } else { TOGETHER }
+    if matches!(event.what, EventKind::Decision { .. }) {
+        DECISION_BATCH_WINDOW
+    } else {
+        BATCH_WINDOW
+    }
 }
 
 fn left(late: Instant) -> Duration {
@@ -127,7 +133,7 @@ fn left(late: Instant) -> Duration {
 /// What of an event is written down at a level. Decisions are always whole, and so is what the agent says:
 /// its last words are what it returns. What a call that failed has printed stays too, because a denial is
 /// known by it.
-fn lessened(mut event: Event, keeps: AuditLevel) -> Event {
+fn apply_audit_level(mut event: Event, keeps: AuditLevel) -> Event {
     if keeps < AuditLevel::FullRedactedTranscript {
         event.raw = None;
         if let EventKind::Thinking { text } = &mut event.what {
@@ -254,7 +260,7 @@ mod tests {
             (AuditLevel::FullRedactedTranscript, &["INPUT", "OUTPUT", "THOUGHT", "RAW"][..]),
         ] {
             let kept: Vec<Event> =
-                happened().into_iter().map(|event| lessened(event, level)).collect();
+                happened().into_iter().map(|event| apply_audit_level(event, level)).collect();
             let text = serde_json::to_string(&kept).unwrap();
             for word in always {
                 assert!(text.contains(word), "{level:?} {word}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bailiwick_runner::agents::adapter::{Adapter, Gate, Talk};
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, Desk, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
+    Admission, Answered, Asked, HttpGate, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
     start,
 };
 use tokio::runtime::Runtime;
@@ -57,7 +57,7 @@ struct AtDesk {
     dialect: &'static str,
 }
 
-impl Desk for AtDesk {
+impl HttpGate for AtDesk {
     fn ask<'a>(
         &'a self,
         posted: &'a [u8],

@@ -7,9 +7,9 @@
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
+mod behaviour;
 mod broken_gates;
 mod front;
-mod habits;
 mod held;
 mod manifests;
 mod plans;

@@ -13,7 +13,8 @@ use bailiwick_model::task::Login;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_runner::agents::adapter::{
-    Adapter, Assignment, Gate, Input, Instruction, Launch, Read, Session, Talk, Verdict, Wish,
+    Adapter, Assignment, ControlMessage, Gate, Input, Instruction, Launch, Read, Session, Talk,
+    Verdict,
 };
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode};
 use bailiwick_testkit::Scratch;
@@ -323,8 +324,8 @@ struct Talking {
 impl Talking {
     fn hear(&mut self, line: &str) {
         match self.talk.hear(line) {
-            None | Some(Wish::Begin) => {}
-            Some(Wish::End | Wish::Linger) => self.input = None,
+            None | Some(ControlMessage::Begin) => {}
+            Some(ControlMessage::End | ControlMessage::Linger) => self.input = None,
             Some(wish) => match answered(wish, &self.gate, "claude") {
                 // It may be gone.
                 Some(line) => {
@@ -340,9 +341,9 @@ impl Talking {
 }
 
 /// What a program is told that asks us, by the gate of a few lines; nothing if that has no answer.
-pub(crate) fn answered(wish: Wish, gate: &Gate, dialect: &str) -> Option<String> {
+pub(crate) fn answered(wish: ControlMessage, gate: &Gate, dialect: &str) -> Option<String> {
     match wish {
-        Wish::Decide(payload, words) => {
+        ControlMessage::Decide(payload, words) => {
             let (code, said) = asked(gate, dialect, "--explicit-allow", &payload);
             match code {
                 Some(0) => Some(words(&Decision::allow())),
@@ -352,12 +353,12 @@ pub(crate) fn answered(wish: Wish, gate: &Gate, dialect: &str) -> Option<String>
                 _ => None,
             }
         }
-        Wish::Announce(answer) => {
+        ControlMessage::Announce(answer) => {
             asked(gate, dialect, "--announce", "{}");
             Some(answer)
         }
-        Wish::Hear(answer) => Some(answer),
-        Wish::Begin | Wish::End | Wish::Linger => None,
+        ControlMessage::Hear(answer) => Some(answer),
+        ControlMessage::Begin | ControlMessage::End | ControlMessage::Linger => None,
     }
 }
 

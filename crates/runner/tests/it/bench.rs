@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bailiwick_lifecycle::ports::{Preparation, SetUp, Workshop as _, WorkshopError};
+use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, SetUp, WorkshopError};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use bailiwick_lifecycle::ports::{Preparation, Workshop as _};
+use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation};
 use bailiwick_runner::checks::CheckWorkshop;
 use bailiwick_verify::job::{Crates, Termination, Warnings};
 use bailiwick_verify::{Job, Outcome};

@@ -14,14 +14,14 @@ use bailiwick_verify::job::Termination;
 use crate::lab::launcher;
 
 /// Where the agent's things are, and what it may do.
-pub(crate) struct Desk {
+pub(crate) struct HttpGate {
     /// The repository.
     pub(crate) scratch: Scratch,
     /// What the sandbox is made of.
     pub(crate) places: AgentPlaces,
 }
 
-impl Desk {
+impl HttpGate {
     /// An agent that may write to its worktree, and not commit.
     pub(crate) fn new() -> Self {
         let scratch = Scratch::repository();

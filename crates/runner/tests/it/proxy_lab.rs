@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, Desk, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
+    Admission, Answered, Asked, HttpGate, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
     Wire, start,
 };
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ impl Lab {
         wire: Wire,
         base: &str,
         observer: &Arc<Recorder>,
-        desk: Arc<dyn Desk>,
+        desk: Arc<dyn HttpGate>,
     ) -> Self {
         Self::set_up(wire, Some(base), observer, |setup| Setup { desk: Some(desk), ..setup })
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
-use bailiwick_runner::proxy::{DESK, Desk, Wire};
+use bailiwick_runner::proxy::{GATE_PATH, HttpGate, Wire};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ struct Echo {
     asked: AtomicUsize,
 }
 
-impl Desk for Echo {
+impl HttpGate for Echo {
     fn ask<'a>(
         &'a self,
         posted: &'a [u8],
@@ -37,9 +37,9 @@ fn who_asks_at_the_desk_is_answered_there_and_nowhere_else() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
     let (recorder, desk) = (Recorder::passes(), Arc::new(Echo::default()));
     let lab = Lab::with_desk(Wire::Responses, &model.base_url(), &recorder, Arc::clone(&desk) as _);
-    let answer = lab.post(DESK, &json!({"a": 1}));
+    let answer = lab.post(GATE_PATH, &json!({"a": 1}));
     assert_eq!((answer.status, answer.json()), (200, json!({"heard": {"a": 1}})));
-    let silent = lab.post(DESK, &Value::Null);
+    let silent = lab.post(GATE_PATH, &Value::Null);
     assert_eq!((silent.status, silent.body.len()), (202, 0));
     assert_eq!(desk.asked.load(Ordering::SeqCst), 2);
     assert!(model.requests().is_empty(), "{:#?}", model.requests());
@@ -56,7 +56,7 @@ fn what_is_longer_than_any_call_is_not_answered_at_all() {
     let recorder = Recorder::passes();
     let lab =
         Lab::with_desk(Wire::Responses, "http://127.0.0.1:1", &recorder, Arc::clone(&desk) as _);
-    let long = request("POST", DESK, &json!("x".repeat(2 * MAX_PAYLOAD_SIZE)).to_string());
+    let long = request("POST", GATE_PATH, &json!("x".repeat(2 * MAX_PAYLOAD_SIZE)).to_string());
     let mut stream = connect(lab.proxy.address());
     // It may stop to read before all is said.
     let _ = stream.write_all(long.as_bytes());
@@ -71,12 +71,12 @@ fn what_is_longer_than_any_call_is_not_answered_at_all() {
     assert_eq!(silent.kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(desk.asked.load(Ordering::SeqCst), 0);
     // Others are answered meanwhile.
-    assert_eq!(lab.post(DESK, &json!({})).status, 200);
+    assert_eq!(lab.post(GATE_PATH, &json!({})).status, 200);
 }
 
 #[test]
 fn without_a_desk_there_is_nothing_at_its_address() {
     let recorder = Recorder::passes();
     let lab = Lab::new(Wire::Responses, Some("http://127.0.0.1:1"), &recorder);
-    assert_eq!(lab.post(DESK, &json!({})).status, 404);
+    assert_eq!(lab.post(GATE_PATH, &json!({})).status, 404);
 }

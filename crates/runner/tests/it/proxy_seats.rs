@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_runner::proxy::{Admission, DESK, Desk, Wire};
+use bailiwick_runner::proxy::{Admission, GATE_PATH, HttpGate, Wire};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::json;
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ const MANY: usize = 300;
 /// Says yes.
 struct Yes;
 
-impl Desk for Yes {
+impl HttpGate for Yes {
     fn ask<'a>(
         &'a self,
         _posted: &'a [u8],
@@ -79,7 +79,7 @@ fn connections_that_ask_for_nothing_give_way() {
         let address = lab.proxy.address();
         // Its own program has asked its gate before the agent does anything, and stays connected.
         let own = connect(address);
-        assert_eq!(ask(&own, DESK, "{}"), 200);
+        assert_eq!(ask(&own, GATE_PATH, "{}"), 200);
         let held: Vec<TcpStream> = (0..MANY)
             .map(|_| {
                 let stream = connect(address);
@@ -88,9 +88,9 @@ fn connections_that_ask_for_nothing_give_way() {
             })
             .collect();
         // Somebody new is heard, by the gate and by the model; and so is who was there before.
-        assert_eq!(post(address, DESK, &json!({})).status, 200, "{who}");
+        assert_eq!(post(address, GATE_PATH, &json!({})).status, 200, "{who}");
         assert_eq!(post(address, path, &body).status, 200, "{who}");
-        assert_eq!(ask(&own, DESK, "{}"), 200, "{who}");
+        assert_eq!(ask(&own, GATE_PATH, "{}"), 200, "{who}");
         let ended = || held.iter().filter(|stream| has_ended(stream)).count();
         assert!(ended() > 0, "{who}: nobody has given way");
         if who == "have their answer" {
@@ -135,7 +135,7 @@ fn requests_that_wait_leave_room_for_the_gate() {
             stream
         })
         .collect();
-    assert_eq!(post(address, DESK, &json!({})).status, 200);
+    assert_eq!(post(address, GATE_PATH, &json!({})).status, 200);
     // More than that is turned away, and may try again.
     assert_eq!(post(address, path, &body).status, 503);
     let_go.send(true).unwrap();
@@ -151,7 +151,7 @@ fn questions_that_cannot_be_read_take_no_place_from_others() {
     let lab = Lab::with_desk(Wire::Responses, "http://127.0.0.1:1", &recorder, Arc::new(Yes));
     let address = lab.proxy.address();
     // They say that more will come than they send. As many as can ask at once, and some more.
-    let open = request("POST", DESK, "{}").replace("Content-Length: 2", "Content-Length: 200");
+    let open = request("POST", GATE_PATH, "{}").replace("Content-Length: 2", "Content-Length: 200");
     let held: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = connect(address);
@@ -161,7 +161,7 @@ fn questions_that_cannot_be_read_take_no_place_from_others() {
         .collect();
     let mut asking = connect(address);
     asking.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
-    asking.write_all(request("POST", DESK, "{}").as_bytes()).unwrap();
+    asking.write_all(request("POST", GATE_PATH, "{}").as_bytes()).unwrap();
     assert_eq!(read_answer(&mut BufReader::new(asking), |_| {}).status, 200);
     drop(held);
 }

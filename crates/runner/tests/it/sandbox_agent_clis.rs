@@ -12,7 +12,7 @@ use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use bailiwick_verify::job::Termination;
 
-use crate::desk::Desk;
+use crate::desk::HttpGate;
 use crate::lab::launcher;
 use crate::sandbox_agent_processes::Person;
 
@@ -23,8 +23,8 @@ pub(crate) fn installed(cli: Cli) -> PathBuf {
     fs::canonicalize(place).unwrap()
 }
 
-fn desk_for(cli: Cli) -> Desk {
-    let mut desk = Desk::new();
+fn desk_for(cli: Cli) -> HttpGate {
+    let mut desk = HttpGate::new();
     desk.places.programs.push(Bind::same(installed(cli)));
     desk
 }
@@ -66,7 +66,7 @@ fn pass_on(door: TcpListener, model: String) {
 }
 
 /// One turn of a CLI in a sandbox: the model asks for a shell command, and hears how it went.
-fn turn(cli: Cli, command: &str) -> (Desk, ScriptedModel) {
+fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
     let calls = vec![Turn::Calls(vec![Call::shell(command)]), Turn::say("finished")];
     let model = ScriptedModel::start(Script::new(calls));
     let mut desk = desk_for(cli);

@@ -7,11 +7,11 @@ use std::process::Command;
 use bailiwick_runner::sandbox::{Bind, WorktreeAccess};
 use bailiwick_verify::job::Termination;
 
-use crate::desk::Desk;
+use crate::desk::HttpGate;
 
 #[test]
 fn an_agent_writes_to_its_worktree_its_home_and_its_temp_and_nowhere_else() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     for place in [desk.place(), desk.place().join("repo"), desk.place().join("state")] {
         let file = place.join("written");
         let line = format!("echo x > {}", file.display());
@@ -28,7 +28,7 @@ fn an_agent_writes_to_its_worktree_its_home_and_its_temp_and_nowhere_else() {
 
 #[test]
 fn another_agents_worktree_home_and_run_are_not_seen() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let place = desk.place();
     for path in ["state/worktrees/two/file", "state/runs/two/home", "repo/file"] {
         desk.works_only_outside(&format!("test -e {}", place.join(path).display()));
@@ -42,7 +42,7 @@ fn another_agents_worktree_home_and_run_are_not_seen() {
 
 #[test]
 fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let target = desk.place().join("target");
     fs::create_dir(&target).unwrap();
     let line = format!(
@@ -57,7 +57,7 @@ fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
 
 #[test]
 fn frozen_files_are_neither_written_nor_moved_away() {
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     let worktree = desk.places.worktree.clone();
     symlink("file", worktree.join("link")).unwrap();
     symlink("rules", worktree.join("through")).unwrap();
@@ -107,7 +107,7 @@ fn frozen_files_are_neither_written_nor_moved_away() {
 
 #[test]
 fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     let home = desk.places.home.clone();
     let (ours, seen) =
         (desk.place().join("state/runs/one/gate/settings"), home.join("tool/settings"));
@@ -128,7 +128,7 @@ fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
 
 #[test]
 fn who_only_reads_writes_nothing_but_its_own() {
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     desk.places.access = WorktreeAccess::ReadOnly;
     let file = desk.places.worktree.join("written");
     desk.happens_only_outside("echo x > written", || file.exists());
@@ -156,7 +156,7 @@ pub(crate) const SETUID: &str = "BAILIWICK_TEST_SETUID";
 
 #[test]
 fn programs_that_run_as_another_user_gain_nothing() {
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     let given = std::env::var_os(SETUID);
     if given.is_some() || nix::unistd::geteuid().is_root() {
         let program = desk.place().join("who");
@@ -184,7 +184,7 @@ const SECRET: &str = "BAILIWICK_TEST_SECRET";
 #[test]
 fn role_of_a_supervisor() {
     let Ok(secret) = std::env::var(SECRET) else { return };
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let (first, second) = secret.split_at(4);
     // The word itself must not be in a command line. The system's programs are the same on both sides.
     let environments = format!(
@@ -228,8 +228,8 @@ fn a_secret_of_the_supervisor_is_found_nowhere() {
 }
 
 /// A home in which a program is set up; it may write to `set/log` and to `open`, a file.
-fn set_up() -> Desk {
-    let mut desk = Desk::new();
+fn set_up() -> HttpGate {
+    let mut desk = HttpGate::new();
     let home = desk.places.home.clone();
     for place in ["set/log", "deep/within/set"] {
         fs::create_dir_all(home.join(place)).unwrap();

@@ -5,11 +5,11 @@ use std::fs;
 
 use bailiwick_verify::job::Termination;
 
-use crate::desk::Desk;
+use crate::desk::HttpGate;
 
 #[test]
 fn git_can_be_read() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     fs::write(desk.places.worktree.join("file"), "second\n").unwrap();
     assert_eq!(desk.says("git status --porcelain"), " M file\n");
     assert_eq!(desk.says("git log --format=%s"), "first\n");
@@ -18,7 +18,7 @@ fn git_can_be_read() {
     assert_eq!(desk.says("git show HEAD:file"), "first\n");
     assert!(desk.says("git blame file | cat").contains("second"));
     // In the checkout itself as well.
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     desk.places.worktree = desk.place().join("repo");
     desk.places.git_private.clone_from(&desk.places.git_common);
     desk.says("echo second > file");
@@ -30,7 +30,7 @@ fn git_can_be_read() {
 
 #[test]
 fn nothing_of_git_is_written_by_whatever_way() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let common = desk.places.git_common.display().to_string();
     let private = desk.places.git_private.display().to_string();
     for (number, place) in [format!("{common}/hooks"), common.clone(), private].iter().enumerate() {
@@ -57,7 +57,7 @@ fn nothing_of_git_is_written_by_whatever_way() {
 
 #[test]
 fn nothing_of_git_is_written_through_git() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let git = |arguments: &[&str]| desk.scratch.git(arguments);
     let tip = || git(&["rev-parse", "agent/one"]);
     let first = tip();
@@ -79,7 +79,7 @@ fn nothing_of_git_is_written_through_git() {
 
 #[test]
 fn a_commit_goes_into_the_layer_and_the_repository_stays_as_it_is() {
-    let (desk, layer) = Desk::committing();
+    let (desk, layer) = HttpGate::committing();
     let before = desk.repository();
     let said = desk.says(
         "echo second > file && echo new > new && git add --all && git commit --quiet -m second && \
@@ -109,7 +109,7 @@ fn a_commit_goes_into_the_layer_and_the_repository_stays_as_it_is() {
 
 #[test]
 fn who_commits_still_writes_no_hooks_and_no_settings() {
-    let (desk, layer) = Desk::committing();
+    let (desk, layer) = HttpGate::committing();
     fs::create_dir_all(desk.places.git_common.join("hooks")).unwrap();
     for line in [
         "git config user.marker marker",
@@ -129,7 +129,7 @@ fn who_commits_still_writes_no_hooks_and_no_settings() {
 
 #[test]
 fn who_commits_in_the_checkout_itself_writes_to_a_layer_too() {
-    let (mut desk, layer) = Desk::committing();
+    let (mut desk, layer) = HttpGate::committing();
     desk.places.worktree = desk.place().join("repo");
     desk.places.git_private.clone_from(&desk.places.git_common);
     let before = desk.repository();

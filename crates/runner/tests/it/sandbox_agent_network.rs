@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bailiwick_runner::sandbox::{Bind, Level, Next, Report, WorktreeAccess};
 
-use crate::desk::Desk;
+use crate::desk::HttpGate;
 use crate::lab::launcher;
 
 /// A shell line that says `hello` to a port of the loopback, and prints the answer.
@@ -22,7 +22,7 @@ fn greet(port: u16) -> [String; 3] {
 #[test]
 fn the_supervisor_hears_at_the_door_what_is_said_inside() {
     for level in [Level::Full, Level::Off] {
-        let mut desk = Desk::new();
+        let mut desk = HttpGate::new();
         desk.places.level = level;
         // Inside every port is free: also one where somebody listens on the host.
         let host = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,7 +64,7 @@ fn the_supervisor_hears_at_the_door_what_is_said_inside() {
 
 #[test]
 fn without_a_door_there_is_none() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let (output, errors) = (std::io::stderr(), std::io::stderr());
     let argv = ["/bin/true".to_owned()];
     let mut running = launcher().start(&desk.sandbox(), &argv, output, errors).unwrap();
@@ -74,7 +74,7 @@ fn without_a_door_there_is_none() {
 #[test]
 fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
     for access in [WorktreeAccess::Writable, WorktreeAccess::ReadOnly] {
-        let mut desk = Desk::new();
+        let mut desk = HttpGate::new();
         desk.places.access = access;
         desk.places.door = Some(4000);
         for address in ["127.0.0.1", "127.0.0.2"] {
@@ -102,7 +102,7 @@ fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
 
 #[test]
 fn sockets_of_the_host_are_reached_only_where_they_were_given() {
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     let connect = |path: &str| {
         format!(
             "perl -MSocket -e 'socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die $!; \

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::desk::Desk;
+use crate::desk::HttpGate;
 use crate::lab::{comes_true, launcher, processes_with};
 
 fn shell(line: &str) -> [String; 3] {
@@ -36,7 +36,7 @@ fn end_of(running: &mut Running) -> (Option<Held>, Report) {
 #[test]
 fn a_program_reads_what_it_is_given() {
     for level in [Level::Full, Level::Off] {
-        let mut desk = Desk::new();
+        let mut desk = HttpGate::new();
         desk.places.level = level;
         let (reader, mut writer) = pipe().unwrap();
         let (mut printed, output) = pipe().unwrap();
@@ -87,7 +87,7 @@ impl Person {
 #[test]
 fn a_program_sits_at_a_terminal_and_an_interrupt_reaches_it() {
     for level in [Level::Full, Level::Off] {
-        let mut desk = Desk::new();
+        let mut desk = HttpGate::new();
         desk.places.level = level;
         let Terminal { person, program } = Terminal::open().unwrap();
         let mut person = Person::at(person);
@@ -108,7 +108,7 @@ fn a_program_sits_at_a_terminal_and_an_interrupt_reaches_it() {
 
 #[test]
 fn a_shell_at_a_terminal_has_job_control() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let Terminal { person, program } = Terminal::open().unwrap();
     let mut person = Person::at(person);
     let argv = ["bash", "--norc", "--noprofile", "-i"].map(str::to_owned);
@@ -126,7 +126,7 @@ fn a_shell_at_a_terminal_has_job_control() {
 
 /// Starts a program and says what held it and how it ended, and what it printed.
 fn bounded(bounds: Bounds, line: &str) -> (Held, Report, String) {
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     desk.places.bounds = bounds;
     let (mut printed, output) = pipe().unwrap();
     let mut running =
@@ -263,7 +263,7 @@ fn every_file_system_in_memory_has_a_size() {
 
 #[test]
 fn no_other_process_is_seen_and_pid_1_is_not_traced() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let host = std::process::id();
     desk.works_only_outside(&format!("test -d /proc/{host}"));
     let call = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
@@ -290,7 +290,7 @@ const ROLE: &str = "BAILIWICK_TEST_AGENT_ROLE";
 #[test]
 fn role_of_an_agents_launcher() {
     let Ok(mark) = std::env::var(ROLE) else { return };
-    let mut desk = Desk::new();
+    let mut desk = HttpGate::new();
     desk.places.door = Some(4000);
     desk.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
     desk.shell(&format!(
@@ -319,7 +319,7 @@ fn everything_of_an_agent_ends_when_its_launcher_is_killed() {
 
 #[test]
 fn a_sandbox_is_made_quickly() {
-    let (mut desk, _) = Desk::committing();
+    let (mut desk, _) = HttpGate::committing();
     desk.places.door = Some(4000);
     desk.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
     desk.places.frozen = vec!["rules/deep/rule".into(), "file".into()];

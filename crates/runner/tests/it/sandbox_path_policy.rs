@@ -9,13 +9,13 @@ use bailiwick_runner::process::{self, Capture, Limits};
 use bailiwick_runner::sandbox::{SandboxErrorKind, WorktreeAccess};
 use bailiwick_verify::job::Termination;
 
-use crate::desk::Desk;
+use crate::desk::HttpGate;
 use crate::lab::launcher;
 
 /// An agent that may write below `src/`. Everything else that is tracked is protected, and so are a
 /// denied file and a manifest within.
-fn scoped() -> Desk {
-    let mut desk = Desk::new();
+fn scoped() -> HttpGate {
+    let mut desk = HttpGate::new();
     let worktree = desk.places.worktree.clone();
     for (path, text) in [
         ("src/lib.txt", "lib\n"),
@@ -38,7 +38,7 @@ fn scoped() -> Desk {
 }
 
 /// Everything that git sees in the worktree, from outside.
-fn status(desk: &Desk) -> String {
+fn status(desk: &HttpGate) -> String {
     String::from_utf8(desk.free("git status --porcelain -uall").stdout).unwrap()
 }
 
@@ -134,7 +134,7 @@ fn git_can_be_read() {
 #[test]
 fn a_layer_that_cannot_be_laid_stops_the_agent_unless_layers_are_unsupported() {
     let mut desk = scoped();
-    let run = |desk: &Desk| {
+    let run = |desk: &HttpGate| {
         let argv = ["/bin/sh", "-c", "echo new > docs/new.md"].map(str::to_owned);
         let limits = Limits { time: Duration::from_mins(1), output: 1 << 20 };
         process::run(&launcher(), &desk.sandbox(), &argv, Capture::Together, limits)

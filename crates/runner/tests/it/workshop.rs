@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bailiwick_lifecycle::ports::{Preparation, Workshop as _};
+use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation};
 use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};

@@ -34,7 +34,7 @@ impl Fleet {
         };
         let (version, id, encrypted) = read().map_err(|error| self.database_error(&error))?;
         // Only this value is unavailable, not the store.
-        let unopened = |why: String| FleetError::Unopened {
+        let unopened = |why: String| FleetError::Undecryptable {
             value: format!("the value `{key}` of secret `{namespace}/{name}`"),
             why: format!("{}: {why}", self.location),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_lifecycle::delegation::claim::{Acquired, Holding, Released, Wish};
+use bailiwick_lifecycle::delegation::claim::{Acquired, ClaimRequest, Holding, Released};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
 use bailiwick_model::claim::{Claim, Fence, Outcome};
@@ -12,8 +12,8 @@ use bailiwick_testkit::random::Random;
 
 use crate::test_database::{TestDatabase, block_on, id, run};
 
-pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> Wish {
-    Wish {
+pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> ClaimRequest {
+    ClaimRequest {
         run: id(run),
         line: Vec::new(),
         repository: repository.to_owned(),
@@ -46,7 +46,7 @@ fn globs(random: &mut Random, most: usize) -> Vec<String> {
     (0..most).map(|_| GLOBS[random.below(GLOBS.len())].to_owned()).collect()
 }
 
-fn random_wish(random: &mut Random) -> Wish {
+fn random_wish(random: &mut Random) -> ClaimRequest {
     // Runs of one lineage: each was started by the one before it.
     let line = ["one", "two", "three"];
     let unrelated = ["four", "five", "six", "seven", "eight", "nine"];
@@ -58,7 +58,7 @@ fn random_wish(random: &mut Random) -> Wish {
         _ => (unrelated[random.below(unrelated.len())], Vec::new()),
     };
     let (most, fewest) = (1 + random.below(2), random.below(2));
-    Wish {
+    ClaimRequest {
         run: id(run),
         line,
         repository: ["/one", "/two"][random.below(2)].to_owned(),
@@ -80,7 +80,7 @@ fn meet(one: &Area, other: &Area) -> bool {
 
 impl Plain {
     /// The overlapping claims of unrelated runs.
-    fn met(&self, wish: &Wish, fits: impl Fn(&Claim) -> bool) -> BTreeSet<u64> {
+    fn met(&self, wish: &ClaimRequest, fits: impl Fn(&Claim) -> bool) -> BTreeSet<u64> {
         self.claims
             .iter()
             .filter(|claim| {
@@ -95,8 +95,8 @@ impl Plain {
             .collect()
     }
 
-    fn as_wish(claim: &Claim) -> Wish {
-        Wish {
+    fn as_wish(claim: &Claim) -> ClaimRequest {
+        ClaimRequest {
             run: claim.run.clone(),
             line: claim.line.clone(),
             repository: claim.repository.clone(),

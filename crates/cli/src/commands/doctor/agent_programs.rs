@@ -12,7 +12,7 @@ use bailiwick_engine::system;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, FoundAgent};
 use bailiwick_runner::sandbox::Level;
-use bailiwick_runner::supervisor::{self, Proof, RunDirectory, Unshown};
+use bailiwick_runner::supervisor::{self, Proof, RunDirectory, SelfTestError};
 use bailiwick_source_control::Git;
 use serde::Serialize;
 
@@ -135,8 +135,8 @@ fn tried(
         Ok(Proof::Shown) => GateProof::ProvenNow,
         Ok(Proof::Known | Proof::NotNeeded) => GateProof::ProvenBefore,
         Err(error) => match error.why {
-            Unshown::Lost(why) => GateProof::Disobeyed(why),
-            Unshown::Untried(why) => GateProof::NotTried(why),
+            SelfTestError::Lost(why) => GateProof::Disobeyed(why),
+            SelfTestError::Untried(why) => GateProof::NotTried(why),
         },
     })
 }

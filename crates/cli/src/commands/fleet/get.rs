@@ -186,7 +186,7 @@ impl Get {
             for change in store.changes(version, PAGE).await? {
                 version = change.version;
                 let place = place(&change.object);
-                if self.is_meant(one, &change) {
+                if self.may_match(one, &change) {
                     match change.kind {
                         ChangeKind::Added | ChangeKind::Modified => shown.insert(place),
                         ChangeKind::Deleted => shown.remove(&place),
@@ -222,7 +222,7 @@ impl Get {
         }
     }
 
-    fn is_meant(&self, one: &Named, change: &Change) -> bool {
+    fn may_match(&self, one: &Named, change: &Change) -> bool {
         let object = &change.object;
         let labels = &object.metadata.labels;
         let whole = serde_json::to_value(object).unwrap_or_default();

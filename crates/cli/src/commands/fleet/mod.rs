@@ -57,9 +57,9 @@ impl From<FleetError> for Failure {
             FleetError::NotFound { .. }
             | FleetError::AlreadyExists { .. }
             | FleetError::Conflict { .. } => Self::usage(error.to_string()),
-            FleetError::Gone { .. } | FleetError::Unopened { .. } | FleetError::Unavailable(_) => {
-                Self::general(error.to_string())
-            }
+            FleetError::Gone { .. }
+            | FleetError::Undecryptable { .. }
+            | FleetError::Unavailable(_) => Self::general(error.to_string()),
         }
     }
 }

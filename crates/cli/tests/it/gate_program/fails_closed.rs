@@ -4,11 +4,11 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Desk, allowed, ask, denied, examples, policy, program};
+use super::{HttpGate, allowed, ask, denied, examples, policy, program};
 
 #[test]
 fn a_good_call_passes_in_silence_and_a_bad_one_names_its_rule() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     allowed(&ask(&mut desk.gate("claude"), desk.shell("ls -la | head").as_bytes()));
     denied(&ask(&mut desk.gate("claude"), desk.shell("git push").as_bytes()), "policy::no-git-ops");
     denied(
@@ -19,7 +19,7 @@ fn a_good_call_passes_in_silence_and_a_bad_one_names_its_rule() {
 
 #[test]
 fn input_that_is_no_call_is_denied() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let call = |value: Value| value.to_string().into_bytes();
     let good = desk.shell("ls");
     let cut = good.as_bytes()[..good.len() - 7].to_vec();
@@ -65,7 +65,7 @@ fn input_that_is_no_call_is_denied() {
 
 #[test]
 fn a_policy_that_is_missing_altered_or_not_understood_denies() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let call = desk.shell("ls");
     allowed(&ask(&mut desk.gate("claude"), call.as_bytes()));
     // One byte more, and every later answer is a denial.
@@ -79,7 +79,7 @@ fn a_policy_that_is_missing_altered_or_not_understood_denies() {
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut policy = policy();
         change(&mut policy);
-        Desk::with(&policy)
+        HttpGate::with(&policy)
     };
     for (desk, because) in [
         (changed(&|p| p["format"] = json!(2)), "format 2"),
@@ -95,7 +95,7 @@ fn a_policy_that_is_missing_altered_or_not_understood_denies() {
 
 #[test]
 fn arguments_that_are_not_understood_deny() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let call = desk.shell("ls");
     let own = |more: &[&str]| {
         let mut gate = desk.gate("claude");
@@ -118,7 +118,7 @@ fn arguments_that_are_not_understood_deny() {
 
 #[test]
 fn a_gate_that_is_kept_waiting_denies_by_itself() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let mut gate = desk.gate("claude");
     gate.args(["--deadline-ms", "300"]);
     // Standard input stays open: the payload never ends.
@@ -139,7 +139,7 @@ fn a_panic_denies() {
 
 #[test]
 fn a_text_at_which_the_parser_panics_is_denied_as_unreadable() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let text = "x <<<<<<<<xt$( && n=$((n + 1)); done";
     let output = ask(&mut desk.gate("claude"), desk.shell(text).as_bytes());
     denied(&output, "");
@@ -149,7 +149,7 @@ fn a_text_at_which_the_parser_panics_is_denied_as_unreadable() {
 
 #[test]
 fn an_explicit_allow_is_said_in_claude_codes_words() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let mut gate = desk.gate("claude");
     let output = ask(gate.arg("--explicit-allow"), desk.shell("ls").as_bytes());
     assert_eq!(output.status.code(), Some(0));
@@ -161,7 +161,7 @@ fn an_explicit_allow_is_said_in_claude_codes_words() {
 
 #[test]
 fn the_environment_changes_no_answer() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let mut gate = desk.gate("claude");
     for (name, value) in [
         ("ORCHESTRATOR_META", "1"),
@@ -176,7 +176,7 @@ fn the_environment_changes_no_answer() {
 
 #[test]
 fn tools_of_servers_are_held_by_the_roles_globs_and_their_paths_by_the_whitelist() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let call = |tool: &str, input: Value| {
         json!({"tool_name": tool, "tool_input": input, "cwd": desk.root()}).to_string()
     };
@@ -190,7 +190,7 @@ fn tools_of_servers_are_held_by_the_roles_globs_and_their_paths_by_the_whitelist
 
 #[test]
 fn a_file_is_where_a_tool_may_take_it_to_be() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let root = desk.root();
     std::fs::create_dir_all(root.join("src/deep")).unwrap();
     std::fs::create_dir_all(root.join("docs")).unwrap();
@@ -226,7 +226,7 @@ fn a_file_is_where_a_tool_may_take_it_to_be() {
 fn the_files_that_wire_hooks_stay_in_their_directories() {
     let mut open = policy();
     open["whitelist"] = json!(["**"]);
-    let desk = Desk::with(&open);
+    let desk = HttpGate::with(&open);
     let root = desk.root();
     std::fs::create_dir_all(root.join(".claude/agents")).unwrap();
     std::fs::create_dir_all(root.join(".codex/notes")).unwrap();

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bailiwick_testkit::{Depth, figure};
 
-use super::{Desk, ask};
+use super::{HttpGate, ask};
 
 #[test]
 fn no_verdict_flips_with_all_cores_oversubscribed_four_times() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let calls = [
         (desk.shell("ls -la | head -3"), 0),
         (desk.shell("g''it push"), 2),

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A repository, a policy and the gate.
-struct Desk {
+struct HttpGate {
     place: TempDir,
     digest: String,
 }
 
-impl Desk {
+impl HttpGate {
     /// With a policy that forbids git and lets files be written below `src/`.
     fn new() -> Self {
         Self::with(&policy())

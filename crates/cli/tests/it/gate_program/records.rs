@@ -3,11 +3,11 @@
 use bailiwick_policy::record::Record;
 use bailiwick_policy::{Outcome, Policy};
 
-use super::{Desk, ask};
+use super::{HttpGate, ask};
 
 #[test]
 fn every_decision_is_kept_and_gives_the_same_answer_again() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let log = desk.path("decisions.jsonl");
     let asked = |command: &str| {
         ask(desk.gate("claude").arg("--log").arg(&log), desk.shell(command).as_bytes())
@@ -37,7 +37,7 @@ fn every_decision_is_kept_and_gives_the_same_answer_again() {
 
 #[test]
 fn secrets_and_the_contents_of_files_are_not_kept() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let log = desk.path("decisions.jsonl");
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     let calls = [
@@ -61,7 +61,7 @@ fn secrets_and_the_contents_of_files_are_not_kept() {
 
 #[test]
 fn a_call_that_cannot_be_read_is_kept_as_a_denial() {
-    let desk = Desk::new();
+    let desk = HttpGate::new();
     let log = desk.path("decisions.jsonl");
     let output = ask(desk.gate("claude").arg("--log").arg(&log), b"{\"tool_name\":\"Frobnicate\"");
     assert_eq!(output.status.code(), Some(2));

@@ -138,7 +138,7 @@ impl DeliveryFilter<'_> {
         };
         let asks = events.iter().any(|event| !lookups(event, &self.rules).is_empty());
         let own = &repository.status.own_accounts;
-        if asks || is_news(repository, &events) || plan::is_meant(&events, &self.rules, own) {
+        if asks || is_news(repository, &events) || plan::may_match(&events, &self.rules, own) {
             return None;
         }
         evaluated_delivery(object, Vec::new(), None).ok()

@@ -238,11 +238,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             });
         let mut writes = Vec::new();
         let mut executions = Vec::new();
-        let (mut unmade, mut left) = (BTreeSet::new(), None);
+        let (mut uncreated_runs, mut left) = (BTreeSet::new(), None);
         for plan in plans {
             let rule = rules.iter().find(|rule| rule.name() == plan.execution.trigger_rule);
             let Some(rule) = rule else { continue };
-            let made = match stands_on(&plan, &unmade) {
+            let made = match missing_dependency(&plan, &uncreated_runs) {
                 Some(run) => Outcome::Deferred(format!("{run}, which it stands on, was not made")),
                 None => {
                     self.apply_plan(&mut admission_context, repository, rule, &plan, events).await?
@@ -251,11 +251,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             let run = plan.run.as_ref().map(|run| run.name.clone());
             match made {
                 Outcome::Deferred(why) => {
-                    unmade.extend(run);
+                    uncreated_runs.extend(run);
                     left.get_or_insert(why);
                 }
                 Outcome::Persisted(more, execution) => {
-                    unmade.extend(run.filter(|_| execution.dispatch_run.is_none()));
+                    uncreated_runs.extend(run.filter(|_| execution.dispatch_run.is_none()));
                     writes.extend(more);
                     writes.push(count_execution(rule, &execution, now)?);
                     executions.push((plan.name.clone(), *execution));
@@ -412,10 +412,13 @@ fn recorded(execution: Object<AgentTriggerExecution>) -> RecentExecution {
 }
 
 /// The run that a plan depends on and that was not created.
-fn stands_on<'a>(plan: &'a Planned, unmade: &BTreeSet<String>) -> Option<&'a String> {
+fn missing_dependency<'a>(
+    plan: &'a Planned,
+    uncreated_runs: &BTreeSet<String>,
+) -> Option<&'a String> {
     let joined = plan.execution.dispatch_run.as_ref().filter(|_| plan.run.is_none());
     let behind = plan.run.iter().flat_map(|run| &run.queue_behind);
-    joined.into_iter().chain(behind).chain(&plan.cancel).find(|run| unmade.contains(*run))
+    joined.into_iter().chain(behind).chain(&plan.cancel).find(|run| uncreated_runs.contains(*run))
 }
 
 fn reject(execution: &mut AgentTriggerExecution, why: String) {

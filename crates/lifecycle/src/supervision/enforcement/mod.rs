@@ -7,8 +7,8 @@
 //! habits   what programs do          calls   what a call is about
 //! ```
 
+mod behaviour;
 mod calls;
-mod habits;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use calls::{PATCH, about, canonical, given, is_name, leads_to, named};
 
-pub use habits::{Evidence, Habits, Lost, Unfinished};
+pub use behaviour::{CliBehaviour, Evidence, Lost, Unfinished};
 
 /// What is known of one command, whatever its calls are named.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,7 +31,7 @@ struct Tally {
 /// What was asked for, what was decided, and what came back.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    habits: Habits,
+    behaviour: CliBehaviour,
     asked: BTreeMap<String, (String, String)>,
     /// Calls that the model gave no name: the program makes one up later.
     nameless: Vec<(String, String)>,
@@ -63,9 +63,9 @@ pub struct Watch {
 
 impl Watch {
     /// Nothing has been asked yet.
-    pub fn new(habits: Habits) -> Self {
+    pub fn new(behaviour: CliBehaviour) -> Self {
         Self {
-            habits,
+            behaviour,
             asked: BTreeMap::new(),
             nameless: Vec::new(),
             decided: BTreeSet::new(),
@@ -142,7 +142,7 @@ impl Watch {
 
     /// A decision counts for what is told to have run later.
     fn note(&mut self, command: Option<String>, tool: &str, input: &Value) {
-        if self.habits.tells_commands {
+        if self.behaviour.tells_commands {
             let call = (tool.to_owned(), canonical(given(input)));
             self.inputs.entry(call).or_default().decided += 1;
             self.patches.extend(command.clone().filter(|text| text.contains(PATCH)));
@@ -154,7 +154,7 @@ impl Watch {
     /// connection did, too. Where the program lets go of such calls, nothing has to come of this one;
     /// if it is said to have run, or its result comes back, it needs a decision as any other.
     pub fn cut_short(&mut self, id: &str, tool: &str, input: &Value, broke_off: bool) {
-        let lets_go = match self.habits.unfinished {
+        let lets_go = match self.behaviour.unfinished {
             Unfinished::Runs => false,
             Unfinished::RunsUnlessBroken => broke_off,
             Unfinished::Tells => true,
@@ -176,7 +176,7 @@ impl Watch {
     /// that carries the answer, and some programs run the call then.
     pub fn denied(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
         let command = about(input);
-        if self.habits.tells_commands {
+        if self.behaviour.tells_commands {
             let call = (tool.to_owned(), canonical(given(input)));
             self.inputs.entry(call).or_default().denied += 1;
             let denied = self.patches.iter().rposition(|patch| Some(patch) == command.as_ref());
@@ -230,13 +230,13 @@ impl Watch {
         if let Some(place) = self.open.iter().position(own) {
             self.open.remove(place);
         }
-        if self.habits.unhooked.contains(&tool) || refused {
+        if self.behaviour.unhooked.contains(&tool) || refused {
             return Ok(true);
         }
         let tool = tool.to_owned();
         // Where calls have no names, the model's own name of it is not known here.
-        let known = asked.is_some() || !self.habits.names_calls;
-        let (decided, told) = match (self.habits.names_calls, asked.cloned()) {
+        let known = asked.is_some() || !self.behaviour.names_calls;
+        let (decided, told) = match (self.behaviour.names_calls, asked.cloned()) {
             (true, _) => {
                 let told = |rule: &String| self.tells(rule, output, failed);
                 (self.decided.contains(id), self.denials.get(id).is_none_or(told))
@@ -266,7 +266,7 @@ impl Watch {
         failed: Option<bool>,
     ) -> Result<bool, Lost> {
         let contradicted = self.spared.contains(id) && !self.says_not_run(id, output, failed);
-        if self.habits.forgets || !contradicted {
+        if self.behaviour.forgets || !contradicted {
             return Ok(false);
         }
         let tool = self.asked.get(id).map(|(tool, _)| tool.as_str()).or(tool);
@@ -299,7 +299,7 @@ impl Watch {
     /// failure where that can be.
     fn tells(&self, rule: &str, output: &str, failed: Option<bool>) -> bool {
         let first = output.trim_start().lines().next().unwrap_or_default();
-        failed != Some(false) && first.contains(self.habits.denial) && output.contains(rule)
+        failed != Some(false) && first.contains(self.behaviour.denial) && output.contains(rule)
     }
 
     /// The program says what came of a call. Where the attempt ends before the model hears of it, this is
@@ -309,10 +309,10 @@ impl Watch {
     /// it of a denial in the place of the program, so that what comes back later is taken for known.
     pub fn told(&mut self, id: &str, output: &str, failed: bool) {
         let Some((tool, _)) = self.asked.get(id) else { return };
-        let unhooked = self.habits.unhooked.contains(&tool.as_str());
+        let unhooked = self.behaviour.unhooked.contains(&tool.as_str());
         let refused = failed && self.was_refused(output);
-        let decided = !self.habits.names_calls || self.decided.contains(id);
-        let denial = self.denials.get(id).filter(|_| self.habits.names_calls);
+        let decided = !self.behaviour.names_calls || self.decided.contains(id);
+        let denial = self.denials.get(id).filter(|_| self.behaviour.names_calls);
         let denied = denial.is_some_and(|rule| !self.tells(rule, output, Some(failed)));
         if !(unhooked || refused) && (!decided || denied) {
             let (id, tool) = (id.to_owned(), tool.clone());
@@ -325,7 +325,7 @@ impl Watch {
     /// allowed.
     pub fn told_command(&mut self, command: &str) {
         let Some(tally) = self.commands.get_mut(command.trim()) else {
-            if self.habits.tells_commands {
+            if self.behaviour.tells_commands {
                 let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
                 self.ran.push(Lost { id, tool, denied: false, evidence: Evidence::ProgramSays });
             }
@@ -342,7 +342,7 @@ impl Watch {
     /// model calls is seen by nobody else: files are changed by a patch that was allowed, and a server is
     /// called as often as it was allowed.
     pub fn told_call(&mut self, tool: &str, input: &Value) {
-        if !self.habits.tells_commands {
+        if !self.behaviour.tells_commands {
             return;
         }
         let (held, denied) = match (about(input), input.get("changes").and_then(Value::as_array)) {
@@ -397,14 +397,14 @@ impl Watch {
     }
 
     /// A call that the program says it has run, although nobody had decided about it, or had denied it.
-    pub fn ran_unheld(&self) -> Option<Lost> {
+    pub fn ran_without_permission(&self) -> Option<Lost> {
         self.ran.first().cloned()
     }
 
     /// A call of this attempt that nobody decided and whose result never came: it may have run.
     pub fn unaccounted(&self) -> Option<Lost> {
         let open = |(_, (tool, _)): &&(String, (String, String))| {
-            !self.habits.unhooked.contains(&tool.as_str())
+            !self.behaviour.unhooked.contains(&tool.as_str())
         };
         let (id, (tool, _)) = self.open.iter().find(open)?;
         let (id, tool) = (id.clone(), tool.clone());
@@ -434,7 +434,7 @@ impl Watch {
     /// Questions about calls that the model has not asked for: made up by somebody inside.
     pub fn made_up(&self) -> u64 {
         let wrote = |code: &str| self.asked.values().any(|(tool, _)| tool == code);
-        let of_code = self.habits.code.filter(|(tool, _)| wrote(tool)).map(|(_, names)| names);
+        let of_code = self.behaviour.code.filter(|(tool, _)| wrote(tool)).map(|(_, names)| names);
         let unknown = |id: &&String| {
             !self.asked.contains_key(*id) && !of_code.is_some_and(|names| id.starts_with(names))
         };
@@ -444,6 +444,6 @@ impl Watch {
 
     fn was_refused(&self, output: &str) -> bool {
         let output = output.trim_start();
-        self.habits.refusals.iter().any(|beginning| output.starts_with(beginning))
+        self.behaviour.refusals.iter().any(|beginning| output.starts_with(beginning))
     }
 }

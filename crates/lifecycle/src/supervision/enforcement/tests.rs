@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::json;
 
-const NAMED: Habits = Habits {
+const NAMED: CliBehaviour = CliBehaviour {
     names_calls: true,
     unhooked: &["update_plan"],
     refusals: &["No such tool"],
@@ -53,10 +53,10 @@ fn a_call_that_the_program_says_it_has_run_undecided_is_not_forgotten() {
     watch.told("c", "it ran", false);
     watch.told("d", "No such tool available", true);
     watch.told("item_0", "a name of the program's own", false);
-    assert_eq!(watch.ran_unheld(), None);
+    assert_eq!(watch.ran_without_permission(), None);
     watch.told("b", "No such tool, it printed", false);
     watch.settle();
-    let lost = watch.ran_unheld().unwrap();
+    let lost = watch.ran_without_permission().unwrap();
     assert_eq!(
         (lost.id.as_str(), lost.denied),
         ("b", false),
@@ -83,8 +83,8 @@ fn a_denied_call_that_the_program_says_it_has_run_is_a_loss_whoever_told_the_mod
         assert_eq!(watch.came_back("a", None, "policy::git: no", Some(true)), Ok(true));
         assert_eq!(watch.came_back("a", None, output, Some(failed)), Ok(false), "known");
         watch.told("a", output, failed);
-        assert_eq!(watch.ran_unheld().is_none(), held, "{output}");
-        assert!(watch.ran_unheld().is_none_or(|lost| lost.denied), "{output}");
+        assert_eq!(watch.ran_without_permission().is_none(), held, "{output}");
+        assert!(watch.ran_without_permission().is_none_or(|lost| lost.denied), "{output}");
     }
 }
 
@@ -98,7 +98,7 @@ fn a_result_that_contradicts_what_the_model_was_told_before_is_a_loss() {
         (false, "hook: policy::git: no", "pushed", false),
         (true, "No such tool: x", "[cleared]", true),
     ] {
-        let mut watch = Watch::new(Habits { forgets, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { forgets, ..NAMED });
         watch.asked("a", "Typing", &input);
         if first.contains("policy") {
             watch.decided(Some("a"), "Typing", &input);
@@ -109,7 +109,7 @@ fn a_result_that_contradicts_what_the_model_was_told_before_is_a_loss() {
         assert_eq!(watch.came_back("a", None, second, None).is_ok(), held, "{second}");
     }
     // What has run may be shown in another way later.
-    let mut watch = Watch::new(Habits { forgets: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { forgets: false, ..NAMED });
     watch.asked("a", "Bash", &input);
     watch.decided(Some("a"), "Bash", &input);
     assert_eq!(watch.came_back("a", None, "pushed, and much more", None), Ok(true));
@@ -120,12 +120,12 @@ fn a_result_that_contradicts_what_the_model_was_told_before_is_a_loss() {
 fn a_command_that_nobody_decided_is_a_loss_where_the_program_tells_of_all() {
     let input = json!({"command": "git push"});
     for (tells_commands, lost) in [(true, true), (false, false)] {
-        let mut watch = Watch::new(Habits { tells_commands, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { tells_commands, ..NAMED });
         assert!(watch.decided(Some("inner"), "Bash", &input));
         watch.told_command("git push\n");
-        assert_eq!(watch.ran_unheld(), None, "it was decided");
+        assert_eq!(watch.ran_without_permission(), None, "it was decided");
         watch.told_command("git push --force");
-        assert_eq!(watch.ran_unheld().is_some_and(|lost| !lost.denied), lost);
+        assert_eq!(watch.ran_without_permission().is_some_and(|lost| !lost.denied), lost);
     }
 }
 
@@ -143,7 +143,7 @@ fn files_that_no_allowed_patch_changes_are_a_loss_where_the_program_tells_of_all
         (Some(".."), false, "/work/src/b.txt", false),
         (None, false, "/work/src/a.txt", false),
     ] {
-        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
         if let Some(name) = decided {
             watch.decided(Some("exec-1"), "apply_patch", &patch(name));
         }
@@ -151,22 +151,22 @@ fn files_that_no_allowed_patch_changes_are_a_loss_where_the_program_tells_of_all
             watch.denied(Some("exec-1"), "apply_patch", &patch("src/a.txt"), "scope");
         }
         watch.told_call("apply_patch", &changes(path));
-        assert_eq!(watch.ran_unheld().is_none(), held, "{decided:?} {path}");
+        assert_eq!(watch.ran_without_permission().is_none(), held, "{decided:?} {path}");
         watch.told_call("apply_patch", &changes(path));
-        assert!(watch.ran_unheld().is_some(), "one patch is applied once");
+        assert!(watch.ran_without_permission().is_some(), "one patch is applied once");
     }
     // The one that names no more is taken first.
     let both = "*** Begin Patch\n*** Add File: a\n+x\n*** Add File: b\n+x\n*** End Patch";
-    let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
     watch.decided(Some("exec-1"), "apply_patch", &json!({"command": both}));
     watch.decided(Some("exec-2"), "apply_patch", &patch("a"));
     watch.told_call("apply_patch", &changes("/work/a"));
     let all = json!({"changes": [{"path": "/work/a"}, {"path": "/work/b"}]});
     watch.told_call("apply_patch", &all);
-    assert_eq!(watch.ran_unheld(), None, "both were allowed");
+    assert_eq!(watch.ran_without_permission(), None, "both were allowed");
     let mut watch = Watch::new(NAMED);
     watch.told_call("apply_patch", &changes("/work/a"));
-    assert_eq!(watch.ran_unheld(), None, "another program does not tell of all");
+    assert_eq!(watch.ran_without_permission(), None, "another program does not tell of all");
 }
 
 #[test]
@@ -174,18 +174,18 @@ fn a_server_is_called_as_often_as_it_was_allowed_and_no_more() {
     for (input, told) in
         [(json!({"text": "hi", "to": 1}), json!({"to": 1, "text": "hi"})), (json!({}), Value::Null)]
     {
-        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
         watch.decided(Some("exec-1"), "mcp__notes__say", &input);
         watch.decided(Some("exec-2"), "mcp__notes__say", &input);
         watch.denied(Some("exec-2"), "mcp__notes__say", &input, "tools");
         watch.told_call("mcp__notes__say", &told);
-        assert_eq!(watch.ran_unheld(), None, "one was allowed");
+        assert_eq!(watch.ran_without_permission(), None, "one was allowed");
         watch.told_call("mcp__notes__say", &told);
-        assert!(watch.ran_unheld().unwrap().denied);
+        assert!(watch.ran_without_permission().unwrap().denied);
     }
-    let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
     watch.told_call("mcp__notes__say", &json!({"text": "hi"}));
-    assert!(!watch.ran_unheld().unwrap().denied, "nobody was asked");
+    assert!(!watch.ran_without_permission().unwrap().denied, "nobody was asked");
 }
 
 #[test]
@@ -200,39 +200,39 @@ fn a_server_is_called_by_the_tool_that_was_allowed_and_by_no_other() {
         ("mcp__my_notes__read", "mcp__my-notes__read", true),
         ("mcp__notes__xxx_0123abcd", long.as_str(), true),
     ] {
-        let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
         watch.decided(Some("exec-1"), decided, &input);
         watch.told_call(told, &input);
-        assert_eq!(watch.ran_unheld().is_none(), held, "{decided} {told}");
+        assert_eq!(watch.ran_without_permission().is_none(), held, "{decided} {told}");
         watch.told_call(told, &input);
-        assert!(watch.ran_unheld().is_some(), "{told}: one was allowed");
+        assert!(watch.ran_without_permission().is_some(), "{told}: one was allowed");
     }
     // Where the hook has the same name, that one counts.
-    let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
     watch.decided(Some("exec-1"), "mcp__my-notes__read", &input);
     watch.denied(Some("exec-1"), "mcp__my-notes__read", &input, "tools");
     watch.decided(Some("exec-2"), "mcp__notes__read", &input);
     watch.told_call("mcp__my-notes__read", &input);
-    assert!(watch.ran_unheld().unwrap().denied);
+    assert!(watch.ran_without_permission().unwrap().denied);
 }
 
 #[test]
 fn a_command_that_nobody_decided_is_a_loss_before_it_has_ended() {
-    let mut watch = Watch::new(Habits { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
     watch.decided(Some("exec-1"), "Bash", &json!({"command": "ls"}));
     watch.told_call("exec_command", &json!({"command": "ls"}));
-    assert_eq!(watch.ran_unheld(), None);
+    assert_eq!(watch.ran_without_permission(), None);
     watch.told_call("exec_command", &json!({"command": "sleep 1000"}));
-    assert!(watch.ran_unheld().is_some());
+    assert!(watch.ran_without_permission().is_some());
 }
 
 #[test]
 fn a_command_that_was_denied_is_run_as_often_as_it_was_allowed_and_no_more() {
     let input = json!({"cmd": "git push "});
     for names_calls in [true, false] {
-        let mut watch = Watch::new(Habits { names_calls, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { names_calls, ..NAMED });
         watch.told_command("git push");
-        assert_eq!(watch.ran_unheld(), None, "nobody has asked");
+        assert_eq!(watch.ran_without_permission(), None, "nobody has asked");
         let mut name = |number: u32, denied: bool| {
             let name = format!("call-{number}");
             let id = names_calls.then_some(name.as_str());
@@ -247,9 +247,9 @@ fn a_command_that_was_denied_is_run_as_often_as_it_was_allowed_and_no_more() {
         name(2, true);
         watch.told_command("git push");
         watch.told_command("git status");
-        assert_eq!(watch.ran_unheld(), None, "one was allowed");
+        assert_eq!(watch.ran_without_permission(), None, "one was allowed");
         watch.told_command("git push");
-        assert!(watch.ran_unheld().unwrap().denied);
+        assert!(watch.ran_without_permission().unwrap().denied);
     }
 }
 
@@ -272,8 +272,8 @@ fn an_answer_is_not_for_another_call_of_the_same_name() {
 
 #[test]
 fn calls_without_names_are_matched_one_to_one_by_what_they_are() {
-    let habits = Habits { names_calls: false, ..NAMED };
-    let mut watch = Watch::new(habits);
+    let behaviour = CliBehaviour { names_calls: false, ..NAMED };
+    let mut watch = Watch::new(behaviour);
     let input = json!({"command": "ls", "dir": 1});
     watch.asked("a", "shell", &input);
     watch.asked("b", "shell", &input);
@@ -287,7 +287,7 @@ fn calls_without_names_are_matched_one_to_one_by_what_they_are() {
 
 #[test]
 fn calls_that_the_model_gave_no_name_are_found_by_their_tool() {
-    let mut watch = Watch::new(Habits { names_calls: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { names_calls: false, ..NAMED });
     let (list, remove) = (json!({"command": "ls"}), json!({"command": "rm"}));
     watch.asked("", "shell", &list);
     watch.asked("", "shell", &remove);
@@ -309,7 +309,7 @@ fn a_denial_of_which_the_model_is_not_told_is_a_loss() {
     assert!(watch.came_back("b", None, "pushed", None).unwrap_err().denied);
     let printed = watch.came_back("c", None, "policy::git", Some(false));
     assert!(printed.is_err(), "it ran, and printed what looks like a denial");
-    let mut watch = Watch::new(Habits { names_calls: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { names_calls: false, ..NAMED });
     for id in ["a", "b"] {
         watch.asked(id, "shell", &input);
         watch.decided(None, "shell", &input);
@@ -328,7 +328,7 @@ fn questions_about_no_call_are_counted() {
 
 #[test]
 fn calls_of_code_that_the_model_wrote_are_not_made_up() {
-    let mut watch = Watch::new(Habits { code: Some(("exec", "exec-")), ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { code: Some(("exec", "exec-")), ..NAMED });
     watch.decided(Some("exec-1"), "Bash", &json!({}));
     assert_eq!(watch.made_up(), 1, "nobody has written code");
     watch.asked("a", "exec", &json!("await tools.exec_command({cmd: 'ls'})"));
@@ -351,13 +351,13 @@ fn an_answer_about_another_command_does_not_count() {
 
 #[test]
 fn a_denial_is_told_in_the_words_of_the_program_and_not_by_the_command() {
-    let habits = Habits { denial: "blocked by PreToolUse hook: ", ..NAMED };
+    let behaviour = CliBehaviour { denial: "blocked by PreToolUse hook: ", ..NAMED };
     for (output, held) in [
         ("Command blocked by PreToolUse hook: policy::x: no", true),
         ("Chunk ID: 1\nOutput:\nblocked by PreToolUse hook: policy::x", false),
         ("policy::x", false),
     ] {
-        let mut watch = Watch::new(habits);
+        let mut watch = Watch::new(behaviour);
         let input = json!({"cmd": "git push"});
         watch.asked("a", "exec_command", &input);
         watch.decided(Some("a"), "Bash", &json!({"command": "git push"}));
@@ -377,17 +377,17 @@ fn a_call_of_an_answer_that_broke_off_is_let_go_where_the_program_does_and_held_
         (Unfinished::Tells, true, true),
         (Unfinished::Tells, false, true),
     ] {
-        let mut watch = Watch::new(Habits { unfinished, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { unfinished, ..NAMED });
         watch.asked("a", "Bash", &input);
         watch.cut_short("a", "Bash", &input, broke_off);
         assert_eq!(watch.unaccounted().is_none(), let_go, "{unfinished:?}, {broke_off}");
         // Whatever is known of it later counts all the same.
         let mut told = watch.clone();
         told.told("a", "a b c", false);
-        assert_eq!(told.ran_unheld().unwrap().id, "a", "{unfinished:?}");
+        assert_eq!(told.ran_without_permission().unwrap().id, "a", "{unfinished:?}");
         assert!(watch.came_back("a", None, "a b c", None).is_err(), "{unfinished:?}");
     }
-    let mut watch = Watch::new(Habits { unfinished: Unfinished::Tells, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { unfinished: Unfinished::Tells, ..NAMED });
     watch.asked("a", "Bash", &input);
     watch.asked("a", "Bash", &input);
     watch.cut_short("a", "Bash", &input, true);
@@ -404,7 +404,7 @@ fn a_call_that_nobody_decided_and_that_never_came_back_is_unaccounted_for() {
     assert_eq!(watch.unaccounted().unwrap().id, "b");
     watch.settle();
     assert_eq!(watch.unaccounted(), None, "that was an earlier attempt");
-    let mut watch = Watch::new(Habits { names_calls: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { names_calls: false, ..NAMED });
     watch.asked("x", "shell", &json!({"command": "ls"}));
     assert!(watch.unaccounted().is_some());
     watch.decided(None, "shell", &json!({"command": "ls"}));

@@ -10,7 +10,7 @@ mod talk;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -137,8 +137,8 @@ impl Adapter for ClaudeCode {
         true
     }
 
-    fn habits(&self) -> Habits {
-        Habits {
+    fn behaviour(&self) -> CliBehaviour {
+        CliBehaviour {
             names_calls: true,
             unhooked: &[],
             // What it checks before its hooks: the tool, its parameters, and what the tool itself says

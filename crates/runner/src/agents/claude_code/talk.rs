@@ -19,7 +19,7 @@ use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::adapter::{Gate, Talk, Wish};
+use super::super::adapter::{ControlMessage, Gate, Talk};
 use super::super::lines::{entries, object, text};
 use super::super::wiring::patience;
 
@@ -80,20 +80,20 @@ enum Background {
 }
 
 impl Talk for ClaudeTalk {
-    fn hear(&mut self, line: &str) -> Option<Wish> {
+    fn hear(&mut self, line: &str) -> Option<ControlMessage> {
         // The order of keys differs between versions, so that every line is parsed. Most are not for us.
         let head: Head = serde_json::from_str(line).ok()?;
         match (head.kind.as_ref(), head.subtype.as_deref()) {
             ("control_request", _) => return object(line).map(|line| self.asked(&line)),
-            ("system", Some("init")) => return Some(Wish::Begin),
+            ("system", Some("init")) => return Some(ControlMessage::Begin),
             ("result", _) => {}
             _ => return None,
         }
         let failed = head.is_error != Some(false);
         match self.background {
-            _ if failed => Some(Wish::End),
-            Background::Nothing => Some(Wish::End),
-            Background::Shells => Some(Wish::Linger),
+            _ if failed => Some(ControlMessage::End),
+            Background::Nothing => Some(ControlMessage::End),
+            Background::Shells => Some(ControlMessage::Linger),
             // They come back to it, and it goes on.
             Background::Agents => None,
         }
@@ -101,7 +101,7 @@ impl Talk for ClaudeTalk {
 }
 
 impl ClaudeTalk {
-    fn asked(&mut self, line: &Value) -> Wish {
+    fn asked(&mut self, line: &Value) -> ControlMessage {
         let id = text(line, "/request_id");
         let callback = text(line, "/request/callback_id");
         let known = text(line, "/request/subtype") == "hook_callback";
@@ -109,14 +109,14 @@ impl ClaudeTalk {
             GATE if known => {
                 let payload = line.pointer("/request/input").map(Value::to_string);
                 let answer = move |decision: &Decision| answered(&id, &in_its_words(decision));
-                Wish::Decide(payload.unwrap_or_default(), Box::new(answer))
+                ControlMessage::Decide(payload.unwrap_or_default(), Box::new(answer))
             }
-            ANNOUNCES if known => Wish::Announce(answered(&id, &json!({}))),
+            ANNOUNCES if known => ControlMessage::Announce(answered(&id, &json!({}))),
             RESTS if known => {
                 self.background = left(line);
-                Wish::Hear(answered(&id, &json!({})))
+                ControlMessage::Hear(answered(&id, &json!({})))
             }
-            _ => Wish::Hear(refused(&id)),
+            _ => ControlMessage::Hear(refused(&id)),
         }
     }
 }
@@ -179,7 +179,8 @@ mod tests {
     fn a_denial_and_an_allowance_are_told_under_the_name_of_the_question() {
         let deny = Decision::deny(Objection::new("a::rule", "no", "stop"));
         for (decision, word) in [(deny, "deny"), (Decision::allow(), "allow")] {
-            let Some(Wish::Decide(payload, answer)) = ClaudeTalk::default().hear(ASKED) else {
+            let Some(ControlMessage::Decide(payload, answer)) = ClaudeTalk::default().hear(ASKED)
+            else {
                 panic!("it was not heard");
             };
             assert_eq!(payload, r#"{"tool_name":"Bash"}"#);
@@ -197,16 +198,19 @@ mod tests {
         for line in
             [DONE, r#"{"duration_api_ms":3,"is_error":false,"result":"ok","type":"result"}"#]
         {
-            assert!(matches!(ClaudeTalk::default().hear(line), Some(Wish::End)), "{line}");
+            assert!(
+                matches!(ClaudeTalk::default().hear(line), Some(ControlMessage::End)),
+                "{line}"
+            );
         }
         let begun = r#"{"cwd":"/a","subtype":"init","type":"system"}"#;
-        assert!(matches!(ClaudeTalk::default().hear(begun), Some(Wish::Begin)));
+        assert!(matches!(ClaudeTalk::default().hear(begun), Some(ControlMessage::Begin)));
         let asked: Value = serde_json::from_str(ASKED).unwrap();
         let turned = format!(
             r#"{{"request":{},"request_id":"7","type":"control_request"}}"#,
             asked["request"]
         );
-        assert!(matches!(ClaudeTalk::default().hear(&turned), Some(Wish::Decide(..))));
+        assert!(matches!(ClaudeTalk::default().hear(&turned), Some(ControlMessage::Decide(..))));
         let quoted = r#"{"type":"assistant","message":"{\"type\":\"result\"}"}"#;
         assert!(ClaudeTalk::default().hear(quoted).is_none(), "a line that only quotes one");
     }
@@ -216,7 +220,7 @@ mod tests {
         for line in
             [ASKED.replace("\"gate\"", "\"other\""), ASKED.replace("hook_callback", "can_use_tool")]
         {
-            let Some(Wish::Hear(answer)) = ClaudeTalk::default().hear(&line) else {
+            let Some(ControlMessage::Hear(answer)) = ClaudeTalk::default().hear(&line) else {
                 panic!("{line}");
             };
             assert!(answer.contains(r#""subtype":"error""#), "{answer}");
@@ -237,13 +241,18 @@ mod tests {
             (json!([agent]), true, "end"),
         ] {
             let mut talk = ClaudeTalk::default();
-            assert!(matches!(talk.hear(&stop(&tasks)), Some(Wish::Hear(_))));
+            assert!(matches!(talk.hear(&stop(&tasks)), Some(ControlMessage::Hear(_))));
             let done = if failed { DONE.replace("false", "true") } else { DONE.to_owned() };
             let wish = match talk.hear(&done) {
-                Some(Wish::End) => "end",
-                Some(Wish::Linger) => "linger",
+                Some(ControlMessage::End) => "end",
+                Some(ControlMessage::Linger) => "linger",
                 None => "wait",
-                Some(Wish::Begin | Wish::Decide(..) | Wish::Announce(_) | Wish::Hear(_)) => "asks",
+                Some(
+                    ControlMessage::Begin
+                    | ControlMessage::Decide(..)
+                    | ControlMessage::Announce(_)
+                    | ControlMessage::Hear(_),
+                ) => "asks",
             };
             assert_eq!(wish, expected, "{tasks}");
         }

@@ -13,7 +13,7 @@ use super::super::tools;
 use super::super::wiring::at_home;
 use super::questions::{SECONDS, SERVER, announcing, asking};
 use super::{HOME, KEY, NAME, TABLES};
-use crate::proxy::DESK;
+use crate::proxy::GATE_PATH;
 
 const PROVIDER: &str = "bailiwick";
 
@@ -122,7 +122,7 @@ fn hash(event: &str, matcher: Option<&str>, hook: &Value) -> String {
 
 /// Where it asks: without it, it does not start.
 fn gate(assignment: &Assignment) -> Table {
-    let mut server = table("url", format!("{}{DESK}", assignment.model_url).into());
+    let mut server = table("url", format!("{}{GATE_PATH}", assignment.model_url).into());
     server.insert("required".to_owned(), true.into());
     server.insert("tool_timeout_sec".to_owned(), toml::Value::Integer(SECONDS.cast_signed()));
     server

@@ -7,7 +7,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -75,8 +75,8 @@ impl Adapter for Codex {
         true
     }
 
-    fn habits(&self) -> Habits {
-        Habits {
+    fn behaviour(&self) -> CliBehaviour {
+        CliBehaviour {
             names_calls: true,
             // `exec` is the one tool of its code mode: the calls that the code makes reach the hook one
             // by one, but for `write_stdin`. What code types could not be seen: nothing that it starts has

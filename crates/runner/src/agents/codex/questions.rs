@@ -13,7 +13,7 @@ use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::printed;
 use serde_json::{Map, Value, json};
 
-use super::super::adapter::{Talk, Wish};
+use super::super::adapter::{ControlMessage, Talk};
 use super::super::lines::text;
 
 /// The server, as the program knows it.
@@ -51,16 +51,16 @@ fn hook(tool: &str, input: Map<String, Value>) -> Value {
 pub(super) struct Questions;
 
 impl Talk for Questions {
-    fn hear(&mut self, message: &str) -> Option<Wish> {
+    fn hear(&mut self, message: &str) -> Option<ControlMessage> {
         let message: Value = serde_json::from_str(message).ok()?;
         // What awaits no answer wants nothing.
         let id = message.get("id").filter(|id| !id.is_null())?.clone();
         Some(match text(&message, "/method").as_str() {
-            "initialize" => Wish::Hear(answered(&id, &introduction(&message))),
-            "ping" => Wish::Hear(answered(&id, &json!({}))),
-            "tools/list" => Wish::Hear(answered(&id, &json!({"tools": []}))),
+            "initialize" => ControlMessage::Hear(answered(&id, &introduction(&message))),
+            "ping" => ControlMessage::Hear(answered(&id, &json!({}))),
+            "tools/list" => ControlMessage::Hear(answered(&id, &json!({"tools": []}))),
             "tools/call" => called(id, &message),
-            _ => Wish::Hear(refused(&id)),
+            _ => ControlMessage::Hear(refused(&id)),
         })
     }
 }
@@ -75,14 +75,14 @@ fn introduction(message: &Value) -> Value {
 }
 
 /// Whatever is not the announcement is a question: what cannot be read is denied by whoever decides.
-fn called(id: Value, message: &Value) -> Wish {
+fn called(id: Value, message: &Value) -> ControlMessage {
     if text(message, "/params/name") == ANNOUNCE {
-        return Wish::Announce(answered(&id, &said("")));
+        return ControlMessage::Announce(answered(&id, &said("")));
     }
     let payload = message.pointer("/params/arguments").map(|given| in_its_place(given, message));
     let payload = payload.map(|payload| payload.to_string()).unwrap_or_default();
     let answer = move |decision: &Decision| answered(&id, &said(&printed(decision)));
-    Wish::Decide(payload, Box::new(answer))
+    ControlMessage::Decide(payload, Box::new(answer))
 }
 
 /// The call with the agent that makes it: a thread that is not the session's own is a sub-agent's.
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use bailiwick_policy::decision::Objection;
 
-    fn heard(message: &Value) -> Option<Wish> {
+    fn heard(message: &Value) -> Option<ControlMessage> {
         Questions.hear(&message.to_string())
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_call_is_a_question_and_a_denial_is_told_as_a_hook_tells_it() {
         let arguments = json!({"session_id": "thread", "tool_name": "Bash"});
-        let Some(Wish::Decide(payload, words)) = heard(&call("ask", &arguments)) else {
+        let Some(ControlMessage::Decide(payload, words)) = heard(&call("ask", &arguments)) else {
             panic!("no question")
         };
         assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), arguments);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_yes_is_silence() {
-        let Some(Wish::Decide(_, words)) = heard(&call("ask", &json!({}))) else {
+        let Some(ControlMessage::Decide(_, words)) = heard(&call("ask", &json!({}))) else {
             panic!("no question")
         };
         let told: Value = serde_json::from_str(&words(&Decision::allow())).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_thread_of_its_own_is_a_sub_agent() {
         let arguments = json!({"session_id": "session"});
-        let Some(Wish::Decide(payload, _)) = heard(&call("ask", &arguments)) else {
+        let Some(ControlMessage::Decide(payload, _)) = heard(&call("ask", &arguments)) else {
             panic!("no question")
         };
         let payload: Value = serde_json::from_str(&payload).unwrap();
@@ -164,15 +164,19 @@ mod tests {
 
     #[test]
     fn an_unknown_tool_is_a_question_too() {
-        assert!(matches!(heard(&call("other", &json!({}))), Some(Wish::Decide(_, _))));
+        assert!(matches!(heard(&call("other", &json!({}))), Some(ControlMessage::Decide(_, _))));
     }
 
     #[test]
     fn nothing_is_listed_and_nothing_else_is_answered() {
         let ask = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
-        let Some(Wish::Hear(listed)) = heard(&ask("tools/list")) else { panic!("no list") };
+        let Some(ControlMessage::Hear(listed)) = heard(&ask("tools/list")) else {
+            panic!("no list")
+        };
         assert!(listed.contains(r#""tools":[]"#), "{listed}");
-        let Some(Wish::Hear(refused)) = heard(&ask("resources/list")) else { panic!("no answer") };
+        let Some(ControlMessage::Hear(refused)) = heard(&ask("resources/list")) else {
+            panic!("no answer")
+        };
         assert!(refused.contains("-32601"), "{refused}");
         assert!(heard(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).is_none());
     }

@@ -6,7 +6,7 @@ mod settings;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -114,8 +114,8 @@ impl Adapter for Gemini {
         true
     }
 
-    fn habits(&self) -> Habits {
-        Habits {
+    fn behaviour(&self) -> CliBehaviour {
+        CliBehaviour {
             names_calls: false,
             // Says that a sub-agent is done; the hook is not asked about it.
             unhooked: &["complete_task"],

@@ -6,7 +6,7 @@ mod plain;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -49,10 +49,10 @@ impl Adapter for Manifest {
         self.adapter.wire
     }
 
-    fn habits(&self) -> Habits {
+    fn behaviour(&self) -> CliBehaviour {
         match self.gate.kind {
-            Gating::ClaudeHooks => claude_code::ClaudeCode.habits(),
-            Gating::None => Habits {
+            Gating::ClaudeHooks => claude_code::ClaudeCode.behaviour(),
+            Gating::None => CliBehaviour {
                 names_calls: false,
                 unhooked: &[],
                 refusals: &[],

@@ -8,7 +8,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -81,9 +81,9 @@ impl Adapter for OpenCode {
         true
     }
 
-    fn habits(&self) -> Habits {
+    fn behaviour(&self) -> CliBehaviour {
         // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
-        Habits {
+        CliBehaviour {
             names_calls: true,
             unhooked: &[],
             refusals: &[],

@@ -5,7 +5,7 @@ mod perform;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{Habits, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
 use bailiwick_model::event::EventKind;
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
@@ -43,8 +43,8 @@ impl Adapter for Script {
         None
     }
 
-    fn habits(&self) -> Habits {
-        Habits {
+    fn behaviour(&self) -> CliBehaviour {
+        CliBehaviour {
             names_calls: true,
             unhooked: &[],
             refusals: &[],

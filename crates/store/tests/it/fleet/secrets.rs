@@ -88,7 +88,7 @@ async fn a_value_decrypts_only_under_its_own_identity() {
         .unwrap();
     sqlx::query(moved).bind("mine").bind("yours").execute(&mut connection).await.unwrap();
     let error = value(&store, "yours").await.unwrap_err();
-    assert!(matches!(error, FleetError::Unopened { .. }), "the store itself works: {error:?}");
+    assert!(matches!(error, FleetError::Undecryptable { .. }), "the store itself works: {error:?}");
     let error = error.to_string();
     assert!(error.contains("`default/yours` was changed in the database"), "{error}");
     assert_eq!(value(&store, "mine").await.unwrap().as_deref(), Some(b"mine".as_slice()));
@@ -113,7 +113,7 @@ async fn a_missing_wrong_or_accessible_key_is_an_error_and_never_replaced() {
     let key = std::fs::read(&file).unwrap();
     let refused = async |why: &str| {
         let unopened = value(&store, "kept").await;
-        assert!(matches!(unopened, Err(FleetError::Unopened { .. })), "{unopened:?}");
+        assert!(matches!(unopened, Err(FleetError::Undecryptable { .. })), "{unopened:?}");
         for error in [
             value(&store, "kept").await.unwrap_err().to_string(),
             set(&store, "another", b"x").await.unwrap_err().to_string(),

@@ -119,7 +119,7 @@ fn lost(cli: Cli, gated: bool) -> Vec<String> {
     }
     stage.launch(cli, &assignment);
 
-    let mut watch = Watch::new(adapter(cli).habits());
+    let mut watch = Watch::new(adapter(cli).behaviour());
     for (turn, (tool, input)) in calls.iter().enumerate() {
         let tool = tool.rsplit('.').next().unwrap();
         watch.asked(&format!("call_0_{turn}_0"), tool, input);
@@ -172,9 +172,9 @@ fn opencode_has_the_habits_that_are_known() {
 
 #[test]
 fn typing_into_a_running_program_of_codex_is_never_taken_as_harmless() {
-    let habits = adapter(Cli::Codex).habits();
-    assert!(!habits.unhooked.contains(&"write_stdin"));
-    let mut watch = Watch::new(habits);
+    let behaviour = adapter(Cli::Codex).behaviour();
+    assert!(!behaviour.unhooked.contains(&"write_stdin"));
+    let mut watch = Watch::new(behaviour);
     watch.asked("call", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
     assert!(watch.came_back("call", None, "Chunk ID: 1\npushed", None).is_err());
     watch.asked("closed", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));

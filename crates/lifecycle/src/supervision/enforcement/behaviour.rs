@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// What is known of an agent program, measured on the real one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Habits {
+pub struct CliBehaviour {
     /// Whether its hooks carry the model's name of the call.
     pub names_calls: bool,
     /// Tools that never reach a hook and touch nothing, or whose parts reach it one by one.
