@@ -162,7 +162,7 @@ fn launch(
         // Ctrl-C in this terminal is not meant for it.
         .process_group(0);
     let mut child = command.spawn().map_err(failed)?;
-    let late = Instant::now() + START_TIMEOUT;
+    let deadline = Instant::now() + START_TIMEOUT;
     // Mostly it is there in a few milliseconds.
     let mut pause = Duration::from_millis(1);
     loop {
@@ -177,7 +177,7 @@ fn launch(
             let said = said.get(before..).unwrap_or_default();
             return Err(Failure::general(format!("it ended at once: {}", said.trim())));
         }
-        if Instant::now() > late {
+        if Instant::now() > deadline {
             // Nobody counts on it any more.
             let _ = child.kill();
             let _ = child.wait();

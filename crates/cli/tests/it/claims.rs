@@ -167,9 +167,9 @@ fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
     let mut command = place.scratch.command(BAILIWICK);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    let late = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !place.bailiwick(&["logs", "one", "-o", "json"]).out.contains("src/b.txt") {
-        assert!(Instant::now() < late, "it never came");
+        assert!(Instant::now() < deadline, "it never came");
         std::thread::sleep(Duration::from_millis(50));
     }
     spawn(&place, "part", "two").expect_code(2);
@@ -201,9 +201,9 @@ fn who_waits_starts_when_the_paths_are_free() {
     assert!(waits.try_wait().unwrap().is_none(), "it did not wait");
     assert!(!is_known(&place, "two"));
     place.bailiwick(&["reject", "one"]).expect_code(0);
-    let late = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while waits.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < late, "it waits for ever");
+        assert!(Instant::now() < deadline, "it waits for ever");
         std::thread::sleep(Duration::from_millis(50));
     }
     let ran = Ran::from(waits.wait_with_output().unwrap()).expect_code(0);
@@ -220,9 +220,9 @@ fn waiting(place: &Place) -> usize {
 }
 
 fn until(what: &str, so: impl Fn() -> bool) {
-    let late = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !so() {
-        assert!(Instant::now() < late, "it did not come to this: {what}");
+        assert!(Instant::now() < deadline, "it did not come to this: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -20,7 +20,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use crate::BAILIWICK;
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const SHELL: &str = r#"
 [adapter]
@@ -137,9 +137,9 @@ impl Console {
     #[track_caller]
     pub(crate) fn answer(&mut self, question: &str, key: &str, next: &str) {
         self.wait_for(question);
-        let late = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.seen().contains(next) {
-            assert!(Instant::now() < late, "{next} was waited for in vain: {}", self.seen());
+            assert!(Instant::now() < deadline, "{next} was waited for in vain: {}", self.seen());
             self.rest();
             self.enter(key);
             let soon = Instant::now() + Duration::from_secs(20);
@@ -164,9 +164,9 @@ impl Console {
 
     #[track_caller]
     pub(crate) fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        let late = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !holds() {
-            assert!(Instant::now() < late, "{what} was waited for in vain: {}", self.seen());
+            assert!(Instant::now() < deadline, "{what} was waited for in vain: {}", self.seen());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -180,12 +180,12 @@ impl Console {
     /// The exit code, once all that was printed is here; the terminal must be as it was.
     #[track_caller]
     pub(crate) fn end(&mut self) -> i32 {
-        let late = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < late, "it did not end: {}", self.seen());
+            assert!(Instant::now() < deadline, "it did not end: {}", self.seen());
             std::thread::sleep(Duration::from_millis(20));
         };
         let program = self.program.take().unwrap();
@@ -273,19 +273,19 @@ fn a_program_has_the_terminal_and_nothing_else_of_the_person() {
     assert!(console.seen().contains("30 100"), "{}", console.seen());
     assert!(console.is_raw());
     tcsetwinsize(&console.person, size(41, 123)).unwrap();
-    let late = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !console.seen().contains("41 123") {
-        assert!(Instant::now() < late, "the size did not arrive: {}", console.seen());
+        assert!(Instant::now() < deadline, "the size did not arrive: {}", console.seen());
         console.enter("stty size\n");
         std::thread::sleep(Duration::from_millis(200));
     }
     // An interrupt ends what the program runs, and neither the program nor us.
     console.enter("echo asleep-$((3+3)); sleep 1000\n");
     console.wait_for("asleep-6");
-    let late = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     // Until it runs: between two programs there is nobody whom an interrupt would end.
     while !console.seen().contains("alive-4") {
-        assert!(Instant::now() < late, "it was not interrupted: {}", console.seen());
+        assert!(Instant::now() < deadline, "it was not interrupted: {}", console.seen());
         console.enter("\x03");
         console.enter("echo alive-$((2+2))\n");
         std::thread::sleep(Duration::from_millis(300));

@@ -73,9 +73,9 @@ pub(crate) fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&
 /// Waits for something that must come; how long that takes is nobody's business.
 #[track_caller]
 pub(crate) fn wait_for(mut holds: impl FnMut() -> bool) {
-    let late = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {
-        assert!(Instant::now() < late, "it never came");
+        assert!(Instant::now() < deadline, "it never came");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -223,13 +223,13 @@ impl Stage {
 
     /// What was cut off from us may take a moment to see that.
     fn nothing_runs(&self, id: &str, moment: Duration) {
-        let late = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let left = self.living();
             if left.is_empty() {
                 return;
             }
-            assert!(Instant::now() < late, "{id}, killed after {moment:?}, left {left:#?}");
+            assert!(Instant::now() < deadline, "{id}, killed after {moment:?}, left {left:#?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

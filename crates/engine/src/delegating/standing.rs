@@ -195,7 +195,7 @@ impl Session {
         self.tidy()?;
         let waited: Vec<Delegate> =
             asked.ids.iter().map(|id| self.below(id)).collect::<Result<_, _>>()?;
-        let late = Instant::now() + Duration::from_millis(patience);
+        let deadline = Instant::now() + Duration::from_millis(patience);
         loop {
             let mut ended = BTreeMap::new();
             for one in &waited {
@@ -207,7 +207,7 @@ impl Session {
             if gone.load(Ordering::Relaxed) {
                 return Err("nobody waits any more".to_owned());
             }
-            let timed_out = ended.is_empty() && Instant::now() > late;
+            let timed_out = ended.is_empty() && Instant::now() > deadline;
             if ended.is_empty() && !timed_out {
                 std::thread::sleep(PAUSE);
                 continue;

@@ -107,14 +107,14 @@ impl Session {
         }
         let directory = RunDirectory::new(&self.context.state, one.run.as_str());
         let message = Request::Message { text: text.clone() };
-        let late = Instant::now() + HEARS;
+        let deadline = Instant::now() + HEARS;
         loop {
             match supervisor::ask(&directory, &message) {
                 Ok(Some(Reply::Done | Reply::Standing(_))) => break,
                 Ok(Some(Reply::Refused(why))) => return Err(why),
                 // It begins, or its work is being checked: nobody listens yet, or any more.
                 Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
-                    if Instant::now() > late {
+                    if Instant::now() > deadline {
                         return Err(format!(
                             "`{}` cannot hear it now; say it again later",
                             one.run
@@ -165,9 +165,9 @@ impl Session {
 
     /// An error if an agent that was taken up again ended before it could hear anything.
     fn heard(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), String> {
-        let late = Instant::now() + HEARS;
+        let deadline = Instant::now() + HEARS;
         // Who waits for a claim hears it later.
-        while self.attempts(run)?.len() <= before && Instant::now() < late {
+        while self.attempts(run)?.len() <= before && Instant::now() < deadline {
             if !self.at_work(run) && self.attempts(run)?.len() <= before {
                 let log = std::fs::read_to_string(log).unwrap_or_default();
                 let why = log.lines().rev().find(|line| !line.trim().is_empty());
@@ -290,14 +290,14 @@ impl Session {
     /// Ends an agent, and waits until it is gone.
     pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), String> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
-        let late = Instant::now() + CLOSE_TIMEOUT;
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
         loop {
             // It may just begin, or just end.
             let _ = supervisor::ask(&directory, &Request::Stop { why: why.to_owned() });
             if !self.at_work(run) {
                 return Ok(());
             }
-            if Instant::now() > late {
+            if Instant::now() > deadline {
                 return Err(format!("`{run}` did not end in time"));
             }
             std::thread::sleep(Duration::from_millis(50));

@@ -12,7 +12,7 @@ use bailiwick_fleet::admission::conditions::McpProbe;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AgentMcpServer, DiscoveredTool, McpTransport, Object};
 use bailiwick_runner::sandbox::{Launcher, Level};
-use bailiwick_runner::servers::{Answer, PATIENCE, Program, Silence, ask_program, ask_remote};
+use bailiwick_runner::servers::{Answer, Program, Silence, TIMEOUT, ask_program, ask_remote};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -147,12 +147,12 @@ async fn ask(spec: &AgentMcpServer) -> Answer {
             let asked = tokio::task::spawn_blocking(move || {
                 let launcher = Launcher::own();
                 let launcher = launcher.map_err(|error| Silence::Failed(error.to_string()))?;
-                ask_program(&launcher, &program, PATIENCE)
+                ask_program(&launcher, &program, TIMEOUT)
             });
             asked.await.unwrap_or_else(|error| Err(Silence::Failed(format!("it broke: {error}"))))
         }
         McpTransport::StreamableHttp => match &spec.url {
-            Some(url) => ask_remote(url, PATIENCE).await,
+            Some(url) => ask_remote(url, TIMEOUT).await,
             None => missing("address"),
         },
         McpTransport::Sse => Err(Silence::Failed(

@@ -19,7 +19,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Asks the supervisor of an agent; an error if it has none.
 pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Reply, Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
-    let late = Instant::now() + START_TIMEOUT;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         let answer = supervisor::ask(&directory, request).map_err(|error| {
             Failure::general(format!("the supervisor of `{agent}` did not answer: {error}"))
@@ -31,7 +31,7 @@ pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Repl
             return Err(not_at_work(context, agent)?);
         }
         // It answers from the moment that its agent is started.
-        if Instant::now() > late {
+        if Instant::now() > deadline {
             return Err(Failure::general(format!("`{agent}` is still being made ready"))
                 .help(format!("try again in a moment; see it: bailiwick logs -f {agent}")));
         }
@@ -46,9 +46,9 @@ pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure
         Reply::Done | Reply::Standing(_) => {}
         Reply::Refused(why) => return Err(Failure::general(why)),
     }
-    let late = Instant::now() + STOP_TIMEOUT;
+    let deadline = Instant::now() + STOP_TIMEOUT;
     while directory.is_held().unwrap_or(false) {
-        if Instant::now() > late {
+        if Instant::now() > deadline {
             return Err(Failure::general(format!("`{agent}` did not end in time")));
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -92,7 +92,7 @@ impl TreeChecks for TreeChecker {
     fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String> {
         let subject = self.subject();
         let base = self.base(&subject).map_err(|error| error.to_string())?;
-        let until = Until { gone: Arc::clone(gone), late: Some(Instant::now() + self.time) };
+        let until = Until { gone: Arc::clone(gone), deadline: Some(Instant::now() + self.time) };
         subject
             .check_tree(self.checks.clone(), self.manner, until, (&base, work))
             .map_err(|failure| failure.to_string())

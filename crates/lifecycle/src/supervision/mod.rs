@@ -15,7 +15,7 @@ pub mod redaction;
 pub mod trees;
 
 pub use budget::{Budget, Spent, Standing};
-pub use enforcement::{CliBehaviour, Evidence, Lost, Unfinished, Watch};
+pub use enforcement::{CliBehaviour, EnforcementBreach, Evidence, Unfinished, Watch};
 pub use prices::Prices;
 pub use redaction::Redaction;
 pub use trees::Trees;

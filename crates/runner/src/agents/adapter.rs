@@ -39,7 +39,7 @@ pub trait Adapter: Send + Sync {
 
     /// Whether all processes that ask its model are there before its model's first call: what is started
     /// later is then a command of its agent, and no part of it.
-    fn starts_whole(&self) -> bool {
+    fn no_late_model_clients(&self) -> bool {
         false
     }
 

@@ -91,8 +91,8 @@ impl Adapter for Interactive {
         self.inner.asked_as(model)
     }
 
-    fn starts_whole(&self) -> bool {
-        self.inner.starts_whole()
+    fn no_late_model_clients(&self) -> bool {
+        self.inner.no_late_model_clients()
     }
 
     fn behaviour(&self) -> CliBehaviour {
@@ -206,8 +206,8 @@ impl Adapter for Unattended {
         self.inner.asked_as(model)
     }
 
-    fn starts_whole(&self) -> bool {
-        self.inner.starts_whole()
+    fn no_late_model_clients(&self) -> bool {
+        self.inner.no_late_model_clients()
     }
 
     fn behaviour(&self) -> CliBehaviour {

@@ -39,7 +39,7 @@ pub struct Until {
     /// Set when nobody needs them any more.
     pub gone: Arc<AtomicBool>,
     /// When the time that all of them have together is over, where they have one.
-    pub late: Option<Instant>,
+    pub deadline: Option<Instant>,
 }
 
 /// How often it is looked whether a program is still needed.
@@ -117,18 +117,18 @@ pub(crate) fn run_with_door(
     }
     let begun = Instant::now();
     let own = begun + limits.time;
-    let late = until.late.map_or(own, |late| late.min(own));
+    let deadline = until.deadline.map_or(own, |deadline| deadline.min(own));
     let (output, ends) = Output::new(capture).map_err(pipes)?;
     let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
-    let seen = watch(&mut running, late, &until.gone, doorkeeper);
+    let seen = watch(&mut running, deadline, &until.gone, doorkeeper);
     // Whatever was seen: after this nothing of it is left, and nobody holds the pipes.
     running.end();
     let read = reading.finish();
     let ended = match (read.too_much, seen) {
         (true, _) => Termination::TooMuchOutput(limits.output),
-        (false, Seen::TimedOut) => Termination::TimedOut(late.saturating_duration_since(begun)),
+        (false, Seen::TimedOut) => Termination::TimedOut(deadline.saturating_duration_since(begun)),
         (false, Seen::Ended(ended)) => ended,
         (false, Seen::Unneeded) => return Err(unneeded()),
         (false, Seen::Refused(error)) => return Err(error),
@@ -157,13 +157,13 @@ enum Seen {
 
 fn watch(
     running: &mut crate::sandbox::Running,
-    late: Instant,
+    deadline: Instant,
     gone: &AtomicBool,
     doorkeeper: Option<Doorkeeper<'_>>,
 ) -> Seen {
     let mut _open = None;
     loop {
-        let left = late.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         match running.next_report(left.min(BEAT)) {
             Next::Report(Report::Held(_)) => {}
             Next::Report(Report::Door(_)) => {

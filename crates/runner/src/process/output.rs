@@ -13,7 +13,7 @@ use super::Capture;
 
 const TAIL: usize = 64 * 1024;
 /// How long the pipes may stay open after everything that could hold them is gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The reading ends of a program's output.
 pub(super) struct Output {
@@ -112,8 +112,8 @@ impl Reading {
     /// What was read, after the program has ended.
     pub(super) fn finish(self) -> Read {
         // Without a sandbox something may have got away with the pipe: it is not waited for.
-        let late = Instant::now() + PATIENCE;
-        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < late {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
         let take = |kept: &Mutex<Vec<u8>>| {

@@ -13,7 +13,7 @@ const EARLY: Duration = Duration::from_mins(5);
 /// Nobody is asked for another one sooner than this, while the last one is good or after there was none.
 const PAUSE: Duration = Duration::from_secs(30);
 /// How long whoever has keys may take. They have a limit of their own, and this is longer.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A key, and until when it is good.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Held {
         match now.duration_since(self.asked) {
             Ok(since) => since >= PAUSE,
             // No one waits that long: the clock was set back.
-            Err(before) => before.duration() > PATIENCE + PAUSE,
+            Err(before) => before.duration() > TIMEOUT + PAUSE,
         }
     }
 }
@@ -118,7 +118,7 @@ impl Renewal {
         let begun = Instant::now();
         let source = Arc::clone(&self.source);
         let fetched = tokio::task::spawn_blocking(move || source());
-        let fetched = match tokio::time::timeout(PATIENCE, fetched).await {
+        let fetched = match tokio::time::timeout(TIMEOUT, fetched).await {
             Ok(Ok(fetched)) => fetched,
             Ok(Err(_)) => Err("whoever has them stopped".to_owned()),
             Err(_) => Err("it took too long".to_owned()),

@@ -20,7 +20,7 @@ use super::wire::{Input, Order, Report};
 use super::{Bind, Level, Network, Sandbox, SandboxError};
 
 /// How long our own processes get to end what they hold, before they are killed themselves.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The program that calls [`init`](super::init), and how it is told to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,8 +173,8 @@ impl Running {
     /// Ends it, and comes back when nothing of it is left.
     pub fn end(&mut self) {
         let _ = self.line.socket().shutdown(Shutdown::Both);
-        let late = Instant::now() + PATIENCE;
-        while Instant::now() < late {
+        let deadline = Instant::now() + TIMEOUT;
+        while Instant::now() < deadline {
             match self.child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
                 Ok(Some(_)) | Err(_) => {

@@ -22,7 +22,7 @@ pub use remote::ask_remote;
 pub use stdio::{Program, ask_program};
 
 /// How long a server may take for all of its answers.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a server's tools are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use serde_json::Value;
 
-use super::speech::{self, Heard, LONGEST, MOST_PAGES};
+use super::speech::{self, LONGEST, MOST_PAGES, OutputReader};
 use super::{Answer, Silence};
 
 const SESSION: &str = "mcp-session-id";
@@ -125,9 +125,9 @@ fn told(message: &[u8], id: usize) -> Result<Option<Value>, String> {
     let message =
         serde_json::from_slice(message).map_err(|_| "it says what is no message".to_owned())?;
     match speech::heard(&message, id)? {
-        Heard::Result(result) => Ok(Some(result)),
+        OutputReader::Result(result) => Ok(Some(result)),
         // What it asks needs an answer of its own, which no list of tools waits for.
-        Heard::Asked(_) | Heard::Aside => Ok(None),
+        OutputReader::Asked(_) | OutputReader::Aside => Ok(None),
     }
 }
 

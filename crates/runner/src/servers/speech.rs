@@ -42,7 +42,7 @@ pub(super) fn list(id: usize, cursor: Option<&str>) -> Value {
 }
 
 /// What a message of the server is to whoever waits for an answer.
-pub(super) enum Heard {
+pub(super) enum OutputReader {
     /// The answer.
     Result(Value),
     /// It asks something itself; this is said to it.
@@ -52,7 +52,7 @@ pub(super) enum Heard {
 }
 
 /// Reads a message.
-pub(super) fn heard(message: &Value, waiting: usize) -> Result<Heard, String> {
+pub(super) fn heard(message: &Value, waiting: usize) -> Result<OutputReader, String> {
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err("what it says is no JSON-RPC".to_owned());
     }
@@ -62,22 +62,22 @@ pub(super) fn heard(message: &Value, waiting: usize) -> Result<Heard, String> {
     }
     match (message.get("method").and_then(Value::as_str), id) {
         (Some("ping"), Some(id)) => {
-            Ok(Heard::Asked(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
+            Ok(OutputReader::Asked(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
         }
         (Some(_), Some(id)) => {
             let error = json!({ "code": -32601, "message": "not here" });
-            Ok(Heard::Asked(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
+            Ok(OutputReader::Asked(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
         }
-        (Some(_), None) => Ok(Heard::Aside),
+        (Some(_), None) => Ok(OutputReader::Aside),
         (None, Some(id)) if id.as_u64() == u64::try_from(waiting).ok() => {
             if let Some(error) = message.get("error") {
                 let said = error.get("message").and_then(Value::as_str).unwrap_or("no words");
                 return Err(format!("it refuses: {}", shown(said)));
             }
             let result = message.get("result").cloned();
-            result.map(Heard::Result).ok_or_else(|| "it answers without a result".to_owned())
+            result.map(OutputReader::Result).ok_or_else(|| "it answers without a result".to_owned())
         }
-        (None, _) => Ok(Heard::Aside),
+        (None, _) => Ok(OutputReader::Aside),
     }
 }
 
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn what_the_server_asks_is_answered_and_is_not_the_answer() {
         let ping = json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" });
-        assert!(matches!(heard(&ping, 0), Ok(Heard::Asked(_))));
+        assert!(matches!(heard(&ping, 0), Ok(OutputReader::Asked(_))));
         let other = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
-        assert!(matches!(heard(&other, 0), Ok(Heard::Aside)));
+        assert!(matches!(heard(&other, 0), Ok(OutputReader::Aside)));
         let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": {} });
-        assert!(matches!(heard(&answer, 0), Ok(Heard::Result(_))));
+        assert!(matches!(heard(&answer, 0), Ok(OutputReader::Result(_))));
         assert!(heard(&json!({ "id": 0, "result": {} }), 0).is_err());
     }
 }

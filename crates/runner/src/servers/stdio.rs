@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::speech::{self, Heard, LONGEST, MOST_ASKED, MOST_PAGES};
+use super::speech::{self, LONGEST, MOST_ASKED, MOST_PAGES, OutputReader};
 use super::{Answer, Silence};
 use crate::sandbox::{
     Bounds, Launcher, Level, Network, Next, Report, Running, Sandbox, SandboxError, Streams,
@@ -51,7 +51,7 @@ pub fn ask_program(launcher: &Launcher, program: &Program, patience: Duration) -
     let mut running = running.map_err(refused)?;
     let complained = std::thread::spawn(move || complained(complaints));
     let mut talk =
-        Talk { to_it, heard: listen(from_it), late: Instant::now() + patience, asked: 0 };
+        Talk { to_it, heard: listen(from_it), deadline: Instant::now() + patience, asked: 0 };
     let said = talk.tools();
     let ended = match &said {
         Err(Stopped::Gone) => how_it_ended(&mut running),
@@ -106,7 +106,7 @@ enum Stopped {
 struct Talk {
     to_it: PipeWriter,
     heard: Receiver<Result<Value, String>>,
-    late: Instant,
+    deadline: Instant,
     asked: usize,
 }
 
@@ -138,19 +138,19 @@ impl Talk {
             if self.asked > MOST_ASKED {
                 return Err(Stopped::Wrong("it asks too much itself".to_owned()));
             }
-            let left = self.late.saturating_duration_since(Instant::now());
+            let left = self.deadline.saturating_duration_since(Instant::now());
             let message = match self.heard.recv_timeout(left) {
                 Ok(message) => message.map_err(Stopped::Wrong)?,
                 Err(RecvTimeoutError::Timeout) => return Err(Stopped::Late),
                 Err(RecvTimeoutError::Disconnected) => return Err(Stopped::Gone),
             };
             match speech::heard(&message, id).map_err(Stopped::Wrong)? {
-                Heard::Result(result) => return Ok(result),
-                Heard::Asked(answer) => {
+                OutputReader::Result(result) => return Ok(result),
+                OutputReader::Asked(answer) => {
                     self.asked += 1;
                     self.say(&answer)?;
                 }
-                Heard::Aside => {}
+                OutputReader::Aside => {}
             }
         }
     }
@@ -198,9 +198,9 @@ fn complained(complaints: PipeReader) -> String {
 }
 
 fn how_it_ended(running: &mut Running) -> Option<String> {
-    let late = Instant::now() + LAST_WORDS;
+    let deadline = Instant::now() + LAST_WORDS;
     loop {
-        return match running.next_report(late.saturating_duration_since(Instant::now())) {
+        return match running.next_report(deadline.saturating_duration_since(Instant::now())) {
             Next::Report(Report::Door(_) | Report::Held(_)) => continue,
             Next::Report(Report::Exit(code)) => Some(format!("it ended with {code}")),
             Next::Report(Report::Signal(signal)) => Some(format!("signal {signal} ended it")),

@@ -44,7 +44,7 @@ pub(super) struct Held {
 
 impl Held {
     /// The checks were not done in time for this call: the next one waits for them again.
-    pub(super) fn late() -> Self {
+    pub(super) fn deadline() -> Self {
         let why = "the checks that run after each call were not done in time";
         let objection = Objection::new(RULE, why, "try the call again");
         Self { objection, may_go_on: true }

@@ -170,12 +170,15 @@ mod tests {
         assert_eq!(callers.may_ask(early), Ok(()));
         callers.close();
         let _late = Connecting::start(port);
-        let (_late_stream, late) = door.accept().unwrap();
+        let (_late_stream, deadline) = door.accept().unwrap();
         assert_eq!(callers.may_ask(early), Ok(()));
-        assert_eq!(callers.may_ask(late), Err(UnauthorizedProcess { program: "bash".to_owned() }));
+        assert_eq!(
+            callers.may_ask(deadline),
+            Err(UnauthorizedProcess { program: "bash".to_owned() })
+        );
         // Once more makes nobody known.
         callers.close();
-        assert!(callers.may_ask(late).is_err());
+        assert!(callers.may_ask(deadline).is_err());
         drop(early_stream);
         assert!(callers.may_ask("127.0.0.1:1".parse().unwrap()).is_err());
     }

@@ -28,7 +28,7 @@ use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
 use crate::sandbox::{Level, Next, Report, WorktreeAccess};
 
 /// How long the whole of it may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// What the agent is told when its call is denied.
 const NO: &str = "this call is denied to see whether a denial holds";
 const CALL: &str = "call_canary_0";
@@ -296,16 +296,16 @@ fn play(
         desk,
     };
     let proxy = proxy::start(setup, runtime.handle()).map_err(|error| error.to_string())?;
-    let late = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let code = loop {
-        match launched.running.next_report(late.saturating_duration_since(Instant::now())) {
+        match launched.running.next_report(deadline.saturating_duration_since(Instant::now())) {
             Next::Report(Report::Exit(code)) => break Ok(Some(code)),
             Next::Report(Report::Held(_) | Report::Door(_)) => {}
             Next::Report(Report::Refused(error)) => break Err(error.to_string()),
             Next::Report(Report::Signal(_) | Report::MemorySpent(_)) | Next::Over => {
                 break Ok(None);
             }
-            Next::TimedOut => break Err(format!("it was not done in {} s", PATIENCE.as_secs())),
+            Next::TimedOut => break Err(format!("it was not done in {} s", TIMEOUT.as_secs())),
         }
     };
     let verdict = launched.finish(code.as_ref().ok().copied().flatten());

@@ -16,7 +16,7 @@ use super::sockets;
 
 /// The longest request.
 const LONGEST: u64 = 1024 * 1024;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is asked of a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub fn ask(directory: &RunDirectory, request: &Request) -> io::Result<Option<Rep
         }
         Err(error) => return Err(error),
     };
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
@@ -103,7 +103,7 @@ pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>, directory: RunD
                 let (hub, directory) = (Arc::clone(&hub), directory.clone());
                 tokio::spawn(async move {
                     let answered = connection(stream, &hub, &directory);
-                    let _ = tokio::time::timeout(PATIENCE, answered).await;
+                    let _ = tokio::time::timeout(TIMEOUT, answered).await;
                 });
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

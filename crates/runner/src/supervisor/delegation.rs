@@ -20,9 +20,9 @@ use super::sockets;
 use crate::sandbox::Level;
 
 /// Calls that are answered at once; more wait.
-const AT_ONCE: usize = 16;
+const MAX_CALLS: usize = 16;
 /// How long a call may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest call.
 const LONGEST: u64 = 4 << 20;
 /// How often an agent that waits for others gives a sign of life.
@@ -72,7 +72,7 @@ pub fn forward(
 
 /// Answers until the listener is gone.
 pub(super) async fn serve(listener: UnixListener, answers: Arc<dyn Delegation>, hub: Arc<Hub>) {
-    let places = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
+    let places = Arc::new(tokio::sync::Semaphore::new(MAX_CALLS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
@@ -93,7 +93,7 @@ async fn connection(stream: UnixStream, answers: Arc<dyn Delegation>, hub: &Hub)
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     let mut read = tokio::io::BufReader::new(read.take(LONGEST));
-    tokio::time::timeout(PATIENCE, read.read_line(&mut line)).await??;
+    tokio::time::timeout(TIMEOUT, read.read_line(&mut line)).await??;
     let answer = match serde_json::from_str::<Asked>(&line) {
         Err(error) => Err(format!("the call cannot be read: {error}")),
         Ok(_) if hub.ending().is_some() => Err("the run is over".to_owned()),

@@ -380,13 +380,13 @@ mod tests {
         assert!(directory.is_held_by(std::process::id()).unwrap());
         drop(held);
         // What another test starts at this moment has it open until it begins.
-        let late = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
         while directory.is_held().unwrap() {
-            assert!(std::time::Instant::now() < late, "it is held for ever");
+            assert!(std::time::Instant::now() < deadline, "it is held for ever");
             std::thread::yield_now();
         }
         while directory.lock().unwrap().is_none() {
-            assert!(std::time::Instant::now() < late, "nobody can hold it");
+            assert!(std::time::Instant::now() < deadline, "nobody can hold it");
             std::thread::yield_now();
         }
     }

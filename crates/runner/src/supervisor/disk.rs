@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
     fn each_file_counts_once_and_what_is_gone_does_not() {
@@ -339,7 +339,7 @@ mod tests {
             Taken { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
         };
         let (_guard, told) = guarded(|| u64::MAX, held);
-        let why = told.recv_timeout(PATIENCE).unwrap();
+        let why = told.recv_timeout(TIMEOUT).unwrap();
         assert!(why.contains("disk, of which it may add 16 MiB"), "{why}");
     }
 
@@ -352,7 +352,7 @@ mod tests {
                 Taken { bytes: 0, files }
             };
             let (_guard, told) = guarded(|| u64::MAX, held);
-            let why = told.recv_timeout(PATIENCE).unwrap();
+            let why = told.recv_timeout(TIMEOUT).unwrap();
             assert!(why.contains("disk, to which it may add 2000000 files"), "{why}");
         }
     }
@@ -374,8 +374,8 @@ mod tests {
             Taken::default()
         };
         let (guard, told) = guarded(left, held);
-        walking.recv_timeout(PATIENCE).unwrap();
-        let why = told.recv_timeout(PATIENCE).unwrap();
+        walking.recv_timeout(TIMEOUT).unwrap();
+        let why = told.recv_timeout(TIMEOUT).unwrap();
         assert!(why.contains("the disk has less than 512 MiB left"), "{why}");
         drop(guard);
         assert!(walking.try_recv().is_err(), "there was but one walk");

@@ -28,18 +28,18 @@ use super::between::{Held, PerCallChecks};
 use super::hub::{Hub, exhausted_by};
 
 /// Questions that are judged at once; a flood waits.
-const AT_ONCE: usize = 8;
+const MAX_JUDGING: usize = 8;
 /// Questions that are open at once, with those that wait for a person: calls that need nobody must not
 /// wait for those that do, or they are given up before they are answered.
-pub(super) const AT_MOST: usize = 64;
+pub(super) const MAX_OPEN: usize = 64;
 /// Calls that wait for a person at once; one more is denied. Fewer than may be open, so that there is
 /// always a place for those that need nobody.
-const WAITING: usize = AT_MOST / 2;
+const MAX_PENDING_APPROVALS: usize = MAX_OPEN / 2;
 /// Before how many calls in a row forbidden files are removed. A call that is denied for them made none, so
 /// a process in the background did.
 const MAX_REMOVALS: u32 = 5;
 /// How long a question may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Who answers the gate.
 pub(super) trait CallDecider: Send + Sync {
@@ -50,7 +50,7 @@ pub(super) trait CallDecider: Send + Sync {
     fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>>;
 
     /// Nobody heard this decision: what it told has not been told.
-    fn unheard(&self, _decision: &Decision) {}
+    fn on_undelivered(&self, _decision: &Decision) {}
 
     /// Whether the program has nothing left but what runs in the background.
     fn lingers(&self, lingers: bool);
@@ -77,18 +77,18 @@ pub(super) struct GateService {
 impl GateService {
     /// As many as are judged at once.
     pub(super) fn places() -> Semaphore {
-        Semaphore::new(AT_ONCE)
+        Semaphore::new(MAX_JUDGING)
     }
 
     /// As many as wait for a person at once.
     pub(super) fn seats() -> Semaphore {
-        Semaphore::new(WAITING)
+        Semaphore::new(MAX_PENDING_APPROVALS)
     }
 }
 
 /// Answers until the listener is gone.
 pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn CallDecider>) {
-    let places = Arc::new(Semaphore::new(AT_MOST));
+    let places = Arc::new(Semaphore::new(MAX_OPEN));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
@@ -106,7 +106,7 @@ pub(super) async fn serve(listener: UnixListener, keeper: Arc<dyn CallDecider>) 
 }
 
 async fn connection(keeper: &dyn CallDecider, mut stream: UnixStream) {
-    let decision = match tokio::time::timeout(PATIENCE, receive(&mut stream)).await {
+    let decision = match tokio::time::timeout(TIMEOUT, receive(&mut stream)).await {
         Ok(Ok(question)) if question.announces => {
             keeper.announced();
             Decision::allow()
@@ -118,7 +118,7 @@ async fn connection(keeper: &dyn CallDecider, mut stream: UnixStream) {
     let line = Reply::new(decision.clone()).line();
     // A gate that is gone denies by itself.
     if stream.write_all(line.as_bytes()).await.is_err() {
-        keeper.unheard(&decision);
+        keeper.on_undelivered(&decision);
     }
     let _ = stream.shutdown().await;
 }
@@ -132,7 +132,7 @@ impl CallDecider for GateService {
         Box::pin(self.answer(question))
     }
 
-    fn unheard(&self, decision: &Decision) {
+    fn on_undelivered(&self, decision: &Decision) {
         if let (Some(between), Some(told)) = (&self.between, &decision.because) {
             between.untold(told);
         }
@@ -146,11 +146,11 @@ impl CallDecider for GateService {
 impl GateService {
     async fn answer(&self, question: Question) -> Decision {
         self.hub.touch();
-        let late = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.patience;
         // Before it is judged: what is looked up for that may have changed while the checks run.
         let looked = match &self.between {
             // What is not done in time is not held against the call here, but below.
-            Some(between) => tokio::time::timeout_at(late, between.look()).await,
+            Some(between) => tokio::time::timeout_at(deadline, between.look()).await,
             None => Ok(()),
         };
         let judge = Arc::clone(&self.judge);
@@ -171,12 +171,12 @@ impl GateService {
         if let Some(objection) = self.forbidden().await {
             judgement.decision = Decision::deny(objection);
             may_go_on = true;
-        } else if let Some(held) = self.held(&judgement, looked, late).await {
+        } else if let Some(held) = self.held(&judgement, looked, deadline).await {
             judgement.decision = Decision::deny(held.objection);
             may_go_on = held.may_go_on;
         }
         if judgement.decision.outcome == Outcome::Ask {
-            judgement.decision = self.approved(&judgement, late).await;
+            judgement.decision = self.approved(&judgement, deadline).await;
         }
         self.record(&judgement, self.fail_fast && !may_go_on);
         judgement.decision
@@ -226,15 +226,15 @@ impl GateService {
         &self,
         judgement: &Judgement,
         looked: Result<(), Elapsed>,
-        late: Instant,
+        deadline: Instant,
     ) -> Option<Held> {
         let between = self.between.as_ref()?;
         match (judgement.decision.outcome, looked) {
             (Outcome::Deny, _) => None,
-            (Outcome::Allow | Outcome::Ask, Err(_)) => Some(Held::late()),
+            (Outcome::Allow | Outcome::Ask, Err(_)) => Some(Held::deadline()),
             (Outcome::Allow | Outcome::Ask, Ok(())) => {
-                let objection = tokio::time::timeout_at(late, between.objection()).await;
-                objection.unwrap_or_else(|_| Some(Held::late()))
+                let objection = tokio::time::timeout_at(deadline, between.objection()).await;
+                objection.unwrap_or_else(|_| Some(Held::deadline()))
             }
         }
     }
@@ -256,18 +256,18 @@ impl GateService {
     }
 
     /// Asks a person, and waits. No answer is a denial.
-    async fn approved(&self, judgement: &Judgement, late: Instant) -> Decision {
+    async fn approved(&self, judgement: &Judgement, deadline: Instant) -> Decision {
         let rule = judgement.decision.because.as_ref().map_or("approval", |one| &one.rule);
         let denied = |why: &str| {
             let instead = "go on with what needs no approval, and say what you would need";
             Decision::deny(Objection::new(rule, why, instead))
         };
         let Ok(_seat) = self.waiting.try_acquire() else {
-            return denied(&format!("{WAITING} calls wait for a person already"));
+            return denied(&format!("{MAX_PENDING_APPROVALS} calls wait for a person already"));
         };
         let (id, answer) = self.hub.ask(&worded(judgement));
-        let late = late.min(Instant::now() + self.approval);
-        let answer = tokio::time::timeout_at(late, answer).await;
+        let deadline = deadline.min(Instant::now() + self.approval);
+        let answer = tokio::time::timeout_at(deadline, answer).await;
         self.hub.forget(&id);
         match answer {
             Ok(Ok(Answer::Allow)) => {
@@ -609,17 +609,17 @@ mod tests {
     #[test]
     fn a_call_that_nobody_looked_for_in_time_is_denied_though_the_checks_have_ended_since() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        for late in [true, false] {
-            let hang = Arc::new(AtomicBool::new(late));
+        for deadline in [true, false] {
+            let hang = Arc::new(AtomicBool::new(deadline));
             let checks = Checks { hang: Arc::clone(&hang), holds: true, unseen: None };
             let (mut answering, _kept) = checked(checks);
             answering.judge = Arc::new(Dawdles { hang });
-            if !late {
+            if !deadline {
                 answering.patience = Duration::from_secs(60);
             }
             let decided = runtime.block_on(answering.decide(question("ls")));
-            assert_eq!(decided.outcome == Outcome::Deny, late, "{}", decided.message());
-            assert_eq!(decided.message().contains("in time"), late, "{}", decided.message());
+            assert_eq!(decided.outcome == Outcome::Deny, deadline, "{}", decided.message());
+            assert_eq!(decided.message().contains("in time"), deadline, "{}", decided.message());
         }
     }
 
@@ -631,12 +631,12 @@ mod tests {
         runtime.block_on(async {
             let first = answering.decide(question("ls")).await;
             assert!(first.message().contains("it is broken"), "{}", first.message());
-            answering.unheard(&first);
+            answering.on_undelivered(&first);
             let second = answering.decide(question("ls")).await;
             assert_eq!(first, second);
             let third = answering.decide(question("ls")).await;
             assert_eq!(third.outcome, Outcome::Allow, "it was told");
-            answering.unheard(&third);
+            answering.on_undelivered(&third);
             assert_eq!(answering.decide(question("ls")).await.outcome, Outcome::Allow);
         });
     }
@@ -763,11 +763,11 @@ mod tests {
         let (answering, _kept) = answering(Duration::from_secs(600));
         runtime.block_on(async {
             let mut waiting = Vec::new();
-            for _ in 0..WAITING {
+            for _ in 0..MAX_PENDING_APPROVALS {
                 let own = Arc::clone(&answering);
                 waiting.push(tokio::spawn(async move { own.decide(question("push")).await }));
             }
-            while answering.hub.questions().len() < WAITING {
+            while answering.hub.questions().len() < MAX_PENDING_APPROVALS {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let soon = Duration::from_secs(60);
@@ -797,7 +797,7 @@ mod tests {
             let listener = UnixListener::bind(&socket).unwrap();
             tokio::spawn(serve(listener, Arc::new(Person)));
             let mut waiting = Vec::new();
-            for _ in 0..2 * AT_ONCE {
+            for _ in 0..2 * MAX_JUDGING {
                 waiting.push(asked(&socket, "waits").await);
             }
             let mut answer = Vec::new();

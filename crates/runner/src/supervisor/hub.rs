@@ -9,7 +9,7 @@ use bailiwick_lifecycle::delegation::consent::{Consents, is_shown};
 use bailiwick_lifecycle::ports::Consent;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_lifecycle::supervision::{
-    Budget, CliBehaviour, Lost, Prices, Spent, Standing, Watch,
+    Budget, CliBehaviour, EnforcementBreach, Prices, Spent, Standing, Watch,
 };
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Exhausted, Used};
@@ -71,9 +71,9 @@ struct State {
 }
 
 /// A check that runs.
-pub(super) struct Holding<'a>(&'a Hub);
+pub(super) struct IdlePause<'a>(&'a Hub);
 
-impl Drop for Holding<'_> {
+impl Drop for IdlePause<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.held = state.held.saturating_sub(1);
@@ -128,7 +128,7 @@ impl Hub {
             watched,
         } = beginning;
         let mut known = Watch::new(behaviour);
-        recall(&mut known, &earlier);
+        replay_events(&mut known, &earlier);
         known.settle();
         Self {
             state: Mutex::new(State {
@@ -241,11 +241,11 @@ impl Hub {
     }
 
     /// A check runs until this is dropped.
-    pub(super) fn hold(&self) -> Holding<'_> {
+    pub(super) fn hold(&self) -> IdlePause<'_> {
         let mut state = self.state();
         state.held = state.held.saturating_add(1);
         drop(state);
-        Holding(self)
+        IdlePause(self)
     }
 
     /// Whether the program has nothing left but what runs in the background.
@@ -347,7 +347,7 @@ impl Hub {
         tool: Option<&str>,
         output: &str,
         failed: bool,
-    ) -> Result<bool, Lost> {
+    ) -> Result<bool, EnforcementBreach> {
         let failed = self.marks_failures.then_some(failed);
         let came = self.state().watch.came_back(id, tool, output, failed);
         if self.gated { came } else { Ok(came.unwrap_or(true)) }
@@ -376,16 +376,16 @@ impl Hub {
             let message = message.to_owned();
             self.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
         }
-        self.stand();
+        self.publish_progress();
     }
 
     /// A call that has run although it was denied or nobody decided it, by the word of the program alone.
-    pub(super) fn ran_without_permission(&self) -> Option<Lost> {
+    pub(super) fn ran_without_permission(&self) -> Option<EnforcementBreach> {
         self.state().watch.ran_without_permission().filter(|_| self.gated && self.watched)
     }
 
     /// A call that may have run although nobody decided it; and how many questions were made up.
-    pub(super) fn unaccounted(&self) -> (Option<Lost>, u64) {
+    pub(super) fn unaccounted(&self) -> (Option<EnforcementBreach>, u64) {
         let state = self.state();
         // Where nobody sees what the model asks for, nothing can be about none of it.
         let made_up = if self.watched { state.watch.made_up() } else { 0 };
@@ -424,7 +424,7 @@ impl Hub {
         }
         self.tell(ReportedBy::Proxy, agent, EventKind::Turn { turn });
         self.tell(ReportedBy::Proxy, agent, EventKind::Usage(usage.clone()));
-        self.stand();
+        self.publish_progress();
     }
 
     /// Lets one more request go to the model; false if those that are on their way may take all that is
@@ -502,7 +502,7 @@ impl Hub {
     }
 
     /// Tells how it stands.
-    pub(super) fn stand(&self) {
+    pub(super) fn publish_progress(&self) {
         self.send(Order::Progress(self.progress()));
     }
 
@@ -514,7 +514,7 @@ impl Hub {
         state.told_spent.clear();
         drop(state);
         self.room.send_replace(());
-        self.stand();
+        self.publish_progress();
     }
 
     /// A person says something; it is heard when the program can be told.
@@ -587,7 +587,7 @@ impl Hub {
 
 /// What earlier attempts have asked for and decided counts in this one, too. A program that names no
 /// calls may show the model what came of one only now.
-fn recall(known: &mut Watch, earlier: &[Event]) {
+fn replay_events(known: &mut Watch, earlier: &[Event]) {
     let mut open: Vec<(&str, &serde_json::Value)> = Vec::new();
     for event in earlier {
         match (&event.what, event.seen_by) {
@@ -690,19 +690,19 @@ mod tests {
             (Answer::Allow, "pushed", true),
         ] {
             let behaviour = CliBehaviour {
-                names_calls: true,
+                hooks_have_call_ids: true,
                 unhooked: &[],
                 refusals: &[],
                 denial: "",
                 forgets: true,
                 unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
-                tells_commands: false,
+                reports_commands: false,
                 code: None,
             };
             let mut known = Watch::new(behaviour);
             let earlier =
                 [event(ReportedBy::Proxy, asked.clone()), event(ReportedBy::Gate, decided(answer))];
-            recall(&mut known, &earlier);
+            replay_events(&mut known, &earlier);
             assert_eq!(known.came_back("a", None, output, None).is_ok(), held, "{output}");
         }
     }
@@ -748,13 +748,13 @@ mod tests {
             reason: None,
         };
         let behaviour = CliBehaviour {
-            names_calls: true,
+            hooks_have_call_ids: true,
             unhooked: &[],
             refusals: &[],
             denial: "",
             forgets: true,
             unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
-            tells_commands: false,
+            reports_commands: false,
             code: None,
         };
         for (about, again, held) in [
@@ -768,7 +768,7 @@ mod tests {
                 event(ReportedBy::Proxy, asked("git push")),
                 event(ReportedBy::Gate, allowed(about)),
             ];
-            recall(&mut known, &earlier);
+            replay_events(&mut known, &earlier);
             known.settle();
             if let Some(command) = again {
                 known.asked("a", "Bash", &serde_json::json!({"command": command}));

@@ -17,7 +17,7 @@ use rustix::termios::{
     OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
 };
 
-use super::launch::{self, Heard, Launched, Ready};
+use super::launch::{self, Launched, OutputReader, Ready};
 use super::modes::Modes;
 use super::{SuperviseError, Supervision};
 use crate::agents::adapter::Verdict;
@@ -97,7 +97,7 @@ pub(super) fn launch(
     let running = enclosure.launcher.start_with(&sandbox, &argv, streams);
     let running = running.map_err(|error| SuperviseError::new("the sandbox", error))?;
     let relay = Relay::start(screen, terminal.person).map_err(failed)?;
-    Ok(Launched { running, host_listener, heard: Heard::Person(relay) })
+    Ok(Launched { running, host_listener, heard: OutputReader::Person(relay) })
 }
 
 /// Carries bytes between a person's terminal and a program's.

@@ -32,7 +32,7 @@ pub(super) const INSIDE: &str = "/run/bailiwick";
 /// The port of the door inside, where nobody else listens.
 pub(super) const PROXY_PORT: u16 = 4117;
 /// How long a sandbox may take to open its door.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest line that is read at once; a longer one is read in pieces.
 const LONGEST_LINE: u64 = 4 * 1024 * 1024;
 /// How much of standard error is remembered.
@@ -79,11 +79,11 @@ pub struct Enclosure {
 pub(super) struct Launched {
     pub(super) running: Running,
     pub(super) host_listener: Option<TcpListener>,
-    pub(super) heard: Heard,
+    pub(super) heard: OutputReader,
 }
 
 /// Who hears what it prints.
-pub(super) enum Heard {
+pub(super) enum OutputReader {
     /// We do, line by line.
     Us { lines: JoinHandle<Box<dyn Reader>>, errors: JoinHandle<Vec<u8>> },
     /// A person, at a terminal.
@@ -188,7 +188,7 @@ fn clear(
     sandbox.environment.extend(clears.environment);
     let mut argv = vec![program.display().to_string()];
     argv.extend(clears.arguments);
-    let limits = Limits { time: PATIENCE, output: 1 << 20 };
+    let limits = Limits { time: TIMEOUT, output: 1 << 20 };
     let ran = process::run(launcher, &sandbox, &argv, Capture::Together, limits);
     let ran = ran.map_err(|error| failed(error.to_string()))?;
     match ran.ended {
@@ -253,7 +253,7 @@ pub(super) fn start(
     let log = directory.errors();
     let redaction = assignment.hidden.clone();
     let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
-    Ok(Launched { running, host_listener, heard: Heard::Us { lines, errors } })
+    Ok(Launched { running, host_listener, heard: OutputReader::Us { lines, errors } })
 }
 
 impl Launched {
@@ -263,7 +263,7 @@ impl Launched {
             Some(listener) => Ok(listener),
             None => self
                 .running
-                .door(PATIENCE)
+                .door(TIMEOUT)
                 .map_err(|error| SuperviseError::new("the sandbox", error)),
         }
     }
@@ -273,7 +273,7 @@ impl Launched {
         self.running.end();
         let lost = |what: &str| Verdict { completed: false, words: format!("{what} was lost") };
         match self.heard {
-            Heard::Us { lines, errors } => {
+            OutputReader::Us { lines, errors } => {
                 let errors = errors.join().unwrap_or_default();
                 let errors = String::from_utf8_lossy(&errors).into_owned();
                 match lines.join() {
@@ -281,7 +281,7 @@ impl Launched {
                     Err(_) => lost("what it printed"),
                 }
             }
-            Heard::Person(relay) => relay.finish(code),
+            OutputReader::Person(relay) => relay.finish(code),
         }
     }
 }

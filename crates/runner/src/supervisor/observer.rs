@@ -192,13 +192,13 @@ mod tests {
 
     fn listening(budget: Allowance, turns: u64) -> (ProxyObserver, Receiver<Order>) {
         let behaviour = CliBehaviour {
-            names_calls: true,
+            hooks_have_call_ids: true,
             unhooked: &[],
             refusals: &[],
             denial: "",
             forgets: true,
             unfinished: Unfinished::Runs,
-            tells_commands: false,
+            reports_commands: false,
             code: None,
         };
         let beginning = Beginning {

@@ -56,7 +56,7 @@ pub(super) fn run(
         hub.tell(ReportedBy::Supervisor, None, EventKind::Error { message: error.to_string() });
     }
     let progress = hub.progress();
-    hub.stand();
+    hub.publish_progress();
     hub.close();
     let kept = writer.finish();
     let AttemptEnd { conclusion: Conclusion { ending, detail, exhausted }, code } = went?;
@@ -221,7 +221,7 @@ fn worked(
         key_refused: AtomicBool::default(),
         callers: supervision
             .adapter
-            .starts_whole()
+            .no_late_model_clients()
             .then(|| Arc::new(AgentProcesses::below(launched.running.id()))),
     };
     let proxy = door(supervision, observer, &mut launched, desk, runtime)?;

@@ -15,11 +15,11 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::gate::{AT_MOST, CallDecider};
+use super::gate::{CallDecider, MAX_OPEN};
 use crate::agents::adapter::{ControlMessage, Talk};
 
 /// How long a program may take to read what it is told.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The longest line that is read at once: a question holds the whole of a call.
 pub(super) const LONGEST_LINE: u64 = 2 * MAX_PAYLOAD_SIZE as u64;
@@ -61,7 +61,7 @@ impl Talking {
             // The other end was just made.
             let _ = told.send(line);
         }
-        let places = Arc::new(Semaphore::new(AT_MOST));
+        let places = Arc::new(Semaphore::new(MAX_OPEN));
         Ok((Self { talk, dialect, answers, places, told: Some(told) }, theirs))
     }
 
@@ -111,7 +111,7 @@ impl Talking {
             let Ok(_place) = places.acquire_owned().await else { return };
             let decision = keeper.decide(question).await;
             if told.send(words(&decision)).is_err() {
-                keeper.unheard(&decision);
+                keeper.on_undelivered(&decision);
             }
         });
     }
@@ -122,7 +122,7 @@ impl Talking {
 async fn tell(mut stream: tokio::net::UnixStream, mut lines: UnboundedReceiver<String>) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
-        let told = tokio::time::timeout(PATIENCE, stream.write_all(line.as_bytes())).await;
+        let told = tokio::time::timeout(TIMEOUT, stream.write_all(line.as_bytes())).await;
         if !matches!(told, Ok(Ok(()))) {
             return;
         }

@@ -69,8 +69,8 @@ mod tests {
             .process_group(0)
             .spawn()
             .unwrap();
-        let late = Instant::now() + Duration::from_secs(60);
-        while !place.path().join("ready").exists() && Instant::now() < late {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !place.path().join("ready").exists() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (over, root) = (AtomicBool::new(false), shell.id());

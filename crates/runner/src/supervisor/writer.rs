@@ -84,12 +84,12 @@ fn write(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => over = true,
         }
-        let mut late = Instant::now() + batch.last().map_or(BATCH_WINDOW, patience);
+        let mut deadline = Instant::now() + batch.last().map_or(BATCH_WINDOW, patience);
         while !over && batch.len() < BATCH {
-            let wait = if batch.is_empty() { Duration::ZERO } else { left(late) };
+            let wait = if batch.is_empty() { Duration::ZERO } else { left(deadline) };
             match orders.recv_timeout(wait) {
                 Ok(Order::Event(event)) => {
-                    late = late.min(Instant::now() + patience(&event));
+                    deadline = deadline.min(Instant::now() + patience(&event));
                     batch.push(event);
                 }
                 Ok(Order::Progress(progress)) => standing = Some(progress),
@@ -126,8 +126,8 @@ fn patience(event: &Event) -> Duration {
     }
 }
 
-fn left(late: Instant) -> Duration {
-    late.saturating_duration_since(Instant::now())
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }
 
 /// What of an event is written down at a level. Decisions are always whole, and so is what the agent says:

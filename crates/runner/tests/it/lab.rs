@@ -33,8 +33,8 @@ pub(crate) fn probe_program() -> PathBuf {
 
 /// Waits until something holds, and says whether it does in the end.
 pub(crate) fn comes_true(mut what: impl FnMut() -> bool) -> bool {
-    let late = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < late {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
         if what() {
             return true;
         }

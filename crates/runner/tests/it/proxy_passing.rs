@@ -296,8 +296,8 @@ fn a_model_that_fails_before_it_says_anything_costs_nothing() {
 
 /// Whether something holds within a moment in which it would long have come.
 fn comes_soon(holds: impl Fn() -> bool) -> bool {
-    let late = Instant::now() + Duration::from_millis(500);
-    while Instant::now() < late {
+    let deadline = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < deadline {
         if holds() {
             return true;
         }

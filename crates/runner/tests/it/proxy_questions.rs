@@ -60,10 +60,10 @@ fn what_is_longer_than_any_call_is_not_answered_at_all() {
     let mut stream = connect(lab.proxy.address());
     // It may stop to read before all is said.
     let _ = stream.write_all(long.as_bytes());
-    let late = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let turned = |told: &Told| matches!(told, Told::TurnedAway(what) if what.contains("question"));
     while !recorder.told().iter().any(turned) {
-        assert!(Instant::now() < late, "{:?}", recorder.told());
+        assert!(Instant::now() < deadline, "{:?}", recorder.told());
         std::thread::sleep(Duration::from_millis(5));
     }
     stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();

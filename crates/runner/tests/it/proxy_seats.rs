@@ -43,9 +43,9 @@ fn ask(stream: &TcpStream, path: &str, body: &str) -> u16 {
 
 #[track_caller]
 fn comes_true(holds: impl Fn() -> bool) {
-    let late = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < late, "it was waited for in vain");
+        assert!(Instant::now() < deadline, "it was waited for in vain");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

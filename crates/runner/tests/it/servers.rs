@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bailiwick_model::DiscoveredTool;
 use bailiwick_runner::sandbox::Level;
-use bailiwick_runner::servers::{Answer, PATIENCE, Program, Silence, ask_program, ask_remote};
+use bailiwick_runner::servers::{Answer, Program, Silence, TIMEOUT, ask_program, ask_remote};
 
 use crate::lab::{comes_true, launcher, processes_with};
 
@@ -47,7 +47,7 @@ fn a_server_that_answers_is_heard_over_its_own_questions_and_asides() {
     let aside = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
     // After its greeting it hears that we are ready, then the question; it asks first, and is answered.
     let script = says(&[HELLO, aside, ping, TOOLS]);
-    assert_eq!(ask(&script, PATIENCE), Ok(found()));
+    assert_eq!(ask(&script, TIMEOUT), Ok(found()));
 }
 
 #[test]
@@ -59,14 +59,14 @@ fn a_list_of_several_pages_is_read_to_its_end_and_an_endless_one_is_not() {
          case \"$d\" in *two*) printf '%s\\n' '{rest}';; esac; cat >/dev/null"
     );
     let names: Vec<String> =
-        ask(&script, PATIENCE).unwrap().into_iter().map(|tool| tool.name).collect();
+        ask(&script, TIMEOUT).unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["look", "post", "last"]);
     let endless = format!(
         "read a; printf '%s\\n' '{HELLO}'; read b; n=1; while read c; do printf '%s\\n' \
          \"{{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$n,\\\"result\\\":{{\\\"tools\\\":[],\\\"nextCursor\\\":\\\"x\\\"}}}}\"; \
          n=$((n+1)); done"
     );
-    assert_eq!(failed(ask(&endless, PATIENCE)), "its list of tools does not end");
+    assert_eq!(failed(ask(&endless, TIMEOUT)), "its list of tools does not end");
 }
 
 #[test]
@@ -82,16 +82,16 @@ fn one_that_hangs_is_given_up_and_ended_with_all_that_it_started() {
 
 #[test]
 fn one_that_crashes_says_how() {
-    let why = failed(ask("echo no configuration >&2; exit 3", PATIENCE));
+    let why = failed(ask("echo no configuration >&2; exit 3", TIMEOUT));
     assert!(why.contains("ended with 3") && why.contains("no configuration"), "{why}");
-    let why = failed(ask(&format!("read a; printf '%s\\n' '{HELLO}'; kill -9 $$"), PATIENCE));
+    let why = failed(ask(&format!("read a; printf '%s\\n' '{HELLO}'; kill -9 $$"), TIMEOUT));
     assert!(why.contains("signal 9"), "{why}");
     let nowhere = Program {
         command: "there-is-no-such-server".to_owned(),
         arguments: Vec::new(),
         level: Level::Full,
     };
-    assert!(!failed(ask_program(&launcher(), &nowhere, PATIENCE)).is_empty());
+    assert!(!failed(ask_program(&launcher(), &nowhere, TIMEOUT)).is_empty());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn one_that_lies_is_not_believed() {
             "asks too much",
         ),
     ] {
-        let why = failed(ask(&script, PATIENCE));
+        let why = failed(ask(&script, TIMEOUT));
         assert!(why.contains(expected), "{expected}: {why}");
     }
 }
@@ -128,10 +128,10 @@ fn it_has_no_network_no_home_and_nothing_of_our_environment() {
         level: Level::Full,
     };
     // The last line is what is told: one after the other.
-    let count = failed(ask_program(&launcher(), &program(script), PATIENCE));
+    let count = failed(ask_program(&launcher(), &program(script), TIMEOUT));
     assert!(count.ends_with('1'), "a loopback of its own alone: {count}");
     let names = "env | sed 's/=.*//' | sort | tr '\\n' ' ' >&2; exit 7";
-    let names = failed(ask_program(&launcher(), &program(names), PATIENCE));
+    let names = failed(ask_program(&launcher(), &program(names), TIMEOUT));
     for name in ["CARGO_MANIFEST_DIR", "USER", "SHELL"] {
         assert!(!names.contains(name), "{names}");
     }
@@ -185,13 +185,13 @@ async fn a_server_on_the_network_is_asked_the_same() {
         };
         let answers = vec![(kind, body(HELLO)), (kind, String::new()), (kind, body(TOOLS))];
         let (url, serving) = serve(answers);
-        assert_eq!(ask_remote(&url, PATIENCE).await, Ok(found()), "{kind}");
+        assert_eq!(ask_remote(&url, TIMEOUT).await, Ok(found()), "{kind}");
         let heads = serving.join().unwrap();
         assert!(heads[0].contains("\"initialize\"") && !heads[0].contains("mcp-session-id"));
         assert!(heads[2].contains("mcp-session-id: s1") && heads[2].contains("tools/list"));
         assert!(heads[2].contains("mcp-protocol-version"), "{}", heads[2]);
     }
-    let nobody = ask_remote("http://127.0.0.1:1/mcp", PATIENCE).await;
+    let nobody = ask_remote("http://127.0.0.1:1/mcp", TIMEOUT).await;
     assert!(failed(nobody).contains("cannot be reached"));
     // It takes the connection and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

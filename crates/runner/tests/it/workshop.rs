@@ -272,8 +272,8 @@ fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
 
 #[test]
 fn all_programs_together_have_a_time() {
-    let late = Some(Instant::now() + Duration::from_secs(2));
-    let until = Until { late, ..Until::default() };
+    let deadline = Some(Instant::now() + Duration::from_secs(2));
+    let until = Until { deadline, ..Until::default() };
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     for _ in 0..2 {
         let ran = bench.shell("sleep 600");

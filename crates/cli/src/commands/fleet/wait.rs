@@ -49,7 +49,7 @@ impl Wait {
         let Some((one, name)) = all.first().and_then(|one| Some((one, one.names.first()?))) else {
             return Err(Failure::usage("name one object, as stack/fixer"));
         };
-        let late = now().plus_millis(self.timeout.millis());
+        let deadline = now().plus_millis(self.timeout.millis());
         with_store(context, async |store| {
             loop {
                 // Read first: a change between the two wakes the wait. An object's own version would not
@@ -67,7 +67,7 @@ impl Wait {
                     Met::Never(why) => return Err(Failure::usage(why)),
                     Met::NotYet => {}
                 }
-                let left = late.millis().saturating_sub(now().millis());
+                let left = deadline.millis().saturating_sub(now().millis());
                 if left == 0 {
                     let message = format!("{} is not so after {}", self.object, self.timeout);
                     let help = format!("bailiwick describe {}", self.object);

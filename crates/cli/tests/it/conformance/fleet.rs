@@ -17,7 +17,7 @@ use super::stage::Stage;
 
 const SECRET: &str = "the-webhook-s-own-secret";
 /// Nothing here takes longer, also where others are at work.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 pub(crate) fn documents(stage: &Stage, forge: &StandIn) -> String {
     let checkout = stage.scratch.root().display().to_string();
@@ -155,12 +155,12 @@ pub(crate) fn list(stage: &Stage, arguments: &[&str]) -> Vec<Value> {
 }
 
 pub(crate) fn until<T>(what: &str, stage: &Stage, mut look: impl FnMut() -> Option<T>) -> T {
-    let late = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        if Instant::now() > late {
+        if Instant::now() > deadline {
             let mut seen = Vec::new();
             for kind in ["deliveries", "executions", "runs", "approvals", "stacks", "triggers"] {
                 seen.push(format!("{kind}: {:#}", json!(list(stage, &[kind]))));
@@ -355,7 +355,7 @@ fn keyed() -> String {
 /// is over.
 fn watched(stage: &Stage, stack: &str, trust: &str, before: &[&Value]) -> (String, Value) {
     let mut environment = None;
-    let late = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let fits = |run: &&Value| {
         run["spec"]["agentStack"] == stack
             && run["spec"]["trustTier"] == trust
@@ -375,7 +375,7 @@ fn watched(stage: &Stage, stack: &str, trust: &str, before: &[&Value]) -> (Strin
                 return (seen, run.clone());
             }
         }
-        if Instant::now() > late {
+        if Instant::now() > deadline {
             let executions = list(stage, &["executions"]);
             panic!("{trust} {stack} did not end: {found:#?} {executions:#?}");
         }

@@ -26,7 +26,7 @@ use crate::BAILIWICK;
 /// What the forge signs webhooks with.
 pub(crate) const SECRET: &str = "the-webhook-s-own-secret";
 /// Nothing here takes longer, also where others are at work.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A repository, its forge, and a database with a stack for it.
 pub(crate) struct Place {
@@ -172,13 +172,13 @@ impl Place {
     }
 
     pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let late = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = look() {
                 return found;
             }
             assert!(
-                Instant::now() < late,
+                Instant::now() < deadline,
                 "{what} did not come: {:#}",
                 self.json(&["get", "runs"])
             );

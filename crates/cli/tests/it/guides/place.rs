@@ -108,14 +108,14 @@ impl Place {
     /// Looks until it is there.
     #[track_caller]
     pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let late = std::time::Instant::now() + COMMAND_TIMEOUT;
+        let deadline = std::time::Instant::now() + COMMAND_TIMEOUT;
         loop {
             if let Some(found) = look() {
                 return found;
             }
             let fleet = ["deliveries", "executions", "runs", "approvals", "stacks"];
             let seen = |kind| format!("{kind}: {:#}", self.json(&["get", kind]));
-            if std::time::Instant::now() > late {
+            if std::time::Instant::now() > deadline {
                 panic!("{what} did not come: {}", fleet.map(seen).join("\n"));
             }
             std::thread::sleep(std::time::Duration::from_millis(200));

@@ -58,7 +58,7 @@ impl Shell {
     /// What the last command in the background has printed behind this text, up to the end of the line.
     pub(crate) fn wait_for_background(&self, text: &str) -> String {
         let (_, out) = self.background.last().unwrap();
-        let late = Instant::now() + COMMAND_TIMEOUT;
+        let deadline = Instant::now() + COMMAND_TIMEOUT;
         loop {
             let shown = read(out);
             if let Some((rest, _)) =
@@ -66,7 +66,7 @@ impl Shell {
             {
                 return rest.to_owned();
             }
-            assert!(Instant::now() < late, "no `{text}` in\n{shown}");
+            assert!(Instant::now() < deadline, "no `{text}` in\n{shown}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -74,9 +74,9 @@ impl Shell {
     /// Runs a command until it has printed a text, then presses Ctrl-C.
     pub(crate) fn run_until(&mut self, command: &str, text: &str) -> Ran {
         let (group, out, err) = self.begin_background(command);
-        let late = Instant::now() + COMMAND_TIMEOUT;
+        let deadline = Instant::now() + COMMAND_TIMEOUT;
         while !shown(&out, &err).contains(text) {
-            assert!(Instant::now() < late, "no `{text}` of {command}\n{}", shown(&out, &err));
+            assert!(Instant::now() < deadline, "no `{text}` of {command}\n{}", shown(&out, &err));
             std::thread::sleep(Duration::from_millis(50));
         }
         let _ = killpg(Pid::from_raw(group), Signal::SIGINT);

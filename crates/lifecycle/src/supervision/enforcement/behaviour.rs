@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CliBehaviour {
     /// Whether its hooks carry the model's name of the call.
-    pub names_calls: bool,
+    pub hooks_have_call_ids: bool,
     /// Tools that never reach a hook and touch nothing, or whose parts reach it one by one.
     pub unhooked: &'static [&'static str],
     /// How the program itself refuses a call before any hook: the beginnings of what the model is told.
@@ -20,7 +20,7 @@ pub struct CliBehaviour {
     pub unfinished: Unfinished,
     /// Whether it says of every command, patch and call of a server that it runs it, so that one which
     /// nobody decided ran unseen.
-    pub tells_commands: bool,
+    pub reports_commands: bool,
     /// The tool whose input is code that makes calls, and how the names of those begin: the model has
     /// not asked for them by name.
     pub code: Option<(&'static str, &'static str)>,
@@ -53,7 +53,7 @@ pub enum Evidence {
 /// A limit may not have held.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the call {id} of {tool} {}", self.why())]
-pub struct Lost {
+pub struct EnforcementBreach {
     /// The model's name of the call.
     pub id: String,
     /// The tool.
@@ -64,7 +64,7 @@ pub struct Lost {
     pub evidence: Evidence,
 }
 
-impl Lost {
+impl EnforcementBreach {
     fn why(&self) -> &'static str {
         match (self.evidence, self.denied) {
             (Evidence::CameBack, false) => {
@@ -98,7 +98,7 @@ mod tests {
     fn the_message_names_the_call_and_claims_no_more_than_is_known() {
         let message = |evidence, denied| {
             let (id, tool) = ("call_1".to_owned(), "Bash".to_owned());
-            Lost { id, tool, denied, evidence }.to_string()
+            EnforcementBreach { id, tool, denied, evidence }.to_string()
         };
         for evidence in
             [Evidence::CameBack, Evidence::NeverAsked, Evidence::ProgramSays, Evidence::Unaccounted]

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use calls::{PATCH, about, canonical, given, is_name, leads_to, named};
 
-pub use behaviour::{CliBehaviour, Evidence, Lost, Unfinished};
+pub use behaviour::{CliBehaviour, EnforcementBreach, Evidence, Unfinished};
 
 /// What is known of one command, whatever its calls are named.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +51,7 @@ pub struct Watch {
     open: Vec<(String, (String, String))>,
     /// Calls that the program itself says it has run, although nobody had decided about them or the
     /// answer was no.
-    ran: Vec<Lost>,
+    ran: Vec<EnforcementBreach>,
     /// By command: how often it was decided, denied, and run by the program's own word.
     commands: BTreeMap<String, Tally>,
     /// The same by the tool and the whole input of a call.
@@ -142,7 +142,7 @@ impl Watch {
 
     /// A decision counts for what is told to have run later.
     fn note(&mut self, command: Option<String>, tool: &str, input: &Value) {
-        if self.behaviour.tells_commands {
+        if self.behaviour.reports_commands {
             let call = (tool.to_owned(), canonical(given(input)));
             self.inputs.entry(call).or_default().decided += 1;
             self.patches.extend(command.clone().filter(|text| text.contains(PATCH)));
@@ -176,7 +176,7 @@ impl Watch {
     /// that carries the answer, and some programs run the call then.
     pub fn denied(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
         let command = about(input);
-        if self.behaviour.tells_commands {
+        if self.behaviour.reports_commands {
             let call = (tool.to_owned(), canonical(given(input)));
             self.inputs.entry(call).or_default().denied += 1;
             let denied = self.patches.iter().rposition(|patch| Some(patch) == command.as_ref());
@@ -197,7 +197,7 @@ impl Watch {
     /// Results that were there before this attempt began.
     pub fn remember(&mut self, id: &str) {
         if let Some(call) = self.asked.get(id).cloned() {
-            self.use_up(&call);
+            self.consume_decision(&call);
         }
         self.back.insert(id.to_owned());
     }
@@ -213,7 +213,7 @@ impl Watch {
         tool: Option<&str>,
         output: &str,
         failed: Option<bool>,
-    ) -> Result<bool, Lost> {
+    ) -> Result<bool, EnforcementBreach> {
         if !self.back.insert(id.to_owned()) {
             return self.came_again(id, tool, output, failed);
         }
@@ -235,15 +235,17 @@ impl Watch {
         }
         let tool = tool.to_owned();
         // Where calls have no names, the model's own name of it is not known here.
-        let known = asked.is_some() || !self.behaviour.names_calls;
-        let (decided, told) = match (self.behaviour.names_calls, asked.cloned()) {
+        let known = asked.is_some() || !self.behaviour.hooks_have_call_ids;
+        let (decided, told) = match (self.behaviour.hooks_have_call_ids, asked.cloned()) {
             (true, _) => {
                 let told = |rule: &String| self.tells(rule, output, failed);
                 (self.decided.contains(id), self.denials.get(id).is_none_or(told))
             }
-            (false, Some(call)) => (self.use_up(&call), self.was_told(&call, output, failed)),
+            (false, Some(call)) => {
+                (self.consume_decision(&call), self.was_told(&call, output, failed))
+            }
             (false, None) => match self.nameless_decided(&tool) {
-                Some(call) => (self.use_up(&call), self.was_told(&call, output, failed)),
+                Some(call) => (self.consume_decision(&call), self.was_told(&call, output, failed)),
                 None => (false, false),
             },
         };
@@ -251,7 +253,7 @@ impl Watch {
             true => Ok(true),
             false => {
                 let evidence = if known { Evidence::CameBack } else { Evidence::NeverAsked };
-                Err(Lost { id: id.to_owned(), tool, denied: decided, evidence })
+                Err(EnforcementBreach { id: id.to_owned(), tool, denied: decided, evidence })
             }
         }
     }
@@ -264,7 +266,7 @@ impl Watch {
         tool: Option<&str>,
         output: &str,
         failed: Option<bool>,
-    ) -> Result<bool, Lost> {
+    ) -> Result<bool, EnforcementBreach> {
         let contradicted = self.spared.contains(id) && !self.says_not_run(id, output, failed);
         if self.behaviour.forgets || !contradicted {
             return Ok(false);
@@ -272,7 +274,7 @@ impl Watch {
         let tool = self.asked.get(id).map(|(tool, _)| tool.as_str()).or(tool);
         let tool = tool.unwrap_or("an unknown tool").to_owned();
         let (id, denied) = (id.to_owned(), self.denials.contains_key(id));
-        Err(Lost { id, tool, denied, evidence: Evidence::CameBack })
+        Err(EnforcementBreach { id, tool, denied, evidence: Evidence::CameBack })
     }
 
     /// Whether the model is told that the call was denied, or refused by the program itself.
@@ -311,12 +313,12 @@ impl Watch {
         let Some((tool, _)) = self.asked.get(id) else { return };
         let unhooked = self.behaviour.unhooked.contains(&tool.as_str());
         let refused = failed && self.was_refused(output);
-        let decided = !self.behaviour.names_calls || self.decided.contains(id);
-        let denial = self.denials.get(id).filter(|_| self.behaviour.names_calls);
+        let decided = !self.behaviour.hooks_have_call_ids || self.decided.contains(id);
+        let denial = self.denials.get(id).filter(|_| self.behaviour.hooks_have_call_ids);
         let denied = denial.is_some_and(|rule| !self.tells(rule, output, Some(failed)));
         if !(unhooked || refused) && (!decided || denied) {
             let (id, tool) = (id.to_owned(), tool.clone());
-            self.ran.push(Lost { id, tool, denied, evidence: Evidence::ProgramSays });
+            self.ran.push(EnforcementBreach { id, tool, denied, evidence: Evidence::ProgramSays });
         }
     }
 
@@ -325,16 +327,26 @@ impl Watch {
     /// allowed.
     pub fn told_command(&mut self, command: &str) {
         let Some(tally) = self.commands.get_mut(command.trim()) else {
-            if self.behaviour.tells_commands {
+            if self.behaviour.reports_commands {
                 let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
-                self.ran.push(Lost { id, tool, denied: false, evidence: Evidence::ProgramSays });
+                self.ran.push(EnforcementBreach {
+                    id,
+                    tool,
+                    denied: false,
+                    evidence: Evidence::ProgramSays,
+                });
             }
             return;
         };
         tally.ran = tally.ran.saturating_add(1);
         if tally.denied > 0 && tally.ran > tally.decided.saturating_sub(tally.denied) {
             let (id, tool) = (command.trim().to_owned(), "the shell".to_owned());
-            self.ran.push(Lost { id, tool, denied: true, evidence: Evidence::ProgramSays });
+            self.ran.push(EnforcementBreach {
+                id,
+                tool,
+                denied: true,
+                evidence: Evidence::ProgramSays,
+            });
         }
     }
 
@@ -342,7 +354,7 @@ impl Watch {
     /// model calls is seen by nobody else: files are changed by a patch that was allowed, and a server is
     /// called as often as it was allowed.
     pub fn told_call(&mut self, tool: &str, input: &Value) {
-        if !self.behaviour.tells_commands {
+        if !self.behaviour.reports_commands {
             return;
         }
         let (held, denied) = match (about(input), input.get("changes").and_then(Value::as_array)) {
@@ -355,7 +367,7 @@ impl Watch {
         if !held {
             let id = about(input).unwrap_or_else(|| input.to_string());
             let tool = tool.to_owned();
-            self.ran.push(Lost { id, tool, denied, evidence: Evidence::ProgramSays });
+            self.ran.push(EnforcementBreach { id, tool, denied, evidence: Evidence::ProgramSays });
         }
     }
 
@@ -397,22 +409,22 @@ impl Watch {
     }
 
     /// A call that the program says it has run, although nobody had decided about it, or had denied it.
-    pub fn ran_without_permission(&self) -> Option<Lost> {
+    pub fn ran_without_permission(&self) -> Option<EnforcementBreach> {
         self.ran.first().cloned()
     }
 
     /// A call of this attempt that nobody decided and whose result never came: it may have run.
-    pub fn unaccounted(&self) -> Option<Lost> {
+    pub fn unaccounted(&self) -> Option<EnforcementBreach> {
         let open = |(_, (tool, _)): &&(String, (String, String))| {
             !self.behaviour.unhooked.contains(&tool.as_str())
         };
         let (id, (tool, _)) = self.open.iter().find(open)?;
         let (id, tool) = (id.clone(), tool.clone());
-        Some(Lost { id, tool, denied: false, evidence: Evidence::Unaccounted })
+        Some(EnforcementBreach { id, tool, denied: false, evidence: Evidence::Unaccounted })
     }
 
     /// One decision is for one call.
-    fn use_up(&mut self, call: &(String, String)) -> bool {
+    fn consume_decision(&mut self, call: &(String, String)) -> bool {
         match self.unnamed.get_mut(call) {
             Some(left @ 1..) => {
                 *left -= 1;

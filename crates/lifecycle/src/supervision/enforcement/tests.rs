@@ -4,13 +4,13 @@ use super::*;
 use serde_json::json;
 
 const NAMED: CliBehaviour = CliBehaviour {
-    names_calls: true,
+    hooks_have_call_ids: true,
     unhooked: &["update_plan"],
     refusals: &["No such tool"],
     denial: "",
     forgets: true,
     unfinished: Unfinished::Runs,
-    tells_commands: false,
+    reports_commands: false,
     code: None,
 };
 
@@ -119,8 +119,8 @@ fn a_result_that_contradicts_what_the_model_was_told_before_is_a_loss() {
 #[test]
 fn a_command_that_nobody_decided_is_a_loss_where_the_program_tells_of_all() {
     let input = json!({"command": "git push"});
-    for (tells_commands, lost) in [(true, true), (false, false)] {
-        let mut watch = Watch::new(CliBehaviour { tells_commands, ..NAMED });
+    for (reports_commands, lost) in [(true, true), (false, false)] {
+        let mut watch = Watch::new(CliBehaviour { reports_commands, ..NAMED });
         assert!(watch.decided(Some("inner"), "Bash", &input));
         watch.told_command("git push\n");
         assert_eq!(watch.ran_without_permission(), None, "it was decided");
@@ -143,7 +143,7 @@ fn files_that_no_allowed_patch_changes_are_a_loss_where_the_program_tells_of_all
         (Some(".."), false, "/work/src/b.txt", false),
         (None, false, "/work/src/a.txt", false),
     ] {
-        let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
         if let Some(name) = decided {
             watch.decided(Some("exec-1"), "apply_patch", &patch(name));
         }
@@ -157,7 +157,7 @@ fn files_that_no_allowed_patch_changes_are_a_loss_where_the_program_tells_of_all
     }
     // The one that names no more is taken first.
     let both = "*** Begin Patch\n*** Add File: a\n+x\n*** Add File: b\n+x\n*** End Patch";
-    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
     watch.decided(Some("exec-1"), "apply_patch", &json!({"command": both}));
     watch.decided(Some("exec-2"), "apply_patch", &patch("a"));
     watch.told_call("apply_patch", &changes("/work/a"));
@@ -174,7 +174,7 @@ fn a_server_is_called_as_often_as_it_was_allowed_and_no_more() {
     for (input, told) in
         [(json!({"text": "hi", "to": 1}), json!({"to": 1, "text": "hi"})), (json!({}), Value::Null)]
     {
-        let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
         watch.decided(Some("exec-1"), "mcp__notes__say", &input);
         watch.decided(Some("exec-2"), "mcp__notes__say", &input);
         watch.denied(Some("exec-2"), "mcp__notes__say", &input, "tools");
@@ -183,7 +183,7 @@ fn a_server_is_called_as_often_as_it_was_allowed_and_no_more() {
         watch.told_call("mcp__notes__say", &told);
         assert!(watch.ran_without_permission().unwrap().denied);
     }
-    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
     watch.told_call("mcp__notes__say", &json!({"text": "hi"}));
     assert!(!watch.ran_without_permission().unwrap().denied, "nobody was asked");
 }
@@ -200,7 +200,7 @@ fn a_server_is_called_by_the_tool_that_was_allowed_and_by_no_other() {
         ("mcp__my_notes__read", "mcp__my-notes__read", true),
         ("mcp__notes__xxx_0123abcd", long.as_str(), true),
     ] {
-        let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+        let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
         watch.decided(Some("exec-1"), decided, &input);
         watch.told_call(told, &input);
         assert_eq!(watch.ran_without_permission().is_none(), held, "{decided} {told}");
@@ -208,7 +208,7 @@ fn a_server_is_called_by_the_tool_that_was_allowed_and_by_no_other() {
         assert!(watch.ran_without_permission().is_some(), "{told}: one was allowed");
     }
     // Where the hook has the same name, that one counts.
-    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
     watch.decided(Some("exec-1"), "mcp__my-notes__read", &input);
     watch.denied(Some("exec-1"), "mcp__my-notes__read", &input, "tools");
     watch.decided(Some("exec-2"), "mcp__notes__read", &input);
@@ -218,7 +218,7 @@ fn a_server_is_called_by_the_tool_that_was_allowed_and_by_no_other() {
 
 #[test]
 fn a_command_that_nobody_decided_is_a_loss_before_it_has_ended() {
-    let mut watch = Watch::new(CliBehaviour { tells_commands: true, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { reports_commands: true, ..NAMED });
     watch.decided(Some("exec-1"), "Bash", &json!({"command": "ls"}));
     watch.told_call("exec_command", &json!({"command": "ls"}));
     assert_eq!(watch.ran_without_permission(), None);
@@ -229,13 +229,13 @@ fn a_command_that_nobody_decided_is_a_loss_before_it_has_ended() {
 #[test]
 fn a_command_that_was_denied_is_run_as_often_as_it_was_allowed_and_no_more() {
     let input = json!({"cmd": "git push "});
-    for names_calls in [true, false] {
-        let mut watch = Watch::new(CliBehaviour { names_calls, ..NAMED });
+    for hooks_have_call_ids in [true, false] {
+        let mut watch = Watch::new(CliBehaviour { hooks_have_call_ids, ..NAMED });
         watch.told_command("git push");
         assert_eq!(watch.ran_without_permission(), None, "nobody has asked");
         let mut name = |number: u32, denied: bool| {
             let name = format!("call-{number}");
-            let id = names_calls.then_some(name.as_str());
+            let id = hooks_have_call_ids.then_some(name.as_str());
             watch.asked(&name, "shell", &input);
             assert!(watch.decided(id, "shell", &input));
             if denied {
@@ -272,7 +272,7 @@ fn an_answer_is_not_for_another_call_of_the_same_name() {
 
 #[test]
 fn calls_without_names_are_matched_one_to_one_by_what_they_are() {
-    let behaviour = CliBehaviour { names_calls: false, ..NAMED };
+    let behaviour = CliBehaviour { hooks_have_call_ids: false, ..NAMED };
     let mut watch = Watch::new(behaviour);
     let input = json!({"command": "ls", "dir": 1});
     watch.asked("a", "shell", &input);
@@ -287,7 +287,7 @@ fn calls_without_names_are_matched_one_to_one_by_what_they_are() {
 
 #[test]
 fn calls_that_the_model_gave_no_name_are_found_by_their_tool() {
-    let mut watch = Watch::new(CliBehaviour { names_calls: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { hooks_have_call_ids: false, ..NAMED });
     let (list, remove) = (json!({"command": "ls"}), json!({"command": "rm"}));
     watch.asked("", "shell", &list);
     watch.asked("", "shell", &remove);
@@ -309,7 +309,7 @@ fn a_denial_of_which_the_model_is_not_told_is_a_loss() {
     assert!(watch.came_back("b", None, "pushed", None).unwrap_err().denied);
     let printed = watch.came_back("c", None, "policy::git", Some(false));
     assert!(printed.is_err(), "it ran, and printed what looks like a denial");
-    let mut watch = Watch::new(CliBehaviour { names_calls: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { hooks_have_call_ids: false, ..NAMED });
     for id in ["a", "b"] {
         watch.asked(id, "shell", &input);
         watch.decided(None, "shell", &input);
@@ -404,7 +404,7 @@ fn a_call_that_nobody_decided_and_that_never_came_back_is_unaccounted_for() {
     assert_eq!(watch.unaccounted().unwrap().id, "b");
     watch.settle();
     assert_eq!(watch.unaccounted(), None, "that was an earlier attempt");
-    let mut watch = Watch::new(CliBehaviour { names_calls: false, ..NAMED });
+    let mut watch = Watch::new(CliBehaviour { hooks_have_call_ids: false, ..NAMED });
     watch.asked("x", "shell", &json!({"command": "ls"}));
     assert!(watch.unaccounted().is_some());
     watch.decided(None, "shell", &json!({"command": "ls"}));

@@ -133,13 +133,13 @@ impl Adapter for ClaudeCode {
         }
     }
 
-    fn starts_whole(&self) -> bool {
+    fn no_late_model_clients(&self) -> bool {
         true
     }
 
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
-            names_calls: true,
+            hooks_have_call_ids: true,
             unhooked: &[],
             // What it checks before its hooks: the tool, its parameters, and what the tool itself says
             // of them. Errors of a tool that has begun (`Error calling tool`) are not among these.
@@ -159,7 +159,7 @@ impl Adapter for ClaudeCode {
             denial: "",
             forgets: true,
             unfinished: Unfinished::Tells,
-            tells_commands: false,
+            reports_commands: false,
             code: None,
         }
     }

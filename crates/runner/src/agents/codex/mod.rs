@@ -71,13 +71,13 @@ impl Adapter for Codex {
         Some(Wire::Responses)
     }
 
-    fn starts_whole(&self) -> bool {
+    fn no_late_model_clients(&self) -> bool {
         true
     }
 
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
-            names_calls: true,
+            hooks_have_call_ids: true,
             // `exec` is the one tool of its code mode: the calls that the code makes reach the hook one
             // by one, but for `write_stdin`. What code types could not be seen: nothing that it starts has
             // a terminal, and so nothing listens. `write_stdin` itself is not here: whoever types into a
@@ -98,7 +98,7 @@ impl Adapter for Codex {
             denial: "blocked by PreToolUse hook: ",
             forgets: false,
             unfinished: Unfinished::Runs,
-            tells_commands: true,
+            reports_commands: true,
             code: Some(("exec", "exec-")),
         }
     }

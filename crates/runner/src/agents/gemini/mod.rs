@@ -110,13 +110,13 @@ impl Adapter for Gemini {
         }
     }
 
-    fn starts_whole(&self) -> bool {
+    fn no_late_model_clients(&self) -> bool {
         true
     }
 
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
-            names_calls: false,
+            hooks_have_call_ids: false,
             // Says that a sub-agent is done; the hook is not asked about it.
             unhooked: &["complete_task"],
             refusals: &[
@@ -131,7 +131,7 @@ impl Adapter for Gemini {
             denial: "Tool execution blocked: ",
             forgets: true,
             unfinished: Unfinished::RunsUnlessBroken,
-            tells_commands: false,
+            reports_commands: false,
             code: None,
         }
     }

@@ -53,13 +53,13 @@ impl Adapter for Manifest {
         match self.gate.kind {
             Gating::ClaudeHooks => claude_code::ClaudeCode.behaviour(),
             Gating::None => CliBehaviour {
-                names_calls: false,
+                hooks_have_call_ids: false,
                 unhooked: &[],
                 refusals: &[],
                 denial: "",
                 forgets: true,
                 unfinished: Unfinished::Runs,
-                tells_commands: false,
+                reports_commands: false,
                 code: None,
             },
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// How long a tool of a server may take, in milliseconds: as long as one may wait for agents.
-const PATIENCE: u64 = 1_900_000;
+const TIMEOUT: u64 = 1_900_000;
 
 use bailiwick_model::task::{Login, SubAgent};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ fn servers(assignment: &Assignment) -> Value {
                     ("type", json!("local")),
                     ("command", json!(command)),
                     ("environment", field("env")),
-                    ("timeout", json!(PATIENCE)),
+                    ("timeout", json!(TIMEOUT)),
                 ])
             }
         };

@@ -77,20 +77,20 @@ impl Adapter for OpenCode {
         Some(Wire::Chat)
     }
 
-    fn starts_whole(&self) -> bool {
+    fn no_late_model_clients(&self) -> bool {
         true
     }
 
     fn behaviour(&self) -> CliBehaviour {
         // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
         CliBehaviour {
-            names_calls: true,
+            hooks_have_call_ids: true,
             unhooked: &[],
             refusals: &[],
             denial: "",
             forgets: true,
             unfinished: Unfinished::Tells,
-            tells_commands: false,
+            reports_commands: false,
             code: None,
         }
     }

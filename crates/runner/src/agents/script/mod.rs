@@ -45,13 +45,13 @@ impl Adapter for Script {
 
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
-            names_calls: true,
+            hooks_have_call_ids: true,
             unhooked: &[],
             refusals: &[],
             denial: "",
             forgets: true,
             unfinished: Unfinished::Runs,
-            tells_commands: false,
+            reports_commands: false,
             code: None,
         }
     }
