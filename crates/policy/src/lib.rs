@@ -1,7 +1,7 @@
 //! May it? What a tool call would run and write, and whether that is allowed.
 //!
 //! ```text
-//!  payload ─dialects▶ Call ─▶ Effects ─▶ wanted ──(looked up outside)──▶ Facts
+//!  payload ─dialects▶ Call ─▶ Effects ─▶ lookups ─(looked up outside)──▶ Facts
 //!                       │        ▲                                        │
 //!                       │        └── shell: what a command runs, writes   │
 //!                       ▼                                                 ▼

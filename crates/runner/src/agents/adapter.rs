@@ -103,7 +103,7 @@ pub trait Adapter: Send + Sync {
 
 /// Reads a program's output, line by line.
 pub trait Reader: Send {
-    /// What a line of standard output says. A line that says nothing known is [`What::Other`], kept raw.
+    /// What a line of standard output says. A line that says nothing known is [`EventKind::Other`], kept raw.
     fn line(&mut self, line: &str) -> Vec<Read>;
 
     /// What the end of the program says, by its exit code and the last of its standard error.
