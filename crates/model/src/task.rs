@@ -58,7 +58,7 @@ pub struct Header {
     #[serde(default)]
     #[schemars(with = "Vec<RoleName>")]
     pub bound_by: Vec<Spanned<RoleName>>,
-    /// The agent's id; made when left out or empty.
+    /// The agent's id; generated if left out or empty.
     #[serde(default, deserialize_with = "empty_as_none")]
     #[schemars(with = "Option<String>")]
     pub agent_id: Option<AgentId>,

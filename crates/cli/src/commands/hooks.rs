@@ -104,7 +104,7 @@ struct Install {
     /// For all that you start, in any directory, instead of in this repository
     #[arg(long)]
     user: bool,
-    /// Let allowed shell commands run without the sandbox that holds the limits on paths
+    /// Let allowed shell commands run without the sandbox that enforces the limits on paths
     #[arg(long)]
     no_sandbox: bool,
     /// Change settings that keep hooks from running, instead of refusing

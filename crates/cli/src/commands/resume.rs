@@ -48,19 +48,19 @@ pub struct Resume {
 /// A budget in the place of what the task says; what is not named stays.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Raised {
-    /// Tokens, input and output, since the start of the run
+    /// New total of tokens, input and output, since the start of the run
     #[arg(long, value_name = "N", help_heading = "Budget")]
     tokens: Option<u64>,
-    /// United States dollars
+    /// New total of United States dollars
     #[arg(long, value_name = "AMOUNT", help_heading = "Budget")]
     usd: Option<f64>,
-    /// Turns (answers of the model)
+    /// New total of turns (answers of the model)
     #[arg(long, value_name = "N", help_heading = "Budget")]
     turns: Option<u64>,
-    /// Minutes
+    /// New total of minutes
     #[arg(long, value_name = "N", help_heading = "Budget")]
     minutes: Option<u64>,
-    /// Tool calls
+    /// New total of tool calls
     #[arg(long, value_name = "N", help_heading = "Budget")]
     tool_calls: Option<u64>,
 }

@@ -426,7 +426,7 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
     let trying = || {
         let name = setup.inner.name();
         context.notices.progress(format_args!(
-            "trying whether {name} obeys its gate, once for this version …"
+            "testing whether {name} obeys its gate, once for this version …"
         ));
     };
     let places = (kept.as_path(), &scratch);
@@ -434,7 +434,7 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
         supervisor::prove(adapter.as_ref(), &setup.assignment, &setup.enclosure, places, trying);
     shown.map(drop).map_err(|error| {
         Failure::general(error.to_string())
-            .help("no agent was started; `bailiwick doctor` says what this machine can do")
+            .help("no agent was started; `bailiwick doctor` checks this machine")
     })
 }
 

@@ -293,7 +293,7 @@ impl Running {
                 SelfTestError::Untried(_) => ExitReason::Failed,
             });
             Failure::general(error.to_string())
-                .help("no agent was started; `bailiwick doctor` says what this machine can do")
+                .help("no agent was started; `bailiwick doctor` checks this machine")
         })
     }
 

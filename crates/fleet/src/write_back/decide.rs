@@ -74,7 +74,7 @@ pub enum NotDecided {
     NotAllowed(String),
     /// The requester cannot decide.
     #[error(
-        "{0} asked for it; somebody else has to say yes, with a token of their own (`bailiwick tokens new NAME \
+        "{0} asked for it; another person must approve it, with a token of their own (`bailiwick tokens new NAME \
          --scope approver`)"
     )]
     OwnRequest(String),
@@ -87,7 +87,7 @@ pub enum NotDecided {
         asked: String,
     },
     /// The target is not what it was.
-    #[error("the target was at {then} and is at {now}; rebase first, and request a new approval")]
+    #[error("the target was at {then} and is at {now}; nothing was written: start a new run")]
     Moved {
         /// What it was at.
         then: String,
@@ -191,7 +191,7 @@ pub enum NotAuthorised {
         wanted: String,
     },
     /// The target is not what it was.
-    #[error("the target was at {then} and is at {now}; rebase first, and request a new approval")]
+    #[error("the target was at {then} and is at {now}; nothing was written: start a new run")]
     Moved {
         /// What it was at.
         then: String,

@@ -371,8 +371,8 @@ impl Hub {
         used.denied = used.denied.saturating_add(u64::from(denied.is_some()));
         drop(state);
         if !counts {
-            let message = "somebody inside asked the gate about another command, under the name of a \
-                           call of the model; the answer counts for nothing";
+            let message = "a process in the sandbox asked the gate about another command under the id of a \
+                           tool call; that decision was ignored";
             let message = message.to_owned();
             self.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
         }

@@ -18,7 +18,7 @@ use crate::output::{self, BOLD, DIM, styled};
 /// Watch three scripted agents in a temporary repository
 ///
 /// One does its task, one tries ten ways to break its limits, one makes a change that breaks only
-/// when it is merged. Needs only git, and changes nothing outside of the temporary repository.
+/// when it is merged. Needs git and a sandbox, and changes nothing outside of the temporary repository.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick demo\n  bailiwick demo --keep")]
 pub struct Demo {

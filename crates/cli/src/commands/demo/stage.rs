@@ -33,9 +33,7 @@ pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Fail
         let ended = child.wait().map_err(|error| Failure::general(error.to_string()))?;
         if !ended.success() {
             return Err(Failure::general(format!("the agent `{agent}` did not end well: {ended}"))
-                .help(
-                    "`bailiwick doctor` says what this machine can give; --sandbox is full here",
-                ));
+                .help("`bailiwick doctor` checks this machine; --sandbox is full here"));
         }
     }
     beyond_the_gate(context)
@@ -107,7 +105,7 @@ fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
     let events = kept.with(async |store| store.run_events(&id, 0, 1000).await)?;
     let denied = events.iter().filter(|event| is_denied(event)).count();
     output::line(format_args!(
-        "\n`rogue` was denied {}. A script that it was let to run met the sandbox:",
+        "\n`rogue` was denied {}. The sandbox stopped a script that the gate allowed:",
         counted(denied, "call")
     ));
     let printed = events.iter().find_map(|event| match (&event.what, event.seen_by) {

@@ -107,10 +107,10 @@ impl Serve {
         // What spawns and turns tell belongs to the log, line by line, as everything else there.
         output::speak_to_the_log();
         let retention = Retention::new(self.keep, self.keep_audit);
-        let mut turning = tokio::spawn(turn(plane, retention, pulse));
+        let mut control_loop = tokio::spawn(turn(plane, retention, pulse));
         let mut broken = None;
-        server.run(async { broken = over(&mut turning, ended()).await }).await;
-        turning.abort();
+        server.run(async { broken = wait_for_end(&mut control_loop, ended()).await }).await;
+        control_loop.abort();
         output::note("stopped; runs that are at work go on");
         match broken {
             None => Ok(()),
@@ -140,15 +140,18 @@ fn alone(context: &Context) -> Result<File, Failure> {
     }
 }
 
-/// Waits until somebody wants us to end, or nobody takes turns any more; why that is so. A server that
-/// answers and does nothing would be worse than none.
-async fn over(turning: &mut JoinHandle<()>, ended: impl Future<Output = ()>) -> Option<String> {
+/// Waits for a shutdown, or for the end of the control loop and its reason: a server must not answer requests
+/// without it.
+async fn wait_for_end(
+    control_loop: &mut JoinHandle<()>,
+    ended: impl Future<Output = ()>,
+) -> Option<String> {
     tokio::select! {
         () = ended => None,
-        done = turning => {
-            let why = done.err().map_or_else(|| "they ended".to_owned(), |error| error.to_string());
-            tracing::error!(why, "no more turns are taken");
-            Some(format!("no more turns are taken: {why}"))
+        done = control_loop => {
+            let why = done.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
+            tracing::error!(why, "the control loop stopped");
+            Some(format!("the control loop stopped: {why}"))
         }
     }
 }
@@ -190,7 +193,7 @@ async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMon
 
 fn tell(turn: &ReconcileSummary) {
     for (about, why) in &turn.errors {
-        tracing::warn!(about, why, "it is tried again");
+        tracing::warn!(about, why, "reconciling failed; it is retried");
     }
 }
 
@@ -223,9 +226,9 @@ mod tests {
     #[tokio::test]
     async fn turns_that_break_off_end_the_server_with_a_reason() {
         let mut broken = tokio::spawn(async { panic!("a fault of ours") });
-        let why = over(&mut broken, std::future::pending()).await.unwrap();
-        assert!(why.contains("no more turns are taken") && why.contains("panicked"), "{why}");
-        let mut turning = tokio::spawn(std::future::pending());
-        assert_eq!(over(&mut turning, std::future::ready(())).await, None);
+        let why = wait_for_end(&mut broken, std::future::pending()).await.unwrap();
+        assert!(why.contains("the control loop stopped") && why.contains("panicked"), "{why}");
+        let mut control_loop = tokio::spawn(std::future::pending());
+        assert_eq!(wait_for_end(&mut control_loop, std::future::ready(())).await, None);
     }
 }
