@@ -63,8 +63,12 @@ pub(super) fn sweep(state: &Path) -> io::Result<Vec<PathBuf>> {
         if !path.is_dir() || is_used(&path)? {
             continue;
         }
-        fs::remove_dir_all(&path)?;
-        removed.push(path);
+        match fs::remove_dir_all(&path) {
+            Ok(()) => removed.push(path),
+            // Its owner, which has just ended, is removing it as well.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(removed)
 }
