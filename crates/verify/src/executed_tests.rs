@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checks::{describe_job, test_tally};
-use crate::job::{Job, Outcome};
+use crate::job::{self, Job, Outcome};
+use crate::test_tally;
 
 pub use lines::TestCounter;
 
@@ -31,7 +31,7 @@ impl ExecutedTests {
         match outcome {
             Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => Self::default(),
             Outcome::Commands(results) => {
-                let reported = |result: &crate::job::CommandResult| {
+                let reported = |result: &job::CommandResult| {
                     Some((result.line.clone(), result.executed_tests?))
                 };
                 Self(results.iter().filter_map(reported).collect())
@@ -72,7 +72,7 @@ impl Comparison {
             Job::CargoCheck { .. } => false,
         };
         is_comparable.then(|| Self {
-            job: describe_job(job),
+            job: job::describe(job),
             before: before.total(),
             after: (!after.0.is_empty()).then(|| after.total()),
         })

@@ -146,3 +146,46 @@ impl CommandResult {
         self.ended == Termination::Exit(0)
     }
 }
+
+pub(crate) fn describe(job: &Job) -> String {
+    match job {
+        Job::Command { line } => format!("`{line}`"),
+        Job::CargoCheck { of, .. } => format!("cargo check of {}", describe_crates(of)),
+        Job::CargoTest { of } => format!("cargo test of {}", describe_crates(of)),
+    }
+}
+
+fn describe_crates(crates: &Crates) -> String {
+    match crates {
+        Crates::Named(names) => names.join(", "),
+        Crates::Containing(_) => "the workspaces with changes".to_owned(),
+    }
+}
+
+/// How a command ended, to follow its name in a sentence.
+pub(crate) fn describe_termination(ended: &Termination) -> String {
+    match ended {
+        Termination::Exit(code) => format!("exited with {code}"),
+        Termination::Signal(signal) => format!("was killed by signal {signal}"),
+        Termination::TimedOut(limit) => format!("was stopped after {} s", limit.as_secs()),
+        Termination::TooMuchOutput(bytes) => {
+            format!("was stopped: it printed more than {bytes} bytes")
+        }
+    }
+}
+
+pub(crate) const MAX_OUTPUT_LINES: usize = 40;
+pub(crate) const MAX_OUTPUT_BYTES: usize = 4096;
+
+/// The last lines of an output.
+pub(crate) fn last_lines(output: &str) -> String {
+    let output = output.trim_end();
+    let mut start = output.len().saturating_sub(MAX_OUTPUT_BYTES);
+    while !output.is_char_boundary(start) {
+        start += 1;
+    }
+    let end = output.get(start..).unwrap_or_default();
+    let lines: Vec<&str> = end.lines().collect();
+    let skipped = lines.len().saturating_sub(MAX_OUTPUT_LINES);
+    lines.into_iter().skip(skipped).collect::<Vec<_>>().join("\n")
+}

@@ -20,6 +20,7 @@ pub mod job;
 mod measure;
 pub mod missing;
 mod report;
+mod test_tally;
 pub mod verdict;
 
 pub use change::{Change, Entry, Mode};

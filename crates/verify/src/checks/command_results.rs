@@ -2,13 +2,11 @@
 
 use super::{Subject, paths};
 use crate::facts::Facts;
-use crate::job::{CommandResult, Crates, Job, Outcome, Termination};
+use crate::job::{CommandResult, Crates, Job, Outcome, describe, describe_termination, last_lines};
 use crate::missing;
 use crate::verdict::Verdict;
 
 /// How much of an output a verdict shows.
-const MAX_OUTPUT_LINES: usize = 40;
-const MAX_OUTPUT_BYTES: usize = 4096;
 /// Help for a command that writes to the tree that it measures.
 const READ_ONLY_TREE_HELP: &str = "help: tracked files are read-only while a check runs, because the tree lands \
                          without such a change; have the command write elsewhere, or commit its output";
@@ -55,7 +53,7 @@ fn merge(failures: Vec<Verdict>) -> Option<Verdict> {
 
 /// The commands of a job if all of them succeeded, otherwise the failure.
 fn succeeded_commands<'a>(job: &Job, facts: &'a Facts) -> Result<&'a [CommandResult], Verdict> {
-    let name = describe_job(job);
+    let name = describe(job);
     match facts.jobs.get(job) {
         None => Err(Verdict::fail(format!("{name} was not run"))),
         Some(Outcome::CouldNotRun { why }) => {
@@ -110,52 +108,13 @@ pub(super) fn failure(result: &CommandResult) -> Verdict {
     }
 }
 
-/// How a command ended, to follow its name in a sentence.
-pub(super) fn describe_termination(ended: &Termination) -> String {
-    match ended {
-        Termination::Exit(code) => format!("exited with {code}"),
-        Termination::Signal(signal) => format!("was killed by signal {signal}"),
-        Termination::TimedOut(limit) => format!("was stopped after {} s", limit.as_secs()),
-        Termination::TooMuchOutput(bytes) => {
-            format!("was stopped: it printed more than {bytes} bytes")
-        }
-    }
-}
-
-/// The last lines of an output.
-pub(super) fn last_lines(output: &str) -> String {
-    let output = output.trim_end();
-    let mut start = output.len().saturating_sub(MAX_OUTPUT_BYTES);
-    while !output.is_char_boundary(start) {
-        start += 1;
-    }
-    let end = output.get(start..).unwrap_or_default();
-    let lines: Vec<&str> = end.lines().collect();
-    let skipped = lines.len().saturating_sub(MAX_OUTPUT_LINES);
-    lines.into_iter().skip(skipped).collect::<Vec<_>>().join("\n")
-}
-
-pub(crate) fn describe_job(job: &Job) -> String {
-    match job {
-        Job::Command { line } => format!("`{line}`"),
-        Job::CargoCheck { of, .. } => format!("cargo check of {}", describe_crates(of)),
-        Job::CargoTest { of } => format!("cargo test of {}", describe_crates(of)),
-    }
-}
-
-fn describe_crates(crates: &Crates) -> String {
-    match crates {
-        Crates::Named(names) => names.join(", "),
-        Crates::Containing(_) => "the workspaces with changes".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::example::{after, detail, evidence, facts, reason, result};
+    use crate::job::Termination;
 
     fn job() -> Job {
         Job::Command { line: "make".to_owned() }
@@ -229,9 +188,12 @@ mod tests {
     #[test]
     fn the_end_of_an_output_is_short_and_has_whole_characters() {
         let long = "ä".repeat(9000);
-        assert!(last_lines(&long).len() <= MAX_OUTPUT_BYTES && !last_lines(&long).is_empty());
+        assert!(
+            last_lines(&long).len() <= crate::job::MAX_OUTPUT_BYTES
+                && !last_lines(&long).is_empty()
+        );
         let many: String = (0..500).map(|number| format!("{number}\n")).collect();
-        assert_eq!(last_lines(&many).lines().count(), MAX_OUTPUT_LINES);
+        assert_eq!(last_lines(&many).lines().count(), crate::job::MAX_OUTPUT_LINES);
         assert!(last_lines(&many).ends_with("499"));
     }
 }

@@ -21,9 +21,7 @@ mod safety_no_mass_delete;
 mod scope_files_denylist;
 mod scope_files_whitelist;
 mod scope_no_rule_edits;
-pub(crate) mod test_tally;
 
-pub(crate) use command_results::describe_job;
 pub use safety_no_dep_bump::changed_dependencies;
 
 use bailiwick_model::module::CheckModule;

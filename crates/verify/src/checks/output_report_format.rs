@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use bailiwick_model::well_known::report_path;
 
 use super::Subject;
-use super::test_tally::{Tally, tally};
 use crate::change::{Change, Entry, Mode};
 use crate::facts::{Facts, Needs, Pass, Report, ReportError};
 use crate::job::{Job, Outcome};
 use crate::report::fields::{Field, fields, normalized};
 use crate::report::{claims, line_delta, touched};
+use crate::test_tally::{Tally, tally};
 use crate::verdict::Verdict;
 
 const FILES_FIELDS: [&str; 3] = ["files-touched", "files-changed", "changed-files"];

@@ -3,10 +3,10 @@
 //! The output of a program proves nothing: a test counts if it was listed before the run and has its
 //! own result after it.
 
-use super::test_tally::{Tally, tally};
 use super::{Subject, command_results, disabled_tests};
 use crate::facts::{Facts, Needs};
 use crate::job::{Job, Outcome};
+use crate::test_tally::{Tally, tally};
 use crate::verdict::Verdict;
 
 /// How many tests must pass if the task sets no minimum.
@@ -19,7 +19,7 @@ pub(super) fn needs(subject: &Subject<'_>) -> Needs {
 
 pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     let job = job(subject);
-    let name = command_results::describe_job(&job);
+    let name = crate::job::describe(&job);
     let (outcome, tally) = match facts.jobs.get(&job).map(|outcome| (outcome, tally(outcome))) {
         None => return Verdict::fail(format!("{name} was not run")),
         Some((Outcome::CouldNotRun { why }, _)) => {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::command_results;
 use crate::job::{CrateTests, Harness, Outcome, TestProgram, TestResult};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,8 +38,8 @@ pub(crate) fn tally(outcome: &Outcome) -> Option<Tally> {
     let mut tally = Tally::default();
     for failed in build.iter().filter(|step| !step.succeeded()) {
         let message =
-            format!("`{}` {}", failed.line, command_results::describe_termination(&failed.ended));
-        tally.faults.push((message, command_results::last_lines(&failed.tail)));
+            format!("`{}` {}", failed.line, crate::job::describe_termination(&failed.ended));
+        tally.faults.push((message, crate::job::last_lines(&failed.tail)));
     }
     for tests in crates {
         count_crate(tests, &mut tally);
@@ -61,12 +60,12 @@ fn count_crate(tests: &CrateTests, tally: &mut Tally) {
         count_program(&format!("{} {}", tests.name, program.target), program, tally);
     }
     if let Some(documentation) = tests.documentation.as_ref().filter(|run| !run.succeeded()) {
-        let termination = command_results::describe_termination(&documentation.ended);
+        let termination = crate::job::describe_termination(&documentation.ended);
         let message = format!(
             "the documentation tests of {}: `{}` {termination}",
             tests.name, documentation.line
         );
-        tally.faults.push((message, command_results::last_lines(&documentation.tail)));
+        tally.faults.push((message, crate::job::last_lines(&documentation.tail)));
     }
 }
 
@@ -83,7 +82,7 @@ fn count_program(name: &str, program: &TestProgram, tally: &mut Tally) {
             let message = format!(
                 "{name} reported `{test}`, which it was not told to run: its results are forged"
             );
-            tally.faults.push((message, command_results::last_lines(&program.run.tail)));
+            tally.faults.push((message, crate::job::last_lines(&program.run.tail)));
             return;
         }
         Harness::Standard { listed, results } => {
@@ -103,13 +102,13 @@ fn count_program(name: &str, program: &TestProgram, tally: &mut Tally) {
             "{name} listed {} tests that have no result: the program ended early ({first})",
             without_result.len()
         );
-        tally.faults.push((message, command_results::last_lines(&program.run.tail)));
+        tally.faults.push((message, crate::job::last_lines(&program.run.tail)));
     } else if !program.run.succeeded() && tally.failed.len() == failed_before {
         let message = format!(
             "{name}: `{}` {}",
             program.run.line,
-            command_results::describe_termination(&program.run.ended)
+            crate::job::describe_termination(&program.run.ended)
         );
-        tally.faults.push((message, command_results::last_lines(&program.run.tail)));
+        tally.faults.push((message, crate::job::last_lines(&program.run.tail)));
     }
 }
