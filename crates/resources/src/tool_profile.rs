@@ -23,8 +23,7 @@ pub struct AgentToolProfile {
     pub denied_commands: Vec<String>,
     /// The access to files.
     pub filesystem_policy: FilesystemPolicy,
-    /// The hosts that may be reached. Required if `network` or `browser` is on. If left out, only the model is
-    /// reachable.
+    /// The hosts that may be reached. Required if `network` or `browser` is on. If left out, none besides the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicy>,
     /// The approvals that are needed, by tool class. If a class is left out, none.
