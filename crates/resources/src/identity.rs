@@ -25,16 +25,16 @@ pub struct AgentServiceAccount {
     /// The names of the runner pools that it may use. If empty, it may use none.
     #[serde(default)]
     pub allowed_runner_pools: Vec<String>,
-    /// The audience of its tokens.
+    /// The audience of its tokens. It is only shown: the control plane creates no tokens for identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_audience: Option<String>,
-    /// The lifetime of its tokens in seconds, 600 to 86400. The default is 3600.
+    /// The lifetime of its tokens in seconds, 600 to 86400. It is only checked and shown. The default is 3600.
     #[serde(default = "an_hour")]
     pub token_expiration_seconds: u64,
     /// The names of secrets for pulling images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secret_refs: Vec<String>,
-    /// If true, a token is mounted automatically. The default is false.
+    /// If true, a token may be mounted automatically. It is only shown, like `tokenAudience`. The default is false.
     #[serde(default)]
     pub automount_service_account_token: bool,
 }
