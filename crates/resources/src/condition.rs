@@ -33,7 +33,7 @@ macro_rules! condition_types {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// What it says when it holds, in a sentence.
+            /// What the condition means if it holds, in one sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)* }
             }
@@ -219,7 +219,7 @@ pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
     }
 }
 
-/// Merges new conditions: a transition time changes only where the status did.
+/// Merges new conditions. The transition time changes only if the status changed.
 pub fn settle(
     before: &[Condition],
     found: Vec<Finding>,
@@ -245,16 +245,16 @@ pub fn settle(
         .collect()
 }
 
-/// A condition as it was just found, before it is compared with what was known.
+/// A new condition, before it is compared with the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The type of the condition.
     pub kind: ConditionType,
     /// Whether it holds.
     pub status: Standing,
-    /// Why, for programs.
+    /// A stable code for the reason.
     pub reason: Reason,
-    /// Why, for people.
+    /// A message for people.
     pub message: String,
 }
 
@@ -269,7 +269,7 @@ impl Finding {
         Self { kind, status: Standing::False, reason, message: message.into() }
     }
 
-    /// Nobody knows.
+    /// It is not known whether it holds.
     pub fn unknown(kind: ConditionType, reason: Reason, message: impl Into<String>) -> Self {
         Self { kind, status: Standing::Unknown, reason, message: message.into() }
     }

@@ -201,7 +201,7 @@ impl Resource for AgentMcpServer {
 }
 
 impl AgentMcpServer {
-    /// Values that a server on the network would never be told: it has headers and no environment.
+    /// Values that a remote server would never get: it has headers and no environment.
     fn unheard(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         if !self.env_from.is_empty() {
@@ -230,7 +230,7 @@ impl AgentMcpServer {
     }
 }
 
-/// What is wrong with values and the names under which they arrive.
+/// Errors in values and in the names of their variables or headers.
 fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, value) in values.iter().enumerate() {
@@ -247,7 +247,7 @@ fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -
     faults
 }
 
-/// Why a scope means nothing here.
+/// Why a scope is not supported.
 pub fn scope_fault(scope: McpScope) -> Option<&'static str> {
     match scope {
         McpScope::Global | McpScope::Repository | McpScope::Stack => None,
@@ -256,7 +256,7 @@ pub fn scope_fault(scope: McpScope) -> Option<&'static str> {
     }
 }
 
-/// The name of a tool as its server says it, or a glob of such names.
+/// Whether a text is a valid tool name, or a glob of tool names.
 fn is_tool(name: &str, globs: bool) -> bool {
     let fits =
         |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c) || globs && "*?".contains(c);
