@@ -5,88 +5,88 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ApprovalReason, Fault, Kind, Moment, NoStatus, Resource, WriteBackTarget};
 
-/// Something that a run has made; its bytes are kept beside it under the digest.
+/// A result of a run. Its content is stored under the digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentArtifact {
-    /// The run.
+    /// The name of the run.
     pub dispatch_run: String,
-    /// The attempt.
+    /// The name of the attempt.
     pub attempt: String,
-    /// What it is.
+    /// The kind of artifact.
     pub kind: ArtifactKind,
-    /// The digest of its bytes.
+    /// The digest of the content.
     pub digest: String,
-    /// How many bytes.
+    /// The size of the content in bytes.
     pub bytes: u64,
-    /// What people see first.
+    /// A short summary.
     #[serde(default)]
     pub summary: String,
-    /// For a patch: what it applies to and how it went.
+    /// Details of a patch. Only for the kind `patch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<PatchDetail>,
 }
 
-/// What an artifact is.
+/// The kind of an artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArtifactKind {
-    /// What is wrong.
+    /// A diagnosis.
     Diagnosis,
-    /// A change.
+    /// A patch.
     Patch,
-    /// A branch that could be pushed.
+    /// A branch that can be pushed.
     BranchProposal,
     /// A review.
     Review,
-    /// What was tested.
+    /// A test report.
     TestReport,
-    /// What a release would bring.
+    /// A release report.
     ReleaseReport,
-    /// What a sub-agent returned.
+    /// The output of a sub-agent.
     SubagentOutput,
-    /// What a worktree has.
+    /// The diff of a workspace.
     WorkspaceDiff,
-    /// A wish to run a check again.
+    /// A request to rerun a check.
     RerunRequest,
 }
 
-/// A patch.
+/// The details of a patch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PatchDetail {
-    /// The commit it applies to.
+    /// The commit that it applies to.
     pub base_sha: String,
     /// The tree that was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
-    /// The commit that has it.
+    /// The commit that contains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The files.
+    /// The changed files.
     pub files: Vec<String>,
-    /// Whether it merges, on the base of then.
+    /// Whether it merged without conflicts into the base at that time.
     pub merges: bool,
-    /// Whether every check passed.
+    /// Whether all checks passed.
     pub verified: bool,
-    /// Files that deserve a second look.
+    /// Changed files that need special attention, such as workflows and lock files.
     #[serde(default)]
     pub unsafe_files: Vec<String>,
-    /// What is meant to happen with it. A patch never pushes itself.
+    /// How the patch is meant to be applied. Pushing it is a separate write-back.
     pub apply_strategy: ApplyStrategy,
 }
 
-/// What is meant to happen with a patch.
+/// How a patch is meant to be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplyStrategy {
-    /// It is shown.
+    /// It is posted as a comment.
     CommentOnly,
-    /// It goes to a branch.
+    /// It is pushed to a branch.
     BranchUpdate,
-    /// It goes to the pull request's branch.
+    /// It is pushed to the branch of the pull request.
     PrUpdate,
-    /// It stays here.
+    /// It is not pushed.
     LocalOnly,
 }
 
@@ -99,46 +99,46 @@ impl Resource for AgentArtifact {
     }
 }
 
-/// A review that a run has made.
+/// A review that a run produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentReviewArtifact {
-    /// The run.
+    /// The name of the run.
     pub dispatch_run: String,
-    /// What is reviewed, as `owner/name#7@sha`.
+    /// The pull request and commit, as `owner/name#7@sha`.
     pub target_ref: String,
-    /// What it says.
+    /// The decision of the review.
     pub decision: ReviewDecision,
     /// The digest of its text.
     pub digest: String,
-    /// The comments.
+    /// The comments on single lines.
     #[serde(default)]
     pub comments: Vec<ReviewComment>,
 }
 
-/// What a review says.
+/// The decision of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReviewDecision {
-    /// Nothing yet.
+    /// No decision yet.
     Pending,
-    /// Yes.
+    /// The change is approved.
     Approved,
-    /// Not like this.
+    /// Changes are requested.
     ChangesRequested,
-    /// Neither.
+    /// Comments only, without a decision.
     CommentOnly,
 }
 
-/// A comment with its place.
+/// A comment on a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewComment {
-    /// The file.
+    /// The path of the file.
     pub path: String,
-    /// The line.
+    /// The line number.
     pub line: u64,
-    /// What it says.
+    /// The text of the comment.
     pub body: String,
 }
 
@@ -151,83 +151,83 @@ impl Resource for AgentReviewArtifact {
     }
 }
 
-/// A question to a person, bound to the exact thing asked.
+/// A request for an approval. It is bound to one exact action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentApproval {
-    /// The run.
+    /// The name of the run.
     pub dispatch_run: String,
-    /// The attempt.
+    /// The name of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<String>,
-    /// Who asks.
+    /// The agent that requests the approval.
     pub requested_by: Requester,
-    /// The person who started the run by hand and may therefore not be the one who answers.
+    /// The person who started the run by hand. They cannot approve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatched_by: Option<String>,
-    /// The person who asked for the attempt by hand, where that is another one; neither of them answers.
+    /// The person who requested the attempt by hand, if it is somebody else. They cannot approve it either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_asked_by: Option<String>,
-    /// For what.
+    /// The action that needs the approval.
     pub action: ApprovalAction,
-    /// Why a person is asked.
+    /// The reasons why an approval is needed.
     #[serde(default)]
     pub policy_reasons: Vec<ApprovalReason>,
-    /// What it is about.
+    /// The names of the artifacts that the action uses.
     #[serde(default)]
     pub artifact_refs: Vec<String>,
-    /// The digest of exactly what would be done with what: a yes to anything else is no yes.
+    /// The digest of the exact action and its content. An approval of another digest does not count.
     pub artifact_digest: String,
-    /// The state of the target that was looked at, for example the commit a branch is at.
+    /// The state of the target at that time, for example the head of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_state: Option<String>,
-    /// When it is too late.
+    /// When the request expires.
     pub expires_at: Moment,
 }
 
-/// Who asks.
+/// The requester of an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Requester {
-    /// What it is.
+    /// The kind of the requester.
     pub kind: super::SubjectKind,
-    /// Its name.
+    /// The name of the requester.
     pub name: String,
 }
 
-/// What a person is asked for.
+/// An action that needs an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalAction {
-    /// What would be done.
+    /// The kind of action.
     #[serde(rename = "type")]
     pub kind: ActionType,
-    /// To what, as `owner/name#7` or `owner/name@refs/heads/x`.
+    /// The target, such as `owner/name#7` or `owner/name@refs/heads/x`.
     pub target: String,
-    /// The same for people.
+    /// A description for people.
     #[serde(default)]
     pub summary: String,
 }
 
-/// What would be done.
+/// The kind of an action.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case", tag = "class", content = "what")]
 pub enum ActionType {
-    /// Something is written back.
+    /// A write-back.
     WriteBack(WriteBackTarget),
-    /// The run may use its secrets.
+    /// The run uses secrets.
     SecretAccess,
-    /// The run may reach more hosts.
+    /// The run reaches additional hosts.
     NetworkExpanded,
-    /// A tool call goes ahead.
+    /// A tool call.
     ToolCall,
-    /// A binding gives more than its author has.
+    /// A role binding grants more than its author has.
     Escalation,
 }
 
-/// How a question stands.
+/// The phase of an approval.
 #[derive(
     Debug,
     Clone,
@@ -244,33 +244,33 @@ pub enum ActionType {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalPhase {
-    /// Nobody has answered.
+    /// Nobody has decided yet.
     #[default]
     Pending,
-    /// Yes.
+    /// It was approved.
     Approved,
-    /// No.
+    /// It was rejected.
     Rejected,
-    /// Too late.
+    /// It expired.
     Expired,
 }
 
-/// What is known of a question.
+/// The status of an approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentApprovalStatus {
-    /// How it stands. It leaves `pending` once.
+    /// The phase. It changes from `pending` only once.
     pub phase: ApprovalPhase,
-    /// Who answered: the account that was logged in, never a name from the request.
+    /// The logged-in account that decided. It is never taken from the request body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// When.
+    /// When it was decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Moment>,
-    /// What they said.
+    /// The comment of the person who decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// By which key it is written back, once it may be.
+    /// The idempotency key of the write-back, once it is approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_back_key: Option<String>,
 }

@@ -7,49 +7,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Moment, NoStatus, Resource};
 
-/// A bundle as it was assembled; its texts are kept beside it under their digests.
+/// The context of a run, as it was assembled. Its texts are stored under their digests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentContextBundle {
-    /// The run.
+    /// The name of the run.
     pub dispatch_run: String,
-    /// The digest over all layers and attachments.
+    /// The digest of all layers and attachments.
     pub digest: String,
-    /// The seven layers, in their order; one may have several parts.
+    /// The parts, in the order of the seven layers. A layer can have several parts.
     pub sources: Vec<BundlePart>,
-    /// How many bytes in all.
+    /// The total size in bytes.
     pub total_bytes: u64,
-    /// What was taken out, by category: counts alone.
+    /// The number of redactions by category.
     #[serde(default)]
     pub redactions: BTreeMap<String, u64>,
-    /// When it was assembled.
+    /// When the bundle was assembled.
     pub assembled_at: Moment,
 }
 
-/// A layer of a bundle.
+/// A layer of a context bundle.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum BundleLayer {
-    /// The stack's system prompt.
+    /// The system prompt of the stack.
     StackSystem,
-    /// The stack's developer prompt.
+    /// The developer prompt of the stack.
     StackDeveloper,
-    /// Fragments of skills.
+    /// Texts of skills.
     SkillFragments,
-    /// Fragments of labels.
+    /// Texts of context labels.
     ContextLabelFragments,
-    /// The rule's template.
+    /// The prompt template of the rule.
     TriggerTemplate,
-    /// What a person asked for.
+    /// The task of the run.
     UserTask,
-    /// Bounded sources and attachments.
+    /// Sources and attachments of limited size.
     Sources,
 }
 
 impl BundleLayer {
-    /// All seven, in their order.
+    /// All layers, in order.
     pub const ALL: [Self; 7] = [
         Self::StackSystem,
         Self::StackDeveloper,
@@ -61,34 +61,34 @@ impl BundleLayer {
     ];
 }
 
-/// One part of a bundle.
+/// One part of a context bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BundlePart {
-    /// Its layer.
+    /// The layer.
     pub layer: BundleLayer,
-    /// What it is called.
+    /// The name of the part.
     pub name: String,
-    /// Where it comes from: an object with its generation, a path at a commit, a delivery.
+    /// The origin: an object with its generation, a path at a commit, or a delivery.
     pub provenance: String,
-    /// The digest of its text as the agent reads it.
+    /// The digest of the text that the agent reads.
     pub digest: String,
-    /// How many bytes that is.
+    /// The size of that text in bytes.
     pub bytes: u64,
-    /// What was cut off, if anything.
+    /// How the text was truncated. If left out, it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncation>,
 }
 
-/// What was cut off, and why.
+/// How a text was truncated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Truncation {
-    /// How many bytes there were.
+    /// The original size in bytes.
     pub original_bytes: u64,
-    /// The limit that cut.
+    /// The limit that was exceeded.
     pub limit: String,
-    /// What was kept.
+    /// The part of the text that was kept.
     pub kept: String,
 }
 

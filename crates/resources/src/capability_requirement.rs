@@ -5,51 +5,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Fault, KeysRef, Kind, ObjectRef, Resource};
 
-/// The needs of a tool profile, MCP server, skill, sub-agent, model or stack, as they were found.
+/// The requirements of a stack or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentCapabilityRequirement {
-    /// What has the needs.
+    /// The object that has the requirements.
     pub owner_ref: ObjectRef,
-    /// Keys of secrets.
+    /// Keys of secrets that it needs.
     #[serde(default)]
     pub required_secret_refs: Vec<KeysRef>,
-    /// Keys of config maps.
+    /// Keys of config maps that it needs.
     #[serde(default)]
     pub required_config_refs: Vec<KeysRef>,
-    /// Roles.
+    /// Roles that it needs.
     #[serde(default)]
     pub required_roles: Vec<String>,
-    /// What its identity must be able to do.
+    /// Capabilities that its service account needs.
     #[serde(default)]
     pub required_service_account_capabilities: Vec<String>,
 }
 
-/// A grant that is wanting.
+/// A missing grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MissingGrant {
-    /// AgentSecretGrant, AgentConfigGrant or AgentRoleBinding.
+    /// The kind of grant: AgentSecretGrant, AgentConfigGrant or AgentRoleBinding.
     pub kind: Kind,
-    /// A name that would be free.
+    /// A suggested name that is not in use.
     pub suggested_name: String,
-    /// Why it is needed.
+    /// The reason why it is needed.
     pub reason: String,
-    /// Whether nothing can be started without it.
+    /// If true, nothing can be started without it.
     pub blocking: bool,
 }
 
-/// What the control plane knows of the needs.
+/// The status of the requirements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentCapabilityRequirementStatus {
-    /// Grants that are wanting.
+    /// Missing grants.
     pub missing_grants: Vec<MissingGrant>,
-    /// Grants that are there and do not hold.
+    /// Grants that exist but are not valid.
     pub invalid_grants: Vec<ObjectRef>,
-    /// Why.
+    /// The conditions of the requirements.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 

@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Moment, Reason};
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Standing {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// It is not known; treat it as false.
+    /// It is not known whether the condition holds. Treat it as false.
     #[default]
     Unknown,
 }
 
 macro_rules! condition_types {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// What a condition is about.
+        /// The type of a condition.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
@@ -28,12 +28,12 @@ macro_rules! condition_types {
         }
 
         impl ConditionType {
-            /// As it is written.
+            /// The name in documents.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// What it says when it holds, in a sentence.
+            /// What the condition means if it holds, in one sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii(),)* }
             }
@@ -118,22 +118,22 @@ condition_types! {
     GrantsResolved,
 }
 
-/// One thing that holds, does not hold, or is not known.
+/// A condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Condition {
-    /// What it is about.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub kind: ConditionType,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub status: Standing,
-    /// Why: a stable code for programs.
+    /// A stable code for the reason.
     pub reason: Reason,
-    /// Why: a sentence for people; never parsed.
+    /// A message for people. Programs must not parse it.
     pub message: String,
-    /// The generation of the spec that it speaks of.
+    /// The generation that this condition describes.
     pub observed_generation: u64,
-    /// When its status last changed.
+    /// When the status of the condition last changed.
     pub last_transition_time: Moment,
 }
 
@@ -144,7 +144,7 @@ impl Condition {
     }
 }
 
-/// The conditions that a resource of each kind has, in the order in which they are shown.
+/// The conditions of each kind, in display order.
 pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
     use super::Kind;
     use ConditionType::*;
@@ -219,7 +219,7 @@ pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
     }
 }
 
-/// Merges new conditions: a transition time changes only where the status did.
+/// Merges new conditions. The transition time changes only if the status changed.
 pub fn settle(
     before: &[Condition],
     found: Vec<Finding>,
@@ -245,16 +245,16 @@ pub fn settle(
         .collect()
 }
 
-/// A condition as it was just found, before it is compared with what was known.
+/// A new condition, before it is compared with the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The type of the condition.
     pub kind: ConditionType,
     /// Whether it holds.
     pub status: Standing,
-    /// Why, for programs.
+    /// A stable code for the reason.
     pub reason: Reason,
-    /// Why, for people.
+    /// A message for people.
     pub message: String,
 }
 
@@ -269,7 +269,7 @@ impl Finding {
         Self { kind, status: Standing::False, reason, message: message.into() }
     }
 
-    /// Nobody knows.
+    /// It is not known whether it holds.
     pub fn unknown(kind: ConditionType, reason: Reason, message: impl Into<String>) -> Self {
         Self { kind, status: Standing::Unknown, reason, message: message.into() }
     }

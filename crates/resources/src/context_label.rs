@@ -5,41 +5,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Resource};
 
-/// How long a fragment may be, in bytes.
+/// The maximum length of a fragment in bytes.
 const MAX_FRAGMENT_LENGTH: usize = 16 * 1024;
 
-/// A piece of prompt. It is text: it can grant nothing and hides nothing.
+/// A piece of prompt text. It cannot grant any rights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentContextLabel {
-    /// What people call it.
+    /// The name that is shown to people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// The text.
+    /// The text that is added to the prompt.
     pub prompt_fragment: String,
-    /// What the work must be about for the label to be added.
+    /// The kinds of work for which the label may be used. If empty, none.
     pub allowed_sources: Vec<LabelSource>,
-    /// Whether it may be used only once its reviewer has said so.
+    /// If true, the label may only be used after its text was reviewed. The default is false.
     #[serde(default)]
     pub requires_review: bool,
-    /// Who answers for it.
+    /// The owner of the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Who has reviewed it.
+    /// The reviewer. It must be another person than the author of the text, and set by the reviewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed_by: Option<String>,
-    /// The digest of the text that was reviewed: another text needs another review.
+    /// The digest of the text that was reviewed. Another text needs another review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed_digest: Option<String>,
-    /// The stacks that may use it; every one when empty.
+    /// The names of the stacks that may use it. If empty, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_stacks: Vec<String>,
-    /// The repositories that may use it, as globs; every one when empty.
+    /// The repositories that may use it, as globs. If empty, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_repositories: Vec<String>,
 }
 
-/// What a piece of work is about.
+/// A kind of work.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -59,19 +59,19 @@ pub enum LabelSource {
     Webhook,
     /// A schedule.
     Schedule,
-    /// A person.
+    /// A request by a person.
     Manual,
 }
 
-/// What the control plane knows of a label.
+/// The status of a context label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentContextLabelStatus {
-    /// The digest of its text.
+    /// The digest of the text.
     pub digest: String,
-    /// What in its text is not allowed.
+    /// Patterns in the text that are not allowed.
     pub unsafe_patterns: Vec<String>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 

@@ -13,114 +13,114 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentDispatchRun {
-    /// The repository.
+    /// The repository, as `owner/name`.
     pub repository: String,
-    /// The ref it works on, as `refs/heads/main`.
+    /// The ref that it works on, such as `refs/heads/main`.
     #[serde(rename = "ref")]
     pub reference: String,
-    /// The branch.
+    /// The branch that it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit it starts from.
+    /// The commit that it starts from.
     pub sha: String,
-    /// Where it came from.
+    /// The event that caused it.
     pub source_event: SourceEventRef,
-    /// What it is about.
+    /// The objects on the forge and in the control plane that it is about.
     #[serde(default)]
     pub source_refs: SourceRefs,
-    /// The stack.
+    /// The name of the AgentStack.
     pub agent_stack: String,
-    /// What it is for.
+    /// The kind of task.
     pub task_kind: String,
-    /// The rule that made it.
+    /// The name of the AgentTriggerRule that created it. If left out, no rule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_rule: Option<String>,
-    /// What the agent is told to do.
+    /// The task for the agent.
     #[serde(default)]
     pub task: String,
-    /// What it is given to read.
+    /// The name of its AgentContextBundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_bundle_ref: Option<String>,
-    /// Where it works.
+    /// The name of its AgentWorkspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<String>,
-    /// Where it is executed.
+    /// The name of the RunnerPool.
     pub runner_pool: String,
-    /// How much its origin is trusted.
+    /// The trust tier of its origin.
     pub trust_tier: TrustTier,
-    /// Who must be asked for what.
+    /// The actions that need an approval.
     #[serde(default)]
     pub approval_policy: ApprovalPolicy,
-    /// What may be written back.
+    /// What it may write back.
     #[serde(default)]
     pub write_back_policy: WriteBackPolicy,
-    /// The run that started it, for a sub-agent.
+    /// For a sub-agent, the run that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run: Option<String>,
-    /// The group that counts as one for concurrency.
+    /// The concurrency group that it counts in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_group: Option<String>,
 }
 
-/// The event that led to a run.
+/// The event that caused a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SourceEventRef {
-    /// Its source.
+    /// The source of the event.
     pub source: EventSource,
-    /// Its id: a delivery, a tick of a schedule, a request of a person.
+    /// The ID of the event: a delivery, a tick of a schedule or a request by a person.
     pub uid: String,
-    /// Who did it.
+    /// The account that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
-    /// The person who had rules look at it again.
+    /// The person who replayed the event, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<String>,
 }
 
-/// What a run is about.
+/// References to what a run is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SourceRefs {
-    /// The pull request.
+    /// The number of the pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<u64>,
-    /// The issue.
+    /// The number of the issue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issue: Option<u64>,
-    /// The check.
+    /// The name of the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// The pipeline or workflow.
+    /// The name of the pipeline or workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<String>,
-    /// The job.
+    /// The name of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// The forge's id of the job, by which its log is fetched.
+    /// The ID of the job on the forge. Its log is fetched with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// The commit before it, or the one that a pull request goes to.
+    /// The commit before the push, or the base commit of the pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_sha: Option<String>,
-    /// The run whose own work it is about.
+    /// The run whose work caused the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caused_by: Option<String>,
-    /// The delivery.
+    /// The name of the WebhookDelivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook_delivery: Option<String>,
-    /// The schedule.
+    /// The schedule that fired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
     /// The work item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work_item: Option<String>,
-    /// The execution of the rule.
+    /// The name of the AgentTriggerExecution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger_execution: Option<String>,
 }
 
-/// How far a run is.
+/// The phase of a run.
 #[derive(
     Debug,
     Clone,
@@ -137,25 +137,25 @@ pub struct SourceRefs {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPhase {
-    /// It is being admitted.
+    /// The run is being admitted.
     #[default]
     Pending,
-    /// It waits for its turn.
+    /// The run waits in the queue.
     Queued,
-    /// Its agent runs.
+    /// The agent is running.
     Running,
-    /// It waits for a person.
+    /// The run waits for an approval.
     WaitingForApproval,
-    /// It is done.
+    /// The run succeeded.
     Succeeded,
-    /// It failed.
+    /// The run failed.
     Failed,
-    /// A person or a later run ended it.
+    /// The run was cancelled by a person or by a later run.
     Cancelled,
 }
 
 impl RunPhase {
-    /// Every one.
+    /// All phases.
     pub const ALL: [Self; 7] = [
         Self::Pending,
         Self::Queued,
@@ -166,7 +166,7 @@ impl RunPhase {
         Self::Cancelled,
     ];
 
-    /// As it is written.
+    /// The name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -179,7 +179,7 @@ impl RunPhase {
         }
     }
 
-    /// Whether nothing more happens unless somebody asks for it.
+    /// Whether the phase is final: nothing more happens without a request.
     pub fn is_final(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::Cancelled => true,
@@ -187,7 +187,7 @@ impl RunPhase {
         }
     }
 
-    /// Whether `next` may follow.
+    /// Whether a run may change from this phase to `next`.
     pub fn may_become(self, next: Self) -> bool {
         match self {
             Self::Pending => !matches!(next, Self::Pending | Self::Succeeded),
@@ -203,104 +203,104 @@ impl RunPhase {
     }
 }
 
-/// What the control plane knows of a run.
+/// The status of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentDispatchRunStatus {
-    /// How far it is.
+    /// The current phase.
     pub phase: RunPhase,
-    /// Why it ended as it did.
+    /// The reason why the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_reason: Option<String>,
-    /// The run of the ledger.
+    /// The ID of the agent run in the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mux_run_id: Option<String>,
-    /// The conversation of the agent program.
+    /// The ID of the session in the agent program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mux_session_id: Option<String>,
-    /// The workspace that it works in, once that is recorded.
+    /// The name of the AgentWorkspace, once it is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Its attempts.
+    /// The names of its attempts.
     pub attempts: Vec<String>,
-    /// Its sub-agents.
+    /// The runs of its sub-agents.
     pub child_subagent_runs: Vec<ChildRun>,
-    /// What it has made.
+    /// The names of its artifacts.
     pub artifacts: Vec<String>,
-    /// Who was asked.
+    /// The names of its approvals.
     pub approvals: Vec<String>,
-    /// What it has cost.
+    /// The cost so far.
     pub cost: RunCost,
-    /// Its last event, as a number with leading zeros.
+    /// The cursor of its last event, as a number with leading zeros.
     pub event_cursor: String,
-    /// When it began to wait.
+    /// When it entered the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_entered_at: Option<Moment>,
-    /// When its agent began.
+    /// When its agent started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Moment>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Moment>,
-    /// The digest of what it was permitted.
+    /// The digest of the permissions that it was admitted with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_snapshot_digest: Option<String>,
-    /// The digest of what it was given to read.
+    /// The digest of its context bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_bundle_digest: Option<String>,
-    /// Why somebody wants it to end; it ends as soon as its agent has.
+    /// The reason of a cancellation request. The run ends as soon as its agent has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested: Option<String>,
-    /// Runs that must have ended before it begins.
+    /// The names of runs that must end before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue_behind: Vec<String>,
-    /// What of its work was written back, is to be, or was not allowed to be; in order.
+    /// Its write-backs, in order, each with its state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write_backs: Vec<WriteBackRecord>,
-    /// What its commit says of it on the forge; nothing where no policy lets it say anything.
+    /// The commit status that is reported to the forge. If left out, no policy allows one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_report: Option<CheckReport>,
-    /// The commit that later attempts stand on, once one was pushed to the branch that it is about: that push,
-    /// or what the branch was at when a retry began.
+    /// The base commit of later attempts, after a push to the run's branch: the pushed commit, or the head of the
+    /// branch when a retry started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pushed: Option<String>,
-    /// Why it can or cannot go on.
+    /// The conditions of the run.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 
-/// Something that a run wants written to the forge.
+/// A write-back of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteBackRecord {
-    /// What.
+    /// The kind of write-back.
     pub action: WriteBackTarget,
-    /// To what.
+    /// The target of the write-back, such as `owner/name#7`.
     pub target: String,
-    /// The digest under which exactly what is sent is kept.
+    /// The digest of exactly what is sent.
     pub digest: String,
-    /// The digest of what must be written before it: if that is not, neither is this.
+    /// The digest of the write-back that must be written first. If that one is not written, neither is this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_on: Option<String>,
-    /// The question to a person, if one is asked.
+    /// The name of the AgentApproval, if one is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// How it stands.
+    /// The state of the write-back.
     pub state: WriteBackState,
-    /// Why.
+    /// The reason for the state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// Where people see it.
+    /// The URL of the result on the forge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// How often it was tried and the forge did not answer.
+    /// How often the forge did not respond.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
     /// When it was first tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_since: Option<Moment>,
-    /// Before when it is not tried again.
+    /// The earliest time of the next try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_at: Option<Moment>,
 }
@@ -309,22 +309,22 @@ fn is_zero(tries: &u32) -> bool {
     *tries == 0
 }
 
-/// The run status that the forge shows.
+/// The commit status of a run on the forge.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CheckReport {
-    /// The phase that it was told last; `pending` while it was told nothing.
+    /// The phase that was last reported; `pending` if none was.
     pub told: RunPhase,
-    /// The question to a person about the end of the run, if one is asked.
+    /// The name of the AgentApproval for reporting the final phase, if one is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
-    /// Why that phase does not stand at the commit.
+    /// The reason why the phase is not shown on the commit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// How often the forge did not answer.
+    /// How often the forge did not respond.
     #[serde(skip_serializing_if = "is_never")]
     pub misses: u32,
-    /// Before when it is not asked again.
+    /// The earliest time of the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_try_at: Option<Moment>,
 }
@@ -333,53 +333,53 @@ fn is_never(times: &u32) -> bool {
     *times == 0
 }
 
-/// How a write-back stands.
+/// The state of a write-back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteBackState {
-    /// It is to be written.
+    /// It will be written.
     Ready,
-    /// A person is asked.
+    /// It waits for an approval.
     Waiting,
-    /// It is there.
+    /// It was written.
     Written,
-    /// It may not be written.
+    /// It was denied.
     Denied,
-    /// The forge did not take it.
+    /// The forge did not accept it.
     Failed,
 }
 
-/// A sub-agent of a run.
+/// The run of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildRun {
-    /// Its run.
+    /// The name of its run.
     pub run: String,
-    /// The sub-agent's name.
+    /// The name of the sub-agent.
     pub subagent: String,
-    /// The digest of what it was given.
+    /// The digest of the input that it received.
     pub context_digest: String,
-    /// What it returned.
+    /// Its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<String>,
-    /// Whether that is what its contract asks for.
+    /// Whether the output meets its contract. If left out, this was not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract_fulfilled: Option<bool>,
 }
 
-/// What a run has cost.
+/// The cost of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunCost {
-    /// Tokens.
+    /// The number of tokens.
     pub tokens: u64,
-    /// Millionths of a United States dollar.
+    /// The cost in millionths of a US dollar.
     pub micro_usd: u64,
-    /// Answers of the model.
+    /// The number of model responses.
     pub turns: u64,
-    /// Tool calls.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Those that were denied.
+    /// The number of denied tool calls.
     pub denied: u64,
 }
 
@@ -403,69 +403,69 @@ impl Resource for AgentDispatchRun {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentDispatchAttempt {
-    /// The run.
+    /// The name of the run.
     pub agent_dispatch_run: String,
-    /// Which one, from one.
+    /// The number of the attempt, starting at 1.
     pub number: u32,
-    /// Why there is one.
+    /// The reason for the attempt.
     pub attempt_reason: AttemptReason,
-    /// The person who asked for it by hand, if one did.
+    /// The person who requested it by hand, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_by: Option<String>,
-    /// What a person said with it.
+    /// The message of that person, or the reason for a repair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The stack, with all that it names, as it was.
+    /// The stack and everything that it refers to, at the time of the attempt.
     pub agent_stack_snapshot: StackSnapshot,
-    /// The digest of what the agent is given to read.
+    /// The digest of its context bundle.
     pub context_bundle_digest: String,
-    /// The digest of what it was permitted.
+    /// The digest of the permissions that it was admitted with.
     pub permission_snapshot_digest: String,
-    /// Where it works.
+    /// The name of its AgentWorkspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<String>,
-    /// Where it is executed.
+    /// The name of the RunnerPool.
     pub runner_pool: String,
 }
 
-/// Why an attempt is made.
+/// The reason for an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttemptReason {
-    /// It is the first.
+    /// The first attempt.
     Initial,
-    /// The last one failed.
+    /// The last attempt failed.
     Retry,
-    /// The last one was interrupted; its conversation goes on.
+    /// The last attempt was interrupted; its session is resumed.
     Resume,
-    /// Its work did not pass.
+    /// The work of the last attempt did not pass the checks.
     Repair,
-    /// What it depends on was mended.
+    /// A dependency of the last attempt was fixed.
     RerunAfterFix,
-    /// A person has more to say.
+    /// A person sent another message; the session is resumed.
     Continuation,
 }
 
-/// A stack and all that it names, frozen.
+/// A copy of a stack and of everything that it refers to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct StackSnapshot {
-    /// The digest over all of them.
+    /// The digest of the whole snapshot.
     pub digest: String,
-    /// The objects, the stack first.
+    /// The objects, starting with the stack.
     pub objects: Vec<SnapshotObject>,
-    /// The labels that were asked for, the stack's first, with the digests they were pinned to.
+    /// The context labels with the digests that they were pinned to, starting with those of the stack.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<super::LabelRef>,
 }
 
-/// One object of a snapshot.
+/// An object in a snapshot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SnapshotObject {
-    /// Which one.
+    /// The reference to the object.
     pub object: ObjectRef,
-    /// Its generation then.
+    /// Its generation at that time.
     pub generation: u64,
     /// The digest of its spec.
     pub digest: String,
@@ -473,62 +473,62 @@ pub struct SnapshotObject {
     pub spec: serde_json::Value,
 }
 
-/// What the control plane knows of an attempt.
+/// The status of an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentDispatchAttemptStatus {
-    /// The run of the ledger.
+    /// The ID of the agent run in the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mux_run_id: Option<String>,
-    /// The conversation of the agent program.
+    /// The ID of the session in the agent program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mux_session_id: Option<String>,
-    /// When it began to wait.
+    /// When it entered the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_entered_at: Option<Moment>,
-    /// When its agent began.
+    /// When its agent started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Moment>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Moment>,
-    /// Why it ended.
+    /// The reason why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_reason: Option<String>,
-    /// What it has made.
+    /// The names of its artifacts.
     pub produced_artifacts: Vec<String>,
-    /// What its sub-agents did.
+    /// The events of its sub-agents.
     pub subagent_events: Vec<SubagentEvent>,
-    /// The identity it ran as; it does not change once it was launched.
+    /// The identity that it ran as. It does not change after the launch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_identity: Option<String>,
     /// The identity of its runner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_identity: Option<String>,
-    /// What it has cost.
+    /// The cost of the attempt.
     pub cost: RunCost,
-    /// Which tools, commands and files it may use at the most: one entry for each who has a say.
+    /// The limits on tools, commands and files, one entry per source. A call must be allowed by all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<serde_json::Value>,
     /// The hosts that it may reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Where its limits came out narrower than they were written.
+    /// Notes on limits that are narrower than they were written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limit_notes: Vec<String>,
 }
 
-/// Something that a sub-agent did.
+/// An event of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubagentEvent {
-    /// Its run.
+    /// The name of its run.
     pub run: String,
-    /// The sub-agent's name.
+    /// The name of the sub-agent.
     pub subagent: String,
-    /// What happened.
+    /// The phase of its run, with the reason.
     pub what: String,
-    /// When.
+    /// The time of the event.
     pub at: Moment,
 }
 

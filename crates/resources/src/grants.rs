@@ -9,47 +9,47 @@ use crate::{Condition, EventSource, Fault, Globs, KeysRef, Kind, Resource, Subje
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSecretGrant {
-    /// Who.
+    /// The subject that gets the permission.
     pub subject: Subject,
-    /// Which keys of which secret.
+    /// The secret and its keys.
     pub secret_ref: KeysRef,
-    /// For what.
+    /// The purpose of the secret. The grant applies to this purpose only.
     pub purpose: SecretPurpose,
-    /// The repositories, as globs; none when empty.
+    /// The repositories, as globs. If empty, the grant permits nothing; with `deny: true` it then applies everywhere.
     #[serde(default)]
     pub allowed_repositories: Vec<String>,
-    /// The refs, as globs; every trusted one when empty.
+    /// The refs, as globs. If empty, all refs; untrusted ones also need `allowUntrusted`.
     #[serde(default, skip_serializing_if = "Globs::is_empty")]
     pub allowed_refs: Globs,
-    /// The sources of events; every one when empty.
+    /// The event sources. If empty, all sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_trigger_sources: Vec<EventSource>,
-    /// Whether forks and other untrusted refs may use it.
+    /// If true, work on forks and other untrusted refs may use it, if the stack allows it too. The default is false.
     #[serde(default)]
     pub allow_untrusted: bool,
-    /// How it arrives.
+    /// How the agent receives the secret.
     #[serde(default)]
     pub mount_policy: SecretMount,
-    /// Whether a person is asked.
+    /// Whether an approval is needed before it is used.
     #[serde(default)]
     pub required_approval: RequiredApproval,
-    /// How old the value may be.
+    /// The maximum age of the value. If left out, there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_policy: Option<RotationPolicy>,
-    /// Forbids instead of permitting: an explicit no wins over every other grant.
+    /// If true, the grant denies instead of permitting. A denial overrides all other grants.
     #[serde(default)]
     pub deny: bool,
 }
 
-/// What a secret is for.
+/// The purpose of a secret.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretPurpose {
-    /// Paying the model.
+    /// The key of the model provider.
     ModelProviderToken,
-    /// Reading and writing repositories.
+    /// Access to repositories.
     GitCredential,
     /// An MCP server.
     McpServer,
@@ -57,9 +57,9 @@ pub enum SecretPurpose {
     Tool,
     /// A skill.
     Skill,
-    /// Checking webhooks.
+    /// The signatures of webhooks.
     WebhookSigning,
-    /// Pulling images.
+    /// Pulling container images.
     ImagePull,
     /// A cache.
     Cache,
@@ -67,49 +67,49 @@ pub enum SecretPurpose {
     Deployment,
 }
 
-/// How a secret arrives.
+/// How an agent receives a secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretMount {
-    /// In the environment.
+    /// In an environment variable.
     Env,
     /// In a file.
     File,
-    /// In a file that follows its rotation.
+    /// In a file, like `file`.
     ProjectedVolume,
-    /// Never: the supervisor uses it on the agent's behalf, outside of the sandbox.
+    /// Never. The supervisor uses it for the agent outside of the sandbox. This is the default.
     #[default]
     NeverMountPassByReference,
 }
 
-/// Whether a person is asked before a secret is used.
+/// Whether an approval is needed before a secret is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequiredApproval {
-    /// Nobody.
+    /// No approval is needed. This is the default.
     #[default]
     Never,
-    /// Where the ref is not trusted.
+    /// An approval is needed on untrusted refs.
     OnUntrustedRef,
-    /// Always.
+    /// An approval is always needed.
     Always,
 }
 
-/// How old a secret may be.
+/// The maximum age of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotationPolicy {
-    /// In days.
+    /// The maximum age in days, at least 1. An older value cannot be used until it is set again.
     pub max_age_days: u32,
 }
 
-/// What the control plane knows of a grant.
+/// The status of a grant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct GrantStatus {
-    /// Why.
+    /// The conditions of the grant.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 
@@ -131,30 +131,30 @@ impl Resource for AgentSecretGrant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentConfigGrant {
-    /// Who.
+    /// The subject that gets the permission.
     pub subject: Subject,
-    /// Which keys of which config map.
+    /// The config map and its keys.
     pub config_map_ref: KeysRef,
-    /// For what.
+    /// The purpose of the config map. The grant applies to this purpose only.
     pub purpose: ConfigPurpose,
-    /// The repositories, as globs; none when empty.
+    /// The repositories, as globs. If empty, the grant permits nothing; with `deny: true` it then applies everywhere.
     #[serde(default)]
     pub allowed_repositories: Vec<String>,
-    /// The refs, as globs; every one when empty.
+    /// The refs, as globs. If empty, all refs.
     #[serde(default, skip_serializing_if = "Globs::is_empty")]
     pub allowed_refs: Globs,
-    /// The sources of events; every one when empty.
+    /// The event sources. If empty, all sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_trigger_sources: Vec<EventSource>,
-    /// How it arrives.
+    /// How the agent receives the config map.
     #[serde(default)]
     pub mount_policy: ConfigMount,
-    /// Forbids instead of permitting.
+    /// If true, the grant denies instead of permitting. A denial overrides all other grants.
     #[serde(default)]
     pub deny: bool,
 }
 
-/// What a config map is for.
+/// The purpose of a config map.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -166,26 +166,26 @@ pub enum ConfigPurpose {
     SkillConfig,
     /// An MCP server.
     McpConfig,
-    /// A pool of runners.
+    /// The configuration of a stack.
     RunnerConfig,
-    /// A template of a prompt.
+    /// A prompt template.
     PromptTemplate,
     /// The policy of a repository.
     RepositoryPolicy,
 }
 
-/// How a config map arrives.
+/// How an agent receives a config map.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfigMount {
-    /// In the environment.
+    /// In an environment variable. This is the default.
     #[default]
     Env,
     /// In a file.
     File,
-    /// In a file that follows its changes.
+    /// In a file, like `file`.
     ProjectedVolume,
-    /// When it is asked for.
+    /// The values are not passed to the agent.
     ApiRead,
 }
 

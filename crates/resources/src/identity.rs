@@ -5,36 +5,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Fault, Kind, ObjectRef, Resource, Subject};
 
-/// The least and the longest life of a token, in seconds.
+/// The allowed lifetimes of a token in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<u64> = 600..=86_400;
 
-/// An identity for stacks and pools, wrapped around the platform's own.
+/// The identity of a stack or a runner pool. It maps to a ServiceAccount of the platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentServiceAccount {
-    /// The namespace of the platform's identity.
+    /// The namespace of the ServiceAccount. The default is `default`.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// Its name.
+    /// The name of the ServiceAccount.
     pub service_account_name: String,
-    /// Who it belongs to.
+    /// The owner of the identity. Only the owner may use it.
     pub owner: Owner,
-    /// The repositories it may work on, as globs; none when empty.
+    /// The repositories that it may work on, as globs. If empty, it may work on none.
     #[serde(default)]
     pub allowed_repositories: Vec<String>,
-    /// The pools it may run in; none when empty.
+    /// The names of the runner pools that it may use. If empty, it may use none.
     #[serde(default)]
     pub allowed_runner_pools: Vec<String>,
-    /// Who its tokens are for.
+    /// The audience of its tokens. It is only shown: the control plane creates no tokens for identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_audience: Option<String>,
-    /// How long a token lives.
+    /// The lifetime of its tokens in seconds, 600 to 86400. It is only checked and shown. The default is 3600.
     #[serde(default = "an_hour")]
     pub token_expiration_seconds: u64,
-    /// Secrets for pulling images.
+    /// The names of secrets for pulling images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secret_refs: Vec<String>,
-    /// Whether a token is mounted without being asked for.
+    /// If true, a token may be mounted automatically. It is only shown, like `tokenAudience`. The default is false.
     #[serde(default)]
     pub automount_service_account_token: bool,
 }
@@ -47,40 +47,40 @@ fn an_hour() -> u64 {
     3600
 }
 
-/// Who an identity belongs to.
+/// The owner of an identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Owner {
-    /// What it is.
+    /// The kind of owner.
     pub kind: OwnerKind,
-    /// Its name.
+    /// The name of the owner.
     pub name: String,
 }
 
-/// What an identity belongs to.
+/// The kind of owner of an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerKind {
-    /// A stack.
+    /// A stack. Only that stack may use it.
     AgentStack,
-    /// A pool.
+    /// A runner pool. Only the runners of that pool may use it.
     RunnerPool,
-    /// A repository.
+    /// A repository. All stacks that work on it may use the identity.
     Repository,
-    /// The organisation.
+    /// The organisation. All stacks and runner pools may use it.
     Organization,
 }
 
-/// What the control plane knows of an identity.
+/// The status of an identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentServiceAccountStatus {
-    /// The platform's identity that stands for it.
+    /// The ServiceAccount of the platform that it was synced to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synced_service_account: Option<String>,
-    /// Why.
+    /// The conditions of the identity.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 
@@ -101,39 +101,40 @@ impl Resource for AgentServiceAccount {
     }
 }
 
-/// Which role a subject has, and where.
+/// A binding of a role to a subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentRoleBinding {
-    /// Who gets it.
+    /// The subject that gets the role.
     pub subject: Subject,
-    /// Where it holds.
+    /// The scope in which the role applies.
     pub scope: BindingScope,
     /// The role.
     pub role_ref: RoleRef,
-    /// What the role must allow, for a role that is made from here.
+    /// Additional rules that are bound with the role. They count in the check for escalation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resource_rules: Vec<ResourceRule>,
-    /// The platform's binding; made from this one's name when left out.
+    /// The name of the RoleBinding of the platform. If left out, the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_role_binding_name: Option<String>,
-    /// What happens if it gives more than its author has.
+    /// What happens if the binding grants more than its author has.
     #[serde(default)]
     pub escalation_policy: EscalationPolicy,
 }
 
-/// Where a binding holds.
+/// The scope of a binding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BindingScope {
-    /// How far.
+    /// The kind of scope.
     pub kind: ScopeKind,
-    /// Which one.
+    /// The name of the namespace, repository or organisation. Required for `namespace` and `repository`, not allowed
+    /// for `cluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// How far a binding reaches.
+/// The kind of scope of a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScopeKind {
@@ -141,68 +142,68 @@ pub enum ScopeKind {
     Namespace,
     /// A repository.
     Repository,
-    /// The organisation.
+    /// An organisation: the owner of its repositories. All of them if no name is given.
     Organization,
     /// Everything.
     Cluster,
 }
 
-/// A role of the platform, or a template of ours.
+/// A reference to a role of the platform or to a built-in template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleRef {
-    /// Which of the two.
+    /// The kind of role.
     pub kind: RoleRefKind,
-    /// Its name.
+    /// The name of the role.
     pub name: String,
 }
 
-/// What a role reference points at.
+/// The kind of role that a reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RoleRefKind {
     /// A role of a namespace.
     Role,
-    /// A role of everything.
+    /// A role for the whole cluster.
     ClusterRole,
-    /// A template that ships with us.
+    /// A built-in template.
     RoleTemplate,
 }
 
-/// Verbs on resources.
+/// The verbs that are allowed on resources.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceRule {
-    /// Groups; `*` for all.
+    /// API groups; `*` for all.
     #[serde(default)]
     pub api_groups: Vec<String>,
-    /// Plurals; `*` for all.
+    /// Resources in plural form; `*` for all.
     pub resources: Vec<String>,
     /// Verbs; `*` for all.
     pub verbs: Vec<String>,
 }
 
-/// What happens if a binding gives more than its author has.
+/// What happens if a binding grants more than its author has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EscalationPolicy {
-    /// It is denied.
+    /// The binding is denied. This is the default.
     #[default]
     Deny,
-    /// An admin is asked.
+    /// An admin must approve it.
     RequireAdminApproval,
-    /// It is allowed to the owner of the scope. Owners are not recorded, so it is refused.
+    /// It is allowed for the owner of the scope. Not supported: it is refused.
     AllowIfOwner,
 }
 
-/// What the control plane knows of a binding.
+/// The status of a role binding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentRoleBindingStatus {
-    /// The platform's objects that stand for it.
+    /// The objects of the platform that it was synced to.
     pub synced_role_refs: Vec<ObjectRef>,
-    /// Why.
+    /// The conditions of the binding.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 

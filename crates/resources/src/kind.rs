@@ -11,15 +11,15 @@ use bailiwick_model::nearest::nearest;
 /// Who writes objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// People declare them; the control plane adds their status.
+    /// People declare them; the control plane adds the status.
     People,
-    /// The control plane alone writes them: they record what happened.
+    /// Only the control plane writes them: they record what happened.
     ControlPlane,
 }
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $plural:literal $short:literal $author:ident;)*) => {
-        /// What a resource is.
+        /// The kind of a resource.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
@@ -28,15 +28,15 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// As it stands behind `kind:`.
+            /// The name in the field `kind`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Many of them, as in addresses.
+            /// The plural form in URLs.
             pub fn plural(self) -> &'static str {
                 match self { $(Self::$name => $plural,)* }
             }
@@ -46,7 +46,7 @@ macro_rules! kinds {
                 match self { $(Self::$name => $short,)* }
             }
 
-            /// Who writes it.
+            /// Who writes objects of this kind.
             pub fn author(self) -> Author {
                 match self { $(Self::$name => Author::$author,)* }
             }
@@ -55,69 +55,69 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A reusable definition of a runnable agent.
+    /// A definition of an agent: its program, model, prompt, tools and identity.
     AgentStack "agentstacks" "stack" People;
-    /// A named agent that a stack may delegate to.
+    /// An agent that a stack can delegate to.
     AgentSubagent "agentsubagents" "subagent" People;
-    /// Which native tools, commands, files and hosts an agent may use.
+    /// Limits on tools, commands, files and hosts.
     AgentToolProfile "agenttoolprofiles" "toolprofile" People;
     /// A managed MCP server.
     AgentMcpServer "agentmcpservers" "mcp" People;
     /// A reusable procedure that a stack can load.
     AgentSkill "agentskills" "skill" People;
-    /// The identity under which agents run.
+    /// The identity of a stack or a runner pool.
     AgentServiceAccount "agentserviceaccounts" "asa" People;
-    /// Which role an identity has, and where.
+    /// A binding of a role to a subject.
     AgentRoleBinding "agentrolebindings" "arb" People;
-    /// Who may use which keys of a secret, for what.
+    /// A permission to use keys of a secret.
     AgentSecretGrant "agentsecretgrants" "secretgrant" People;
-    /// Who may use which keys of a config map, for what.
+    /// A permission to use keys of a config map.
     AgentConfigGrant "agentconfiggrants" "configgrant" People;
-    /// What an object needs to be run, and whether it is granted.
+    /// The requirements of an object, and whether they are granted.
     AgentCapabilityRequirement "agentcapabilityrequirements" "requirement" ControlPlane;
-    /// Connects events to a stack.
+    /// A rule that starts a stack for matching events.
     AgentTriggerRule "agenttriggerrules" "trigger" People;
     /// One piece of delegated work, shown like a pipeline.
     AgentDispatchRun "agentdispatchruns" "run" ControlPlane;
-    /// One execution of it.
+    /// One execution of a run.
     AgentDispatchAttempt "agentdispatchattempts" "attempt" ControlPlane;
-    /// Joins a work item and a session.
+    /// A link between a work item and a session.
     WorkItemSessionLink "workitemsessionlinks" "sessionlink" ControlPlane;
-    /// Joins a work item and a workspace.
+    /// A link between a work item and a workspace.
     WorkItemWorkspaceLink "workitemworkspacelinks" "workspacelink" ControlPlane;
-    /// A reviewed piece of prompt.
+    /// A reviewed piece of prompt text.
     AgentContextLabel "agentcontextlabels" "contextlabel" People;
-    /// How workspaces are made and kept.
+    /// How workspaces are created and retained.
     AgentWorkspacePolicy "agentworkspacepolicies" "workspacepolicy" People;
-    /// A worktree and what is known of it.
+    /// A git worktree and its status.
     AgentWorkspace "agentworkspaces" "workspace" ControlPlane;
-    /// A conversation with an agent program.
+    /// A session of an agent program.
     AgentSession "agentsessions" "session" ControlPlane;
-    /// A person's answer, bound to the exact thing asked.
+    /// A request for an approval. It is bound to one exact action.
     AgentApproval "agentapprovals" "approval" ControlPlane;
-    /// What an agent was given to read, with digests.
+    /// The context of a run, as it was assembled.
     AgentContextBundle "agentcontextbundles" "bundle" ControlPlane;
-    /// Something that a run has made.
+    /// A result of a run.
     AgentArtifact "agentartifacts" "artifact" ControlPlane;
-    /// A review that a run has made.
+    /// A review that a run produced.
     AgentReviewArtifact "agentreviewartifacts" "review" ControlPlane;
-    /// What a rule did with an event.
+    /// The result of one rule for one event.
     AgentTriggerExecution "agenttriggerexecutions" "execution" ControlPlane;
-    /// A webhook as it came in.
+    /// A webhook that was received.
     WebhookDelivery "webhookdeliveries" "delivery" ControlPlane;
-    /// A repository that agents may work on, and its forge.
+    /// A repository, its forge and the policy for work in it.
     Repository "repositories" "repo" People;
-    /// Where attempts are executed.
+    /// A pool of runners for attempts.
     RunnerPool "runnerpools" "pool" People;
-    /// An identity as the platform knows it.
+    /// An identity of the platform.
     ServiceAccount "serviceaccounts" "sa" People;
-    /// A set of rights as the platform knows it.
+    /// A role of the platform.
     Role "roles" "role" People;
-    /// Who has a role, as the platform knows it.
+    /// A role binding of the platform.
     RoleBinding "rolebindings" "rb" ControlPlane;
-    /// Values that nobody may see.
+    /// Secret values.
     Secret "secrets" "secret" People;
-    /// Values that anybody may see.
+    /// Values that are not secret.
     ConfigMap "configmaps" "cm" People;
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Kind {
 impl FromStr for Kind {
     type Err = UnknownKind;
 
-    /// By its name, plural or short name; case does not matter.
+    /// Parses a name, plural or short name. Case is ignored.
     fn from_str(text: &str) -> Result<Self, UnknownKind> {
         let asked = text.to_ascii_lowercase();
         let known = |kind: &&Self| {
@@ -148,13 +148,13 @@ impl FromStr for Kind {
     }
 }
 
-/// There is no such kind.
+/// An unknown kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no kind `{text}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct UnknownKind {
-    /// What was asked for.
+    /// The text that was given.
     pub text: String,
-    /// What may have been meant.
+    /// The kind that was probably meant.
     pub near: Option<String>,
 }
 

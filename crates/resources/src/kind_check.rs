@@ -43,7 +43,7 @@ macro_rules! by_kind {
     };
 }
 
-/// Whether an object is what its kind says it is, or why it cannot be read as that.
+/// Whether an object can be read as its kind.
 pub fn readable(object: &AnyObject) -> Result<(), ObjectError> {
     macro_rules! read {
         ($type:ident) => {
@@ -53,7 +53,7 @@ pub fn readable(object: &AnyObject) -> Result<(), ObjectError> {
     by_kind!(object.kind, read)
 }
 
-/// What is wrong with the spec or status of an object, by its kind.
+/// The errors in the spec or status of an object, by its kind.
 pub(super) fn faults(object: &AnyObject) -> Result<Vec<Fault>, ObjectError> {
     macro_rules! check {
         ($type:ident) => {
@@ -63,7 +63,7 @@ pub(super) fn faults(object: &AnyObject) -> Result<Vec<Fault>, ObjectError> {
     by_kind!(object.kind, check)
 }
 
-/// The spec of an object as its type writes it.
+/// The spec of an object with all defaults filled in.
 pub(super) fn canonical(object: &AnyObject) -> Result<serde_json::Value, ObjectError> {
     macro_rules! canonical {
         ($type:ident) => {

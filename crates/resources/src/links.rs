@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Moment, Resource};
 
-/// Something that work is about.
+/// A reference to a work item.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkItemRef {
-    /// What it is.
+    /// The kind of work item.
     pub kind: WorkItemKind,
-    /// The repository.
+    /// The repository, as `owner/name`.
     pub repository: String,
-    /// Its number or name.
+    /// The number or name of the work item.
     pub id: String,
 }
 
-/// What a work item is.
+/// The kind of a work item.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -31,69 +31,69 @@ pub enum WorkItemKind {
     CheckFailure,
     /// A task of a release.
     ReleaseTask,
-    /// A card of our own.
+    /// A card that the control plane created.
     Card,
 }
 
-/// How a link came to be.
+/// How a link was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkSource {
-    /// The workspace or session was made for the work item.
+    /// The workspace or session was created for the work item.
     CreatedFromWorkItem,
-    /// A workspace that was there was linked.
+    /// An existing workspace was linked.
     LinkedExistingWorkspace,
-    /// A session that was there was linked.
+    /// An existing session was linked.
     LinkedSession,
-    /// A rule did it.
+    /// A rule created it.
     AutomationDerived,
 }
 
-/// Joins a work item and a session.
+/// A link between a work item and a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkItemSessionLink {
     /// The work item.
     pub work_item_ref: WorkItemRef,
-    /// The session.
+    /// The name of the session.
     pub session_ref: String,
-    /// The runs.
+    /// The names of the runs.
     #[serde(default)]
     pub run_refs: Vec<String>,
-    /// How it came to be.
+    /// How the link was created.
     pub link_source: LinkSource,
-    /// The branch.
+    /// The name of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_name: Option<String>,
-    /// Who did it.
+    /// Who created the link.
     pub created_by: String,
 }
 
-/// Joins a work item and a workspace.
+/// A link between a work item and a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkItemWorkspaceLink {
     /// The work item.
     pub work_item_ref: WorkItemRef,
-    /// The workspace.
+    /// The name of the workspace.
     pub workspace_ref: String,
-    /// The runs.
+    /// The names of the runs.
     #[serde(default)]
     pub run_refs: Vec<String>,
-    /// How it came to be.
+    /// How the link was created.
     pub link_source: LinkSource,
-    /// The branch.
+    /// The name of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_name: Option<String>,
-    /// Who did it.
+    /// Who created the link.
     pub created_by: String,
 }
 
-/// What is known of a link.
+/// The status of a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LinkStatus {
-    /// When something last happened.
+    /// The time of the last activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_activity_at: Option<Moment>,
 }

@@ -6,138 +6,138 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Condition, Fault, KeysRef, Kind, Resource, ValueFrom, header_fault, variable_fault};
 
-/// How an MCP server is started or reached, and who may use it.
+/// An MCP server: how it is started or reached, and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentMcpServer {
-    /// What agents call it; the object's own name when left out.
+    /// The name that agents use. If left out, the name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How it is spoken to.
+    /// The transport.
     pub transport: McpTransport,
-    /// The program, for stdio.
+    /// The command that starts it. Only for `stdio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its arguments.
+    /// The arguments of the command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Its address, for the network.
+    /// The URL. Only for `sse` and `streamable-http`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Its environment, out of secrets and config maps.
+    /// Environment variables from secrets and config maps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env_from: Vec<ValueFrom>,
-    /// Secrets it needs.
+    /// Keys of secrets that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret_refs: Vec<KeysRef>,
-    /// Config maps it needs.
+    /// Keys of config maps that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_map_refs: Vec<KeysRef>,
-    /// Headers, out of secrets and config maps.
+    /// HTTP headers from secrets and config maps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers_from: Vec<ValueFrom>,
-    /// How far it reaches.
+    /// The scope in which it can be used.
     pub scope: McpScope,
-    /// The repositories that may use it, as globs; every one when empty, but for the scope `repository`.
+    /// The repositories that may use it, as globs. If empty, all; with the scope `repository`, none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_repositories: Vec<String>,
-    /// The stacks that may use it; every one when empty.
+    /// The names of the stacks that may use it. If empty, all; with the scope `stack`, none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_agent_stacks: Vec<String>,
-    /// Whether forks and other untrusted work may use it.
+    /// If true, work on forks and other untrusted work may use it. The default is false.
     #[serde(default)]
     pub allow_untrusted: bool,
-    /// Its tools that may be used, as globs; all of them when left out.
+    /// Its tools that may be used, as globs. If left out, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Its tools that may not, as globs; what both lists name may not.
+    /// Its tools that may not be used, as globs. A tool that is in both lists is denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_tools: Vec<String>,
-    /// Tools that it must have; without one of them it is not healthy.
+    /// Tools that it must offer. If one is missing, the server is degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
-    /// Who is asked for its tools.
+    /// Whether its tools need an approval.
     #[serde(default)]
     pub approval_policy: McpApproval,
-    /// Whether a stack is ready though it does not answer yet.
+    /// If true, a stack can be ready although the server does not respond yet. The default is false.
     #[serde(default)]
     pub lazy: bool,
 }
 
-/// How an MCP server is spoken to.
+/// The transport of an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum McpTransport {
-    /// A program of ours, by its input and output.
+    /// A local program, over its standard input and output.
     Stdio,
-    /// A server, by server-sent events.
+    /// A remote server, over server-sent events.
     Sse,
-    /// A server, by streamable HTTP.
+    /// A remote server, over streamable HTTP.
     StreamableHttp,
 }
 
-/// How far an MCP server reaches.
+/// The scope in which an MCP server can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum McpScope {
-    /// Everybody.
+    /// Everywhere.
     Global,
-    /// One organisation. There is none here, so that it is refused.
+    /// One organisation. Not supported: it is refused.
     Org,
-    /// Some repositories.
+    /// The repositories in `allowedRepositories`.
     Repository,
-    /// Some stacks.
+    /// The stacks in `allowedAgentStacks`.
     Stack,
-    /// A run that asks for it. No run can, so that it is refused.
+    /// Runs that request it. Not supported: it is refused.
     Dispatch,
 }
 
-/// Who is asked for the tools of an MCP server.
+/// Whether the tools of an MCP server need an approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum McpApproval {
-    /// Nobody.
+    /// No approval is needed.
     Allow,
-    /// Nobody for tools that say they only read; a person for the others.
+    /// Tools that declare themselves read-only need no approval; all others do.
     ReadonlyAutoWritePrompt,
-    /// A person.
+    /// Every call needs an approval. This is the default.
     #[default]
     Prompt,
-    /// They are denied.
+    /// Every call is denied.
     Deny,
 }
 
-/// How an MCP server is.
+/// The health of an MCP server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum McpHealth {
-    /// Nobody has asked.
+    /// It was not probed yet.
     #[default]
     Unknown,
-    /// It answered with its tools.
+    /// It responded and offers all required tools.
     Ready,
-    /// It answered, but not well.
+    /// It responded, but a required tool is missing.
     Degraded,
     /// It may not be used.
     Denied,
-    /// It did not answer.
+    /// It did not respond.
     Failed,
     /// It is switched off.
     Disabled,
 }
 
-/// What the control plane knows of an MCP server.
+/// The status of an MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentMcpServerStatus {
-    /// How it is.
+    /// The health.
     pub health: McpHealth,
-    /// What it offers.
+    /// The tools that it offered when it was last probed.
     pub discovered_tools: Vec<DiscoveredTool>,
-    /// Why.
+    /// The reason for the health.
     pub message: String,
-    /// Further conditions.
+    /// The conditions of the server.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 
@@ -201,7 +201,7 @@ impl Resource for AgentMcpServer {
 }
 
 impl AgentMcpServer {
-    /// Values that a server on the network would never be told: it has headers and no environment.
+    /// Values that a remote server would never get: it has headers and no environment.
     fn unheard(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         if !self.env_from.is_empty() {
@@ -230,7 +230,7 @@ impl AgentMcpServer {
     }
 }
 
-/// What is wrong with values and the names under which they arrive.
+/// Errors in values and in the names of their variables or headers.
 fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, value) in values.iter().enumerate() {
@@ -247,7 +247,7 @@ fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -
     faults
 }
 
-/// Why a scope means nothing here.
+/// Why a scope is not supported.
 pub fn scope_fault(scope: McpScope) -> Option<&'static str> {
     match scope {
         McpScope::Global | McpScope::Repository | McpScope::Stack => None,
@@ -256,7 +256,7 @@ pub fn scope_fault(scope: McpScope) -> Option<&'static str> {
     }
 }
 
-/// The name of a tool as its server says it, or a glob of such names.
+/// Whether a text is a valid tool name, or a glob of tool names.
 fn is_tool(name: &str, globs: bool) -> bool {
     let fits =
         |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c) || globs && "*?".contains(c);

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// Milliseconds since 1970, written as RFC 3339.
+/// A point in time, as RFC 3339 text. Internally milliseconds since 1970.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The moment that many milliseconds after the beginning of 1970.
+    /// The time this many milliseconds after the start of 1970.
     pub fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
@@ -22,7 +22,7 @@ impl Moment {
         self.0
     }
 
-    /// The moment that much later; the end of time if it would be past that.
+    /// The time this much later, or the latest possible time.
     #[must_use]
     pub fn plus_millis(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Moment, NoStatus, Resource, ResourceRule, RoleRef, Subject};
 
-/// An identity.
+/// An identity of the platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ServiceAccount {
-    /// Whether tokens may be made for it.
+    /// If true, no tokens may be created for it. Runs that use it are then denied. The default is false.
     pub forbid_token_projection: bool,
-    /// Secrets for pulling images.
+    /// The names of secrets for pulling images.
     pub image_pull_secrets: Vec<String>,
 }
 
@@ -26,13 +26,13 @@ impl Resource for ServiceAccount {
     }
 }
 
-/// A set of rights.
+/// A role of the platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Role {
-    /// What it allows.
+    /// The rules: what the role allows.
     pub rules: Vec<ResourceRule>,
-    /// Whether it reaches beyond its namespace.
+    /// If true, the role applies beyond its namespace. The default is false.
     pub cluster: bool,
 }
 
@@ -45,13 +45,13 @@ impl Resource for Role {
     }
 }
 
-/// Who has a role.
+/// A role binding of the platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleBinding {
     /// The role.
     pub role_ref: RoleRef,
-    /// Who has it.
+    /// The subjects that have the role.
     pub subjects: Vec<Subject>,
 }
 
@@ -64,22 +64,21 @@ impl Resource for RoleBinding {
     }
 }
 
-/// Values that nobody may see: they are kept encrypted, apart from the object, which has only the
-/// names of their keys.
+/// Secret values. They are stored encrypted and apart from the object, which contains only the names of the keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Secret {
-    /// The keys, each with when its value was last set.
+    /// The keys. Each says when its value was last set.
     pub keys: BTreeMap<String, SecretKey>,
 }
 
-/// What may be known of a value.
+/// Metadata of a secret value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretKey {
-    /// When it was last set.
+    /// When the value was last set.
     pub set_at: Moment,
-    /// Counts its values.
+    /// The version. It increases every time the value is set.
     pub version: u64,
 }
 
@@ -92,11 +91,11 @@ impl Resource for Secret {
     }
 }
 
-/// Values that anybody may see.
+/// Values that are not secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ConfigMap {
-    /// The values.
+    /// The values by key.
     pub data: BTreeMap<String, String>,
 }
 

@@ -11,68 +11,68 @@ use thiserror::Error;
 use crate::{API_VERSION, Condition, Kind, Moment};
 use bailiwick_model::digest::Sha256Hex;
 
-/// The namespace of what names none.
+/// The namespace of objects that name none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// How long a name may be.
+/// The maximum length of a name.
 const MAX_NAME_LENGTH: usize = 128;
-/// How long a label or its value may be.
+/// The maximum length of a label or its value.
 const MAX_LABEL_LENGTH: usize = 256;
-/// How many labels and annotations there may be.
+/// The maximum number of labels and annotations.
 const MAX_LABELS: usize = 64;
 
-/// A kind's own part of a resource.
+/// The spec of a kind.
 pub trait Resource: Serialize + DeserializeOwned + JsonSchema + Clone + Send + Sync {
-    /// Its kind.
+    /// The kind.
     const KIND: Kind;
-    /// What the control plane says of it.
+    /// The type of its status.
     type Status: Serialize + DeserializeOwned + JsonSchema + Default + Clone + Send + Sync;
 
-    /// What is wrong with it though every field is well-formed.
+    /// The errors that the schema cannot express.
     fn faults(&self) -> Vec<Fault>;
 }
 
-/// What is wrong with one field.
+/// An error in one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Fault {
-    /// The field, as `spec.match.paths`.
+    /// The path of the field, such as `spec.match.paths`.
     pub field: String,
-    /// What is wrong, and what would be right.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of this field.
+    /// An error in this field.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
 }
 
-/// Who a resource is.
+/// The metadata of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metadata {
-    /// Its name, unique among its kind in its namespace.
+    /// The name. It is unique for the kind and the namespace.
     pub name: String,
-    /// The namespace; `default` when left out.
+    /// The namespace. The default is `default`.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// Words by which it is selected.
+    /// Labels by which objects can be selected.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Words for people and programs that select nothing.
+    /// Annotations. They cannot be used for selection.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Made when it was created; never used again.
+    /// A unique ID that is set on creation and never reused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Counts the changes of its spec.
+    /// The generation. It increases with every change of the spec.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u64,
-    /// Counts every change of anything: a write that names an older one is refused.
+    /// The resource version. It increases with every change; a write that names an older one is rejected.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resource_version: u64,
-    /// When it was created.
+    /// When the object was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Moment>,
 }
@@ -87,12 +87,12 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Metadata {
-    /// Of this name, in the default namespace.
+    /// Metadata with this name, in the default namespace.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), namespace: default_namespace(), ..Self::default() }
     }
 
-    /// What is wrong with it.
+    /// The errors in the metadata.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (field, name) in
@@ -126,7 +126,7 @@ impl Metadata {
     }
 }
 
-/// Whether a text can name an object.
+/// Whether a text is a valid object name.
 pub fn is_object_name(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     !text.is_empty()
@@ -137,25 +137,25 @@ pub fn is_object_name(text: &str) -> bool {
         && !text.contains("..")
 }
 
-/// A resource of a kind that is known when compiling.
+/// An object of a kind that is known at compile time.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = ""))]
 pub struct Object<R: Resource> {
     /// `bailiwick.dev/v1alpha1`.
     pub api_version: String,
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// Who it is.
+    /// The metadata.
     pub metadata: Metadata,
-    /// What is wanted of it.
+    /// The desired state.
     pub spec: R,
-    /// What is so.
+    /// The observed state.
     #[serde(default)]
     pub status: R::Status,
 }
 
 impl<R: Resource> Object<R> {
-    /// A new one.
+    /// A new object.
     pub fn new(metadata: Metadata, spec: R) -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
@@ -171,7 +171,7 @@ impl<R: Resource> Object<R> {
         &self.metadata.name
     }
 
-    /// The digest of kind, name and spec, to which an admission is bound.
+    /// The digest of kind, name and spec. Admissions are bound to it.
     pub fn spec_digest(&self) -> Sha256Hex {
         let spec = serde_json::to_value(&self.spec).unwrap_or(Value::Null);
         digest(self.kind, &self.metadata, &spec)
@@ -183,46 +183,46 @@ fn digest(kind: Kind, metadata: &Metadata, spec: &Value) -> Sha256Hex {
     Sha256Hex::of(format!("{kind}/{}/{}\n{spec}", metadata.namespace, metadata.name))
 }
 
-/// A resource of any kind, as it is stored and sent.
+/// An object of any kind, as it is stored and sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnyObject {
     /// `bailiwick.dev/v1alpha1`.
     pub api_version: String,
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// Who it is.
+    /// The metadata.
     pub metadata: Metadata,
-    /// What is wanted of it.
+    /// The desired state.
     pub spec: Value,
-    /// What is so.
+    /// The observed state.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub status: Value,
 }
 
-/// Why an object is not what it says it is.
+/// Why an object cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
-    /// Another group or version.
+    /// Another API version.
     #[error("apiVersion `{found}` is not known; write `{API_VERSION}`")]
     Version {
-        /// What was written.
+        /// The version that was found.
         found: String,
     },
-    /// Another kind than was asked for.
+    /// Another kind than the expected one.
     #[error("{found} is not the kind that was asked for, {wanted}")]
     Kind {
-        /// What it is.
+        /// The kind that was found.
         found: Kind,
-        /// What was asked for.
+        /// The kind that was expected.
         wanted: Kind,
     },
-    /// The spec or status does not have the shape of its kind.
+    /// The spec or status does not match the schema of the kind.
     #[error("{kind} `{name}`: {why}")]
     Shape {
-        /// Its kind.
+        /// The kind.
         kind: Kind,
-        /// Its name.
+        /// The name.
         name: String,
         /// What is wrong.
         why: String,
@@ -230,7 +230,7 @@ pub enum ObjectError {
 }
 
 impl AnyObject {
-    /// As the type of its kind.
+    /// The object as the type of its kind.
     pub fn typed<R: Resource>(&self) -> Result<Object<R>, ObjectError> {
         if self.api_version != API_VERSION {
             return Err(ObjectError::Version { found: self.api_version.clone() });
@@ -259,7 +259,7 @@ impl AnyObject {
         })
     }
 
-    /// Of a typed one.
+    /// From a typed object.
     pub fn of<R: Resource>(object: &Object<R>) -> Result<Self, ObjectError> {
         let shape = |error: serde_json::Error| ObjectError::Shape {
             kind: R::KIND,
@@ -280,7 +280,7 @@ impl AnyObject {
         digest(self.kind, &self.metadata, &self.spec)
     }
 
-    /// The conditions in its status.
+    /// The conditions in the status.
     pub fn conditions(&self) -> Vec<Condition> {
         self.status
             .get("conditions")
@@ -288,12 +288,12 @@ impl AnyObject {
             .unwrap_or_default()
     }
 
-    /// Its spec as the type of its kind writes it: defaults in their places, nothing else.
+    /// The spec with all defaults filled in.
     pub fn canonical_spec(&self) -> Result<Value, ObjectError> {
         crate::kind_check::canonical(self)
     }
 
-    /// Checks it by the type of its kind: shape first, then what no shape can say.
+    /// Checks the object: first the schema of its kind, then what the schema cannot express.
     pub fn check(&self) -> Result<Vec<Fault>, ObjectError> {
         let mut faults = self.metadata.faults();
         faults.extend(crate::kind_check::faults(self)?);

@@ -5,60 +5,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::Kind;
 
-/// Another object.
+/// A reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectRef {
-    /// Its kind.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its namespace, if another one.
+    /// The namespace of the object. If left out, the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// Some keys of a secret or of a config map.
+/// A reference to keys of a secret or config map.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeysRef {
-    /// Its name.
+    /// The name of the secret or config map.
     pub name: String,
-    /// Its namespace, if another one.
+    /// Its namespace. If left out, the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The keys; none means none, never all.
+    /// The keys. If empty, none.
     #[serde(default)]
     pub keys: Vec<String>,
 }
 
-/// One value out of a secret or a config map, and the name under which it arrives.
+/// A value from a secret or config map. Exactly one of the two references is given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ValueFrom {
-    /// The variable, header or file that it becomes.
+    /// The name of the variable or header that gets the value.
     pub name: String,
-    /// The secret that has it.
+    /// The key of a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<KeyRef>,
-    /// The config map that has it.
+    /// The key of a config map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_ref: Option<KeyRef>,
 }
 
-/// One key.
+/// A reference to one key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyRef {
-    /// The secret or config map.
+    /// The name of the secret or config map.
     pub name: String,
-    /// The key in it.
+    /// The key.
     pub key: String,
 }
 
-/// Who a grant or a binding is for.
+/// The kind of subject of a grant or binding.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -66,15 +66,15 @@ pub struct KeyRef {
 pub enum SubjectKind {
     /// A person.
     User,
-    /// A group of the identity provider.
+    /// A group. Nothing can be granted to it, because its members are not known; it can only be denied.
     Group,
-    /// A team.
+    /// A team. Nothing can be granted to it, because its members are not known; it can only be denied.
     Team,
     /// A stack.
     AgentStack,
-    /// A pool of runners.
+    /// A runner pool.
     RunnerPool,
-    /// An identity.
+    /// An AgentServiceAccount.
     ServiceAccount,
     /// A tool profile.
     Tool,
@@ -84,25 +84,24 @@ pub enum SubjectKind {
     McpServer,
 }
 
-/// Who.
+/// The subject of a grant or binding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subject {
-    /// What it is.
+    /// The kind of subject.
     pub kind: SubjectKind,
-    /// Its name.
+    /// The name of the subject.
     pub name: String,
-    /// Only as part of this stack.
+    /// If given, only as part of this stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_ref: Option<String>,
-    /// Only under this identity.
+    /// If given, only with this AgentServiceAccount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_ref: Option<String>,
 }
 
 impl Subject {
-    /// Why nothing can be given to it: nobody says who is in a team or a group, and what is not known is not
-    /// permitted. Something can be forbidden to it all the same.
+    /// Why nothing can be granted to it: the members of teams and groups are not known. It can still be denied.
     pub fn gets_nothing(&self) -> Option<&'static str> {
         match self.kind {
             SubjectKind::Group | SubjectKind::Team => {
@@ -119,24 +118,24 @@ impl Subject {
     }
 }
 
-/// Globs of what is meant and of what is not.
+/// Globs of what is included and excluded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Globs {
-    /// What is meant; everything when empty.
+    /// What is included. If empty, everything.
     pub include: Vec<String>,
-    /// What is not, though it is meant.
+    /// What is excluded, although it is included.
     pub exclude: Vec<String>,
 }
 
 impl Globs {
-    /// Whether nothing is said.
+    /// Whether both lists are empty.
     pub fn is_empty(&self) -> bool {
         self.include.is_empty() && self.exclude.is_empty()
     }
 }
 
-/// How much the origin of a piece of work is trusted.
+/// The trust tier of the origin of work.
 #[derive(
     Debug,
     Clone,
@@ -153,14 +152,14 @@ impl Globs {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum TrustTier {
-    /// A fork, a stranger, an unknown ref.
+    /// A fork, an unknown person or an unknown ref.
     #[default]
     Untrusted,
-    /// The repository's own branches.
+    /// The branches of the repository itself.
     Trusted,
 }
 
-/// What may be asked of a person.
+/// A reason why an approval is needed.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -170,40 +169,40 @@ pub enum ApprovalReason {
     WriteBack,
     /// A secret is used.
     SecretAccess,
-    /// A host is reached that the profile does not name.
+    /// A host besides the model is reached.
     NetworkExpanded,
     /// A branch is pushed.
     BranchPush,
     /// A tool call.
     ToolCall,
-    /// A release.
+    /// A release note or a deployment.
     Release,
-    /// Rights of an identity grow.
+    /// A role grants additional rights.
     Escalation,
 }
 
-/// Who must be asked for what.
+/// The actions that need an approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ApprovalPolicy {
-    /// What needs a person.
+    /// The actions. If empty, none besides those that other policies name.
     pub require_for: Vec<ApprovalReason>,
-    /// How long an answer is waited for, as `4h`; a day when left out.
+    /// How long an approval can be given, such as `4h`; then it expires. The default is one day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_after: Option<Span>,
 }
 
-/// A length of time as people write it: `30m`, `4h`, `7d`.
+/// A duration such as `30m`, `4h` or `7d`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(u64);
 
 impl Span {
-    /// That many milliseconds.
+    /// A duration of this many milliseconds.
     pub fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// In milliseconds.
+    /// The duration in milliseconds.
     pub fn millis(self) -> u64 {
         self.0
     }

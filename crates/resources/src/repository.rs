@@ -5,38 +5,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, ForgeKind, KeyRef, Kind, Moment, Resource, TrustTier};
 
-/// Where a repository is, who may send events for it, and what is always so in it.
+/// A repository, its forge and the policy for work in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Repository {
-    /// As its forge calls it: `owner/name`.
+    /// The full name on the forge: `owner/name`.
     pub full_name: String,
-    /// Whose language its forge speaks.
+    /// The kind of forge.
     pub forge: ForgeKind,
-    /// The address of the forge's API.
+    /// The URL of the forge's API. Required for `github` and `gitea`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_url: Option<String>,
-    /// Where it is fetched from.
+    /// The URL that commits are fetched from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone_url: Option<String>,
-    /// The checkout on this machine that agents' worktrees are made from.
+    /// The absolute path of the local checkout from which worktrees are created.
     pub checkout: String,
-    /// The branch that work is merged into.
+    /// The branch that work is merged into. The default is `main`.
     #[serde(default = "main_branch")]
     pub default_branch: String,
-    /// What webhooks are signed with.
+    /// The secret key that webhooks are signed with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_secret_ref: Option<KeyRef>,
-    /// What we speak to the forge with. It never reaches an agent.
+    /// The secret key with the credential for the forge. Agents never receive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_ref: Option<KeyRef>,
-    /// How much its own branches are trusted; forks never are.
+    /// The trust tier of its own branches. The default is `trusted`; forks are always untrusted.
     #[serde(default = "trusted")]
     pub trust_tier: TrustTier,
-    /// What every stack is held to here.
+    /// Limits for every stack in this repository.
     #[serde(default)]
     pub policy: RepositoryPolicy,
-    /// How often the forge is asked what was missed, as `10m`; not at all when left out.
+    /// The polling interval for missed events, such as `10m`. If left out, the forge is not polled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_every: Option<super::Span>,
 }
@@ -49,51 +49,52 @@ fn trusted() -> TrustTier {
     TrustTier::Trusted
 }
 
-/// What every stack is held to in a repository. It narrows; nothing widens it.
+/// Limits for every stack in a repository. They can only narrow what a stack may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RepositoryPolicy {
-    /// The stacks that may work here; every one when empty.
+    /// The names of the stacks that may work here. If empty, all stacks may.
     pub allowed_stacks: Vec<String>,
-    /// Commands that nobody may run.
+    /// Commands that no agent may run.
     pub denied_commands: Vec<String>,
-    /// The most that may be done to files.
+    /// The widest filesystem policy that is allowed. If left out, the repository sets no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<super::FilesystemPolicy>,
-    /// The approval modes that are allowed; all but `yolo` when empty.
+    /// The allowed approval modes. If empty, all except `yolo`.
     pub approval_modes: Vec<super::ApprovalMode>,
-    /// MCP servers that may be used; every one when left out.
+    /// The names of the allowed MCP servers. If left out, all are allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_mcp_servers: Option<Vec<String>>,
-    /// How many sub-agents may work at once.
+    /// The maximum number of sub-agents that run at the same time. If left out, the repository sets no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel_subagents: Option<u32>,
-    /// Whether untrusted work may reach the hosts that its tool profile names; none of them when left out.
+    /// If true, untrusted work may reach the hosts of its tool profile and MCP servers. If false, such work is
+    /// rejected.
     pub untrusted_network: bool,
-    /// More texts that are secrets, as regular expressions.
+    /// Regular expressions for additional texts that are redacted as secrets.
     pub redact: Vec<String>,
 }
 
-/// What the control plane knows of a repository.
+/// The status of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RepositoryStatus {
-    /// When the forge was last asked.
+    /// The last time that the forge was polled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polled_at: Option<Moment>,
-    /// How far that went.
+    /// The position up to which the forge was polled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_cursor: Option<String>,
-    /// Workflows that were seen.
+    /// Names of workflows seen so far.
     pub known_workflows: Vec<String>,
-    /// Labels that were seen.
+    /// Labels of the repository on the forge.
     pub known_labels: Vec<String>,
-    /// The accounts that our credential is of.
+    /// The accounts of our credential. Events by them count as our own.
     pub own_accounts: Vec<String>,
-    /// When the forge was last asked for accounts and labels.
+    /// The last time that accounts and labels were read from the forge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<Moment>,
-    /// What does not work with its forge: a line for asking, for fetching and for writing, until it works again.
+    /// The current errors in polling, fetching from or writing to the forge, one line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }

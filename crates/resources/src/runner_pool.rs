@@ -5,43 +5,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Resource, Span, TrustTier};
 
-/// Room for attempts, of one trust.
+/// A pool of runners for attempts of one trust tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunnerPool {
-    /// How many attempts at once.
+    /// The maximum number of attempts that run at the same time.
     pub capacity: u32,
-    /// Whose work it takes. Untrusted work goes to an untrusted pool and nowhere else.
+    /// The trust tier of the runs that it accepts. Untrusted runs only use untrusted pools.
     pub trust_tier: TrustTier,
-    /// The AgentServiceAccount of its runners.
+    /// The name of the AgentServiceAccount of its runners.
     pub service_account_ref: String,
-    /// How long an attempt may wait for room, as `1h`; for ever when left out.
+    /// How long a run may wait for a free runner, such as `1h`; then it ends. If left out, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_timeout: Option<Span>,
-    /// The repositories it serves, as globs; every one when empty.
+    /// The repositories that it serves, as globs. If empty, all repositories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_repositories: Vec<String>,
-    /// Whether it takes nothing new.
+    /// If true, no new attempts are started; runs wait in the queue.
     #[serde(default)]
     pub paused: bool,
-    /// Who may use the server's model key. Any other run needs a key that is granted to it.
+    /// The runs that may use the server's own model key. All others need a key that is granted to them.
     #[serde(default)]
     pub model_key: ModelKeyUse,
 }
 
-/// Whose runs may spend the key of the model, or the login, that the control plane itself was started with.
+/// The runs that may use the model key or login that the control plane was started with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKeyUse {
-    /// Runs that are trusted.
+    /// Trusted runs only. This is the default.
     #[default]
     TrustedRuns,
-    /// Every run, also that of a stranger.
+    /// All runs, including untrusted ones.
     EveryRun,
 }
 
 impl ModelKeyUse {
-    /// Whether a run that is trusted this much may.
+    /// Whether a run of this trust tier may use the key.
     pub fn lends_to(self, trust: TrustTier) -> bool {
         match self {
             Self::EveryRun => true,
@@ -50,13 +50,13 @@ impl ModelKeyUse {
     }
 }
 
-/// What the control plane knows of a pool.
+/// The status of a runner pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunnerPoolStatus {
-    /// How many run.
+    /// The number of running attempts.
     pub active: u32,
-    /// How many wait.
+    /// The number of waiting attempts.
     pub queued: u32,
 }
 

@@ -5,32 +5,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Moment, Resource};
 
-/// A conversation that can be looked at and, where the program can, taken up again.
+/// A session of an agent program. It can be viewed and, if the program supports it, resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSession {
-    /// The program's name for it.
+    /// The ID of the session in the agent program.
     pub agent_mux_session_id: String,
-    /// The run.
+    /// The name of the run.
     pub dispatch_run: String,
-    /// The adapter.
+    /// The adapter of the agent program.
     pub adapter: String,
     /// The session that it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<String>,
 }
 
-/// What the control plane knows of a session.
+/// The status of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSessionStatus {
-    /// Whether its program runs.
+    /// Whether the agent program is running.
     pub live: bool,
-    /// Whether it can be taken up again.
+    /// Whether the session can be resumed. Always false while the program is running.
     pub resumable: bool,
-    /// Its last event.
+    /// The cursor of its last event.
     pub event_cursor: String,
-    /// When something last happened.
+    /// The time of its last event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_activity_at: Option<Moment>,
 }

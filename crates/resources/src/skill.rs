@@ -5,90 +5,90 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, KeysRef, Kind, Resource, Validation};
 
-/// A runbook, and what it needs.
+/// A reusable procedure and its requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSkill {
-    /// What agents call it; the object's own name when left out.
+    /// The name that agents use. If left out, the name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// When it is of use.
+    /// When the skill is useful.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What it is.
+    /// The format.
     pub format: SkillFormat,
-    /// Where it is: a path in the repository's base commit, or the text itself.
+    /// The source. The format says which one of its fields is required.
     pub source_ref: SkillSource,
-    /// The stacks that may use it; every one when empty.
+    /// The names of the stacks that may use it. If empty, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_agent_stacks: Vec<String>,
-    /// Tools it needs.
+    /// The tools that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
-    /// MCP servers it needs.
+    /// The names of the MCP servers that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_mcp_servers: Vec<String>,
-    /// Secrets it needs.
+    /// Keys of secrets that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_secret_refs: Vec<KeysRef>,
-    /// Config maps it needs.
+    /// Keys of config maps that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_config_refs: Vec<KeysRef>,
-    /// What is added to the prompt.
+    /// A text that is added to the prompt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prompt_fragment: String,
-    /// Its version.
+    /// The version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The base agents it works with; every one when empty.
+    /// The base agents that it works with. If empty, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compatible_agents: Vec<super::BaseAgent>,
-    /// The kinds of tasks it is for; every one when empty.
+    /// The kinds of tasks that it is for. If empty, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_kinds: Vec<String>,
 }
 
-/// What a skill is.
+/// The format of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkillFormat {
-    /// One file.
+    /// One file in the repository.
     File,
-    /// A directory with a SKILL.md.
+    /// A directory in the repository with a SKILL.md.
     Directory,
-    /// A package of npm.
+    /// An npm package. Not supported: the skill is invalid.
     Package,
-    /// Text in the resource.
+    /// The text in the resource itself.
     Inline,
 }
 
-/// Where a skill is.
+/// The source of a skill. Exactly one field must be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SkillSource {
-    /// The path in the base commit.
+    /// The path in the base commit of the repository. For `file` and `directory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The package, with its version.
+    /// The package with its version. For `package`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// The text.
+    /// The text. For `inline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
 }
 
-/// What the control plane knows of a skill.
+/// The status of a skill.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSkillStatus {
-    /// How it stands.
+    /// The result of the validation.
     pub validation: Validation,
-    /// Why.
+    /// The reason for the result.
     pub message: String,
-    /// The digest of what was found.
+    /// The digest of the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 

@@ -8,106 +8,107 @@ use serde::{Deserialize, Serialize};
 use crate::{Condition, Fault, KeysRef, Kind, Resource};
 use bailiwick_model::task::{Login, ScriptStep};
 
-/// What an agent is made of: program, model, prompt, tools, identity.
+/// A definition of an agent: its program, model, prompt, tools and identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentStack {
-    /// What people call it.
+    /// The name that is shown to people. If left out, there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
     /// The agent program.
     pub base_agent: BaseAgent,
-    /// The adapter that speaks to it; the base agent's own when left out. For `external` the name of
-    /// an agent manifest of the settings.
+    /// The adapter that controls the program. If left out, the adapter of the base agent. For `external`, the name of
+    /// an agent manifest in the settings.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub adapter: String,
-    /// The model; the program's own choice when left out.
+    /// The model. If left out, the program chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who serves the model: `anthropic`, `openai` or `google` itself, or `bedrock` or `vertex`. The one that the
-    /// agent program has by itself when left out.
+    /// The model provider: `anthropic`, `openai`, `google`, `bedrock` or `vertex`. If left out, the provider that the
+    /// agent program uses by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// How hard it is to think.
+    /// The reasoning effort of the model, as the agent program names it. If left out, the default of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
-    /// The role of the kit that binds it: the same capabilities, gates and checks as in a task.
+    /// The role from the kit: the agent gets its capabilities, gates and checks, as in a task.
     pub role: String,
-    /// What it is told.
+    /// The prompts of the agent.
     #[serde(default)]
     pub prompt: Prompt,
-    /// Instructions that the repository brings.
+    /// A file of instructions in the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_doc_ref: Option<AgentsDocRef>,
-    /// What happens when a call needs a person.
+    /// What happens when a tool call needs an approval.
     #[serde(default)]
     pub approval_mode: ApprovalMode,
-    /// Commands it may run; when given, no others.
+    /// Commands that the agent may run; all others are denied. If empty, the stack sets no such limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_commands: Vec<String>,
-    /// Commands it may not run.
+    /// Commands that the agent may not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_commands: Vec<String>,
-    /// The tool profile.
+    /// The name of the AgentToolProfile.
     #[serde(default, alias = "toolProfileRef", skip_serializing_if = "Option::is_none")]
     pub tool_policy: Option<String>,
-    /// MCP servers.
+    /// The names of the AgentMcpServers that the agent may use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp_server_refs: Vec<String>,
-    /// Skills.
+    /// The names of the AgentSkills that are loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skill_refs: Vec<String>,
-    /// Sub-agents.
+    /// The names of the AgentSubagents that the agent may delegate to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subagent_refs: Vec<String>,
-    /// How many of them may work at once, over all.
+    /// The maximum number of sub-agents that run at the same time. If left out, the stack sets no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel_subagents: Option<u32>,
-    /// Pieces of prompt that are always added.
+    /// Context labels whose text is always added to the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_label_refs: Vec<LabelRef>,
-    /// How its workspaces are made.
+    /// The name of the AgentWorkspacePolicy.
     #[serde(default, alias = "workspacePolicyRef", skip_serializing_if = "Option::is_none")]
     pub workspace_policy: Option<String>,
-    /// Where it is executed.
+    /// The name of the RunnerPool. A rule or a request can name another one. If left out everywhere, a suitable pool is
+    /// chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_pool: Option<String>,
-    /// Which secrets it may use at all.
+    /// The secrets that the agent may use.
     #[serde(default)]
     pub secret_policy: SecretPolicy,
-    /// The identity it runs as.
+    /// The identity that the agent runs as.
     pub runtime_identity: RuntimeIdentity,
-    /// The bindings and grants it relies on.
+    /// The role bindings and grants that the stack depends on.
     #[serde(default)]
     pub permission_refs: PermissionRefs,
-    /// What of its work may be written back.
+    /// What the agent's runs may write back to the forge.
     #[serde(default)]
     pub write_back_policy: WriteBackPolicy,
-    /// Which files it may write, as globs of .gitignore; the role's and the task's own say bind as well.
+    /// The files that the agent may write. The limits of the role and of the task apply as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<StackScope>,
-    /// What a run of it may use.
+    /// The budget of one run.
     #[serde(default)]
     pub budget: StackBudget,
-    /// How the work is judged besides what the role demands.
+    /// Commands that check the work, in addition to the checks of the role. The role must accept verification commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verification_commands: Vec<String>,
-    /// The login by which the model is paid for, as `run --login` names it.
+    /// The login that pays for the model: `api-key`, `subscription`, `bedrock` or `vertex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<String>,
-    /// Keys of secrets and of config maps that the model's provider needs.
+    /// Keys of secrets that the model provider needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_secret_refs: Vec<KeysRef>,
-    /// Keys of config maps it needs.
+    /// Keys of config maps that the stack needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_config_refs: Vec<KeysRef>,
-    /// What an agent without a model does, step by step; only with the base agent `script`.
+    /// The steps of a scripted agent. Only with the base agent `script`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<ScriptStep>,
 }
 
 impl AgentStack {
-    /// How the model is paid for, by what `provider` and `login` say together; nothing if neither says a word.
+    /// The login that `provider` and `login` result in. `None` if both are left out.
     pub fn payment(&self) -> Result<Option<Login>, String> {
         let login = match self.login.as_deref() {
             None => None,
@@ -146,7 +147,7 @@ impl AgentStack {
     }
 }
 
-/// The agent programs that a stack can name.
+/// The agent program of a stack.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -160,18 +161,18 @@ pub enum BaseAgent {
     Gemini,
     /// OpenCode.
     Opencode,
-    /// Babysitter, by an agent manifest.
+    /// Babysitter. It needs an agent manifest.
     Babysitter,
-    /// A remote multiplexer, by an agent manifest.
+    /// A remote agent multiplexer. It needs an agent manifest.
     AgentMuxRemote,
     /// A scripted agent that needs no model.
     Script,
-    /// Anything else, by an agent manifest.
+    /// Any other program. It needs an agent manifest.
     External,
 }
 
 impl BaseAgent {
-    /// As it is written.
+    /// The name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -186,29 +187,29 @@ impl BaseAgent {
     }
 }
 
-/// What a stack tells its agent.
+/// The prompts of a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Prompt {
-    /// Who it is.
+    /// The system prompt.
     pub system: String,
-    /// How it works.
+    /// The developer prompt: instructions on how to work.
     pub developer: String,
-    /// What it does unless it is told otherwise.
+    /// The default task, if the run has none.
     pub task: String,
 }
 
-/// Instructions in the repository.
+/// A file of instructions in the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentsDocRef {
-    /// Where it is; `repository` is all there is.
+    /// The source of the file. Only `repository` is supported.
     pub source: AgentsDocSource,
-    /// The file, read from the base commit.
+    /// The path of the file. It is read from the base commit.
     pub path: String,
 }
 
-/// Where instructions come from.
+/// The source of a file of instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentsDocSource {
@@ -216,39 +217,40 @@ pub enum AgentsDocSource {
     Repository,
 }
 
-/// What happens when a call needs a person.
+/// What happens when a tool call needs an approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalMode {
     /// A person is asked.
     Prompt,
-    /// It is denied.
+    /// The call is denied.
     Deny,
-    /// Nobody is asked; what policy denies stays denied.
+    /// Nobody is asked. Calls that policy denies stay denied.
     Yolo,
-    /// As the tool profile says.
+    /// The tool profile decides. This is the default.
     #[default]
     PolicyDerived,
 }
 
-/// A label, and the digest it had when it was chosen.
+/// A reference to a context label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelRef {
-    /// Its name.
+    /// The name of the AgentContextLabel.
     pub name: String,
-    /// Only as long as its text has this digest.
+    /// The expected digest of its text. If the text has another digest, the label is refused. If left out, any text is
+    /// accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// Which secrets a stack may use at all.
+/// The secrets that a stack may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SecretPolicy {
-    /// Whether secrets may reach work on forks, where their grant says so too.
+    /// If true, secrets may be used in work on forks, if their grant allows it too.
     pub allow_on_forks: bool,
-    /// The secrets; none when empty.
+    /// The names of the secrets. If empty, the stack may use none.
     pub allowed_secret_refs: Vec<String>,
 }
 
@@ -256,23 +258,23 @@ pub struct SecretPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RuntimeIdentity {
-    /// Its AgentServiceAccount.
+    /// The name of the AgentServiceAccount.
     pub service_account_ref: String,
 }
 
-/// What a stack relies on.
+/// The role bindings and grants that a stack depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PermissionRefs {
-    /// AgentRoleBindings.
+    /// The names of AgentRoleBindings.
     pub role_bindings: Vec<String>,
-    /// AgentSecretGrants.
+    /// The names of AgentSecretGrants.
     pub secret_grants: Vec<String>,
-    /// AgentConfigGrants.
+    /// The names of AgentConfigGrants.
     pub config_grants: Vec<String>,
 }
 
-/// A way in which work reaches the forge.
+/// A kind of write to the forge.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -292,18 +294,18 @@ pub enum WriteBackTarget {
     OpenPullRequest,
     /// A status or check of a commit.
     CheckStatus,
-    /// A check is run again.
+    /// A rerun of a check.
     CheckRerun,
-    /// A workflow is run again.
+    /// A rerun of a workflow.
     WorkflowRerun,
-    /// Notes of a release.
+    /// Release notes.
     ReleaseNote,
-    /// A yes to a deployment.
+    /// An approval of a deployment.
     DeploymentApproval,
 }
 
 impl WriteBackTarget {
-    /// Every one.
+    /// All targets.
     pub const ALL: &[Self] = &[
         Self::IssueComment,
         Self::PullRequestComment,
@@ -319,91 +321,90 @@ impl WriteBackTarget {
     ];
 }
 
-/// Whether a person is asked before something is written back.
+/// Whether a write-back needs an approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteBackMode {
-    /// It is never written.
+    /// The write-back is denied.
     Denied,
-    /// It is written at once.
+    /// It is written without an approval.
     Auto,
-    /// A person is always asked.
+    /// It always needs an approval. This is the default.
     #[default]
     AlwaysApprove,
-    /// A person is asked where the origin is not trusted.
+    /// It needs an approval if the origin of the run is untrusted.
     ApproveOnUntrusted,
 }
 
-/// What of the work may be written back, and who is asked.
+/// What may be written back, and what needs an approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct WriteBackPolicy {
-    /// Whether a person is asked before anything is written; narrows `modes`, never widens it.
+    /// If true, every write-back needs an approval, whatever `modes` says. If false or left out, `modes` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_approval: Option<bool>,
-    /// What may be written at all; nothing when empty.
+    /// The allowed write-backs. If empty, nothing may be written back.
     pub allowed_targets: Vec<WriteBackTarget>,
-    /// Who is asked, by target; always a person where nothing is said.
+    /// The approval mode for each target. The default is `always-approve`.
     pub modes: BTreeMap<WriteBackTarget, WriteBackMode>,
-    /// Whether a person who started a run by hand may approve what it writes; somebody else has to where
-    /// this is not said.
+    /// If true, the person who started a run by hand may approve its write-backs. If left out, somebody else must.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dispatcher_may_approve: bool,
 }
 
-/// Which files a stack may write.
+/// The files that a stack may write, as .gitignore globs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct StackScope {
-    /// What it may write.
+    /// Files that it may write.
     pub files_whitelist: Vec<String>,
-    /// What it may not.
+    /// Files that it may not write.
     pub files_denylist: Vec<String>,
 }
 
-/// What a run of a stack may use, with all that it starts.
+/// The budget of one run, including its sub-agents. A limit that is left out does not apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct StackBudget {
-    /// Tokens.
+    /// The maximum number of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Millionths of a United States dollar.
+    /// The maximum cost in millionths of a US dollar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_usd: Option<u64>,
-    /// Answers of the model.
+    /// The maximum number of model responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// Minutes on the clock.
+    /// The maximum duration in minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u64>,
-    /// Tool calls.
+    /// The maximum number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
 }
 
-/// What the control plane knows of a stack.
+/// The status of a stack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentStackStatus {
-    /// What its adapter can do, in one schema for all adapters.
+    /// The capabilities of its adapter, in the same schema for all adapters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<serde_json::Value>,
-    /// Valid, warning or invalid.
+    /// The result of the validation.
     pub validation: Validation,
-    /// Why.
+    /// The conditions of the stack.
     pub conditions: Vec<Condition>,
-    /// The generation that all this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 
-/// How a declaration stands.
+/// The result of a validation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Validation {
-    /// Everything holds.
+    /// All checks pass.
     Valid,
-    /// It can be used, but something should be looked at.
+    /// It can be used, but has warnings.
     Warning,
     /// It cannot be used.
     #[default]

@@ -5,52 +5,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ApprovalPolicy, ApprovalReason, Fault, Kind, Resource};
 
-/// A child of a stack: it can only have less than its parent.
+/// An agent that a stack can delegate to. It can never have more rights than its stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSubagent {
-    /// What its parent calls it; the object's own name when left out.
+    /// The name that the parent uses. If left out, the name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// When it should be asked.
+    /// When the parent should use it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Who it is.
+    /// The prompt that describes its role.
     pub role_prompt: String,
-    /// What it is for.
+    /// The kinds of tasks that it is for, at least one.
     pub task_kinds: Vec<SubagentTask>,
-    /// Another model than its parent's.
+    /// The model. If left out, the model of the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_override: Option<String>,
-    /// Another identity than its parent's, with no more rights.
+    /// The AgentServiceAccount that it runs as. It must not have more rights than that of the stack. If left out, the
+    /// same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_identity_override: Option<String>,
-    /// Its tools, out of its parent's; all of them when left out.
+    /// The tools that it may use, out of those of its stack. If left out, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_refs: Option<Vec<String>>,
-    /// Its MCP servers, out of its parent's.
+    /// The MCP servers that it may use, out of those of its stack. If empty, none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp_server_refs: Vec<String>,
-    /// Its skills, out of its parent's.
+    /// The skills that it loads, out of those of its stack. If empty, none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skill_refs: Vec<String>,
-    /// What it may do to files.
+    /// Its access to files. The default is `read-only`.
     #[serde(default)]
     pub workspace_scope: WorkspaceScope,
-    /// How many of it may work at once.
+    /// The maximum number of its runs at the same time. The default is 1.
     #[serde(default = "one")]
     pub max_parallel_tasks: u32,
-    /// What it must return.
+    /// The output that it must return.
     #[serde(default)]
     pub output_contract: OutputContract,
-    /// What it is given of its parent's context.
+    /// How much of the parent's context it receives. The default is `summary-only`.
     #[serde(default)]
     pub context_policy: ContextPolicy,
-    /// Who must be asked for what it does.
+    /// The actions that need an approval. Only `tool-call` is allowed.
     #[serde(default)]
     pub approval_policy: ApprovalPolicy,
-    /// Whether its parent may go on without it. A run whose agent has started one that is not, and got nothing
-    /// good of it, fails.
+    /// If false, a run fails if it started this sub-agent and no run of the sub-agent succeeded. The default is false.
     #[serde(default)]
     pub optional: bool,
 }
@@ -59,26 +59,26 @@ fn one() -> u32 {
     1
 }
 
-/// What a sub-agent is for.
+/// A kind of task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubagentTask {
-    /// Finding out.
+    /// Research.
     Research,
-    /// Changing.
+    /// Implementation.
     Implementation,
-    /// Trying.
+    /// Validation, such as running tests.
     Validation,
-    /// Judging.
+    /// Review.
     Review,
-    /// Sorting.
+    /// Triage.
     Triage,
-    /// Looking over a release.
+    /// Checking a release.
     ReleaseCheck,
 }
 
 impl SubagentTask {
-    /// As it is written.
+    /// The name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Research => "research",
@@ -91,72 +91,72 @@ impl SubagentTask {
     }
 }
 
-/// What a sub-agent may do to files.
+/// The access of a sub-agent to files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkspaceScope {
-    /// Reads only.
+    /// It can only read. This is the default.
     #[default]
     ReadOnly,
-    /// Writes on a branch of its parent.
+    /// It can write. Handled like `isolated-worktree`.
     BranchLocal,
-    /// Writes in a worktree of its own.
+    /// It can write in its own worktree and branch.
     IsolatedWorktree,
-    /// Sees no files.
+    /// It has no access to files or to a shell.
     NoWorkspace,
 }
 
-/// What a sub-agent must return.
+/// The output that a sub-agent must return.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OutputContract {
-    /// Its form.
+    /// The format. The default is `summary`.
     pub format: OutputFormat,
-    /// Headings or keys that must be there.
+    /// Headings or keys that the output must contain.
     pub required_sections: Vec<String>,
 }
 
-/// The form of what is returned.
+/// The format of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputFormat {
-    /// Markdown.
+    /// Markdown. This is the default.
     #[default]
     Summary,
-    /// A patch that applies.
+    /// A patch.
     Patch,
-    /// Markdown with boxes.
+    /// Markdown with checkboxes.
     Checklist,
     /// JSON.
     Json,
     /// Comments with file and line.
     ReviewComments,
-    /// What was tested and how it went.
+    /// A test report.
     TestReport,
-    /// Whether a release can go out.
+    /// A report on whether a release is ready.
     ReleaseReadiness,
-    /// What could go wrong.
+    /// A list of risks.
     RiskAssessment,
 }
 
-/// What a sub-agent is given of its parent's context.
+/// How much of its parent's context a sub-agent receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextPolicy {
-    /// Its task, as its parent tells it.
+    /// Only the message of its parent. This is the default.
     #[default]
     SummaryOnly,
-    /// The sources that its parent names. It has no way to, so that it is refused.
+    /// Sources that the parent names. Not supported: it is refused.
     SelectedSources,
-    /// Everything, without secrets.
+    /// The whole context of its parent, without secrets.
     FullRedacted,
-    /// Artifacts alone. None is handed on, so that it is refused.
+    /// Only artifacts. Not supported: it is refused.
     ArtifactOnly,
-    /// Nothing but its task.
+    /// Only the message of its parent, like `summary-only`.
     NoContext,
 }
 
-/// Sub-agents have no status of their own; their stack speaks for them.
+/// An empty status.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NoStatus {}

@@ -8,111 +8,111 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, KeysRef, Kind, NoStatus, Resource};
 
-/// A bundle of limits; it compiles into the same policy as everything else, by intersection.
+/// Limits on tools, commands, files and hosts. Other limits apply as well: a call must be allowed by all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentToolProfile {
-    /// Which kinds of tools there are; what is not named is off.
+    /// The tool classes that are switched on. A class that is not named is off.
     #[serde(default)]
     pub native_tools: BTreeMap<ToolClass, bool>,
-    /// Commands that may be run; when given, no others.
+    /// Commands that may be run; all others are denied. If left out, the profile sets no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_commands: Option<Vec<String>>,
-    /// Commands that may not.
+    /// Commands that may not be run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_commands: Vec<String>,
-    /// What may be done to files.
+    /// The access to files.
     pub filesystem_policy: FilesystemPolicy,
-    /// Which hosts may be reached.
+    /// The hosts that may be reached. Required if `network` or `browser` is on. If left out, none besides the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicy>,
-    /// Who is asked, by kind of tool.
+    /// The approvals that are needed, by tool class. If a class is left out, none.
     #[serde(default)]
     pub approval_policy_by_tool: BTreeMap<ToolClass, ToolApproval>,
-    /// Secrets that the tools need.
+    /// Keys of secrets that the tools need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_secret_refs: Vec<KeysRef>,
-    /// Config that the tools need.
+    /// Keys of config maps that the tools need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_config_refs: Vec<KeysRef>,
-    /// How much of each call is written down.
+    /// How much of each call is recorded. The default is `full-redacted-transcript`.
     #[serde(default)]
     pub audit_level: AuditLevel,
 }
 
-/// A kind of tool that agent programs bring.
+/// A class of tools of an agent program.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolClass {
-    /// Commands.
+    /// Shell commands.
     Shell,
     /// Reading and writing files.
     Filesystem,
-    /// Fetching pages and searching.
+    /// Web fetches and web searches.
     Network,
     /// A browser.
     Browser,
-    /// Starting other agents.
+    /// Starting sub-agents.
     Subagents,
-    /// MCP servers.
+    /// Tools of MCP servers.
     Mcp,
 }
 
-/// What may be done to files.
+/// The access to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FilesystemPolicy {
-    /// Reads only.
+    /// Files can only be read.
     ReadOnly,
-    /// Writes what the repository tracks or could track.
+    /// Files that git does not ignore can be written.
     RepoWrite,
-    /// Writes anything in the worktree that the role allows.
+    /// All files in the worktree that the role allows can be written.
     WorkspaceWrite,
-    /// Sees no files.
+    /// No access to files or to a shell.
     NoFs,
 }
 
-/// Which hosts may be reached besides the model.
+/// The hosts that may be reached, besides the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NetworkPolicy {
-    /// The rule.
+    /// The mode. The default is `deny`.
     #[serde(alias = "default")]
     pub mode: NetworkMode,
-    /// The hosts of an allowlist.
+    /// The hosts, such as `example.org` or `example.org:8443`. Only with the mode `allowlist`. The default port is 443.
     pub allow_hosts: Vec<String>,
 }
 
-/// The rule of a network policy.
+/// The mode of a network policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// None.
+    /// No hosts. This is the default.
     #[default]
     Deny,
-    /// Those that are named.
+    /// Only the hosts in `allowHosts`.
     Allowlist,
-    /// The repository's own.
+    /// Only the host of the repository.
     RepositoryHostOnly,
-    /// Any, once a person has said so.
+    /// Any host, with an approval. Not supported: it is refused.
     UnrestrictedWithApproval,
 }
 
-/// Who is asked for a call of a kind of tool.
+/// Whether a call of a tool class needs an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolApproval {
-    /// Nobody.
+    /// No approval is needed.
     Allow,
-    /// Nobody, as long as it stays in the workspace; what leaves it is denied.
+    /// No approval is needed. Writes outside the workspace are denied, as with every other mode.
     AllowWorkspace,
-    /// A person, always.
+    /// Every call needs an approval.
     Prompt,
-    /// A person, where the rules deny or the call is privileged.
+    /// Privileged calls need an approval. Calls that policy denies stay denied.
     PromptOnDeniedOrPrivileged,
-    /// It is denied.
+    /// Every call is denied.
     Deny,
 }
 

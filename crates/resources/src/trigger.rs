@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EventSource, Fault, Kind, Moment, Resource, SourceRefs, TrustTier};
 
-/// A webhook as it came in; its bytes are kept beside it.
+/// A webhook that was received. Its body is stored separately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WebhookDelivery {
-    /// Whose language it speaks.
+    /// The kind of forge that sent it.
     pub forge: ForgeKind,
-    /// The id that its sender gave it; a second one of the same id is the same.
+    /// The ID that the sender gave it. Another delivery with the same ID is a redelivery.
     pub delivery_id: String,
-    /// The event, as its sender names it.
+    /// The event, as the sender names it.
     pub event: String,
-    /// The repository whose endpoint it came to.
+    /// The repository whose endpoint received it.
     pub repository: String,
-    /// The digest of its bytes.
+    /// The digest of the body.
     pub payload_digest: String,
-    /// How many bytes.
+    /// The size of the body in bytes.
     pub bytes: u64,
-    /// When it came.
+    /// When it was received.
     pub received_at: Moment,
-    /// Headers that say what it is; never signatures.
+    /// The headers that describe the event. Signatures are not stored.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
 }
 
-/// Whose language a webhook speaks.
+/// The kind of a forge.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -40,28 +40,28 @@ pub enum ForgeKind {
     Github,
     /// Gitea or Forgejo.
     Gitea,
-    /// Anybody who signs with a shared secret.
+    /// Any sender that signs with a shared secret.
     Generic,
-    /// This machine's own git, with no server.
+    /// A local git repository without a server.
     Local,
 }
 
-/// What is known of a delivery.
+/// The status of a delivery.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct WebhookDeliveryStatus {
-    /// Whether rules have looked at it.
+    /// Whether the rules were evaluated.
     pub evaluated: bool,
-    /// What they did.
+    /// The names of the resulting AgentTriggerExecutions.
     pub executions: Vec<String>,
-    /// Why nothing could be done with it.
+    /// The reason why it could not be evaluated, or why it is postponed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// How often it came.
+    /// How often it was delivered again.
     pub redeliveries: u32,
-    /// How often it could not be looked at because somebody did not answer.
+    /// How often its evaluation was postponed because a service did not respond.
     pub tries: u32,
-    /// When it is looked at again.
+    /// The earliest time of the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_try_at: Option<Moment>,
 }
@@ -75,76 +75,76 @@ impl Resource for WebhookDelivery {
     }
 }
 
-/// What a rule did with an event.
+/// The result of one rule for one event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentTriggerExecution {
-    /// The rule.
+    /// The name of the AgentTriggerRule.
     pub trigger_rule: String,
-    /// Its generation.
+    /// The generation of the rule.
     pub rule_generation: u64,
-    /// The event: its source.
+    /// The source of the event.
     pub source: EventSource,
-    /// The event: its id.
+    /// The ID of the event.
     pub event_uid: String,
-    /// What it was about.
+    /// The objects that the event is about.
     #[serde(default)]
     pub source_refs: SourceRefs,
-    /// How much it was trusted.
+    /// The trust tier of the event.
     pub trust_tier: TrustTier,
-    /// What was done.
+    /// The decision.
     pub decision: ExecutionDecision,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
-    /// What made it match.
+    /// The fields that matched.
     #[serde(default)]
     pub matched: Vec<String>,
-    /// What makes it the same as others.
+    /// The deduplication key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
-    /// The fingerprint under which all reports of one failure are found.
+    /// The fingerprint of the failure. Reports of the same failure have the same one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_key: Option<String>,
-    /// The execution that it is the same as.
+    /// The name of the earlier execution that this one duplicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<String>,
-    /// Whether a person was to be asked, and for what.
+    /// The approvals that are needed, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_decision: Option<String>,
-    /// The digest of what the agent was given to read.
+    /// The digest of the context bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_bundle_digest: Option<String>,
-    /// The digest of the stack, with all that it names.
+    /// The digest of the stack and of everything that it refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_digest: Option<String>,
-    /// The run that was made or joined.
+    /// The run that was created or that the event was added to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch_run: Option<String>,
-    /// When.
+    /// The time of the decision.
     pub at: Moment,
 }
 
-/// What a rule did.
+/// The decision of a rule.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ExecutionDecision {
-    /// A run was made.
+    /// A run was created.
     Created,
-    /// It joined a run.
+    /// The event was added to an active run.
     Coalesced,
-    /// It was the same as an earlier one.
+    /// The event was a duplicate.
     Deduplicated,
-    /// It was refused.
+    /// The event was rejected.
     Rejected,
-    /// A run was made that waits for a person.
+    /// A run was created and waits for an approval.
     WaitingForApproval,
-    /// A work item was made without a run.
+    /// A work item was created without a run.
     Materialized,
 }
 
-/// Executions do not change.
+/// Executions do not change, so their status is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentTriggerExecutionStatus {}

@@ -8,62 +8,62 @@ use crate::{
     WriteBackPolicy,
 };
 
-/// Which events start which stack, with what.
+/// A rule that starts a stack for matching events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentTriggerRule {
-    /// Whether it is active.
+    /// The lifecycle state. Only an active rule starts runs. The default is `draft`.
     #[serde(default)]
     pub lifecycle_state: LifecycleState,
-    /// The sources of events.
+    /// The event sources that the rule listens to.
     pub sources: Vec<EventSource>,
-    /// Which of them.
+    /// The conditions that an event must meet.
     #[serde(default, rename = "match")]
     pub matcher: Matcher,
-    /// When, for the source `schedule`.
+    /// The schedule, for the source `schedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
-    /// The stack that is started.
+    /// The name of the AgentStack that is started.
     pub agent_stack: String,
-    /// What it is started for.
+    /// The kind of task, such as `review`.
     pub task_kind: String,
-    /// What it is told: a template over the event, whose texts arrive as fenced data.
+    /// A template for the prompt. Texts from the event are inserted as fenced data, not as instructions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prompt_template: String,
-    /// Pieces of prompt to add.
+    /// Context labels whose text is added to the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_labels: Vec<LabelRef>,
-    /// What is attached.
+    /// What is attached to the context.
     #[serde(default)]
     pub context_bundle_template: ContextBundleTemplate,
-    /// Where it is executed; untrusted work goes to an untrusted pool whatever stands here.
+    /// The name of the RunnerPool. Untrusted work always goes to an untrusted pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_pool: Option<String>,
-    /// Who must be asked for what.
+    /// The actions that need an approval.
     #[serde(default)]
     pub approval_policy: ApprovalPolicy,
-    /// Which events are the same.
+    /// How duplicate events are detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_policy: Option<DedupePolicy>,
-    /// How many may run at once.
+    /// How many runs may be active at the same time.
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
-    /// What may be written back; narrows the stack's.
+    /// What may be written back. It can only narrow the policy of the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_back_policy: Option<WriteBackPolicy>,
-    /// Whether work items are made or linked.
+    /// Whether work items are created or linked.
     #[serde(default)]
     pub work_item: WorkItemMode,
-    /// Whether a label alone may start a run: anybody who may label may then start it.
+    /// If true, a label event may start a run: everybody who may set labels can then start it. The default is false.
     #[serde(default)]
     pub allow_label_dispatch: bool,
-    /// How many runs in a row may come of the work of our own runs, or of what our own account does; none
-    /// when left out.
+    /// How many runs in a row may be caused by the work of earlier runs or by our own account. The default is 0, the
+    /// maximum 8.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub own_work_depth: u32,
 }
 
-/// The most runs in a row that one may come of the other.
+/// The maximum of `ownWorkDepth`.
 pub const MAX_OWN_WORK_DEPTH: u32 = 8;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
@@ -71,53 +71,53 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Whether a rule is active.
+/// The lifecycle state of a rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifecycleState {
-    /// Being written: it can be tried.
+    /// The rule can be tested but starts nothing. This is the default.
     #[default]
     Draft,
-    /// At work.
+    /// The rule starts runs.
     Active,
-    /// Not now; what comes in meanwhile is recorded as rejected.
+    /// The rule is stopped for now. Events are recorded as rejected.
     Paused,
-    /// Not any more.
+    /// The rule is switched off until it is enabled again.
     Disabled,
-    /// Kept for the record; it cannot come back.
+    /// The rule is kept for the record. It cannot be enabled again.
     Archived,
 }
 
-/// Where an event comes from.
+/// The source of an event.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum EventSource {
-    /// A check, job, step or workflow.
+    /// A check, job, step or workflow of CI.
     Ci,
     /// Any webhook.
     Webhook,
     /// A comment on an issue.
     IssueComment,
-    /// A comment on a pull request, or a review of it.
+    /// A comment on a pull request, or a review.
     PrComment,
-    /// A label that was put on or taken off.
+    /// A label that was added or removed.
     Label,
     /// A push to a branch.
     Push,
     /// A new tag.
     Tag,
-    /// The clock.
+    /// A schedule.
     Schedule,
-    /// A person.
+    /// A request by a person.
     Manual,
-    /// A `repository_dispatch`.
+    /// A `repository_dispatch` event.
     RepositoryDispatch,
 }
 
 impl EventSource {
-    /// All ten.
+    /// All sources.
     pub const ALL: [Self; 10] = [
         Self::Ci,
         Self::Webhook,
@@ -131,7 +131,7 @@ impl EventSource {
         Self::RepositoryDispatch,
     ];
 
-    /// As it is written.
+    /// The name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ci => "ci",
@@ -148,99 +148,99 @@ impl EventSource {
     }
 }
 
-/// What an event must be like. Every field that is given must agree; within a list one is enough.
+/// Conditions on an event. All fields that are given must match; in a list, one entry is enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Matcher {
     /// Repositories, as globs of `owner/name`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repository: Vec<String>,
-    /// What happened, as the forge names it (`completed`, `opened`, …).
+    /// Event types or actions, as the forge names them: `completed`, `opened` or `issues.opened`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event_types: Vec<String>,
-    /// How a check ended.
+    /// Conclusions of a check, such as `failure`. Case is ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conclusion: Vec<String>,
-    /// Workflows, as globs.
+    /// Names of workflows, as globs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workflow: Vec<String>,
-    /// Jobs, as globs.
+    /// Names of jobs, as globs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub job: Vec<String>,
-    /// Steps, as globs.
+    /// Names of steps, as globs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub step: Vec<String>,
-    /// Checks, as globs.
+    /// Names of checks, as globs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<String>,
-    /// Branches.
+    /// Branches, as globs.
     #[serde(skip_serializing_if = "Globs::is_empty")]
     pub branches: Globs,
-    /// Changed paths: one that is meant is enough.
+    /// Changed paths, as globs. One matching path is enough.
     #[serde(skip_serializing_if = "Globs::is_empty")]
     pub paths: Globs,
     /// Labels, as globs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// Who did it.
+    /// The accounts that caused the event, as globs.
     #[serde(skip_serializing_if = "Globs::is_empty")]
     pub actors: Globs,
-    /// Words such as `@bailiwick` that must stand in the comment or body.
+    /// Words such as `@bailiwick`. The comment or body must contain one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mention: Vec<String>,
-    /// Regular expressions, one of which must be found in the comment or body.
+    /// Regular expressions. One of them must match the comment or body.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<String>,
-    /// JSONPath queries (RFC 9535) on the payload, each of which must find what is said.
+    /// JSONPath queries (RFC 9535) on the payload. All of them must match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub payload: Vec<PayloadMatch>,
-    /// Regular expressions, one of which must be found in the failing log.
+    /// Regular expressions. One of them must match the log of the failed job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failure_signature: Vec<String>,
-    /// Whether it must be about a pull request.
+    /// If true, the event must belong to a pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request_required: Option<bool>,
 }
 
-/// What a query on the payload must find.
+/// A condition on the payload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PayloadMatch {
-    /// The query.
+    /// The JSONPath query.
     pub json_path: String,
-    /// One of these values; that anything is found when left out.
+    /// The accepted values. If left out, any result of the query is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<serde_json::Value>>,
 }
 
-/// When a schedule fires.
+/// A schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Schedule {
-    /// Five fields: minute, hour, day, month, day of the week.
+    /// A cron expression with five fields: minute, hour, day of the month, month, day of the week.
     pub cron: String,
-    /// The time zone; UTC when left out.
+    /// The time zone, such as `Europe/Berlin`. The default is UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// The repository it is about.
+    /// The repository, as `owner/name`.
     pub repository: String,
-    /// The ref it works on; the default branch when left out.
+    /// The ref. If left out, the default branch.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// How long after its time a missed one is still caught up, as `1h`; not at all when left out.
+    /// How late a missed run may still start, such as `1h`. If left out, missed runs are not made up for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub catch_up: Option<Span>,
 }
 
-/// What is attached to the context.
+/// What is attached to the context of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ContextBundleTemplate {
-    /// Which sources.
+    /// The sources that are attached.
     pub include: Vec<ContextSource>,
-    /// How much of all of them, in bytes.
+    /// The maximum size of the whole context in bytes. The default and the maximum are 768000.
     pub max_bytes: u64,
-    /// Whether secrets are taken out. It cannot be switched off; it stands here because people write it.
+    /// Secrets are always redacted. Only `true` is accepted; it may be left out.
     pub redact_secrets: bool,
 }
 
@@ -250,50 +250,51 @@ impl Default for ContextBundleTemplate {
     }
 }
 
-/// What can be attached.
+/// A source that can be attached to the context.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextSource {
-    /// The names and numbers of changed files.
+    /// The list of changed files.
     ChangedFiles,
-    /// The diff itself.
+    /// The diff.
     Diff,
-    /// The end of the failing job's log.
+    /// The end of the log of the failed job.
     FailingJobLog,
-    /// Title, text and state of the pull request.
+    /// Title, description and state of the pull request.
     PullRequestSummary,
-    /// Title and text of the issue.
+    /// Title and description of the issue.
     IssueSummary,
-    /// The last commits.
+    /// The most recent commits.
     RecentCommits,
-    /// The repository's own instructions.
+    /// The instructions in the repository.
     RepositoryInstructions,
     /// The payload of the event.
     EventPayload,
 }
 
-/// Which events are the same.
+/// How duplicate events are detected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DedupePolicy {
-    /// A template whose text is the same for events that are the same.
+    /// A template for the key. Events with the same key are duplicates.
     pub key: String,
-    /// For how long.
+    /// The time window in which a duplicate is detected, such as `1h`.
     pub window: Span,
 }
 
-/// How many runs of a rule may be active at once.
+/// How many runs of a rule may be active at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ConcurrencyPolicy {
-    /// What happens to the next one.
+    /// What happens to an event whose group is full. The default is `queue`.
     pub mode: ConcurrencyMode,
-    /// A template for the group that counts as one; the rule and the pull request, issue or branch when left out.
+    /// A template for the name of the group. If left out, the rule and the pull request, issue, tag or branch of the
+    /// event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// How many of a group may run.
+    /// The maximum number of active runs in a group. If left out: no limit with `queue`, otherwise 1.
     #[serde(alias = "maxActivePerPullRequest", skip_serializing_if = "Option::is_none")]
     pub max_active: Option<u32>,
 }
@@ -302,63 +303,63 @@ pub struct ConcurrencyPolicy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConcurrencyMode {
-    /// It joins the run that is there.
+    /// The event is added to the newest active run.
     Coalesce,
-    /// It waits.
+    /// A new run waits until the active runs have ended. This is the default.
     #[default]
     Queue,
-    /// The run that is there is cancelled.
+    /// The oldest active runs are cancelled and a new one is started.
     CancelPrevious,
-    /// It is refused.
+    /// The event is rejected.
     Reject,
 }
 
-/// Whether a rule makes or links work items.
+/// Whether a rule creates or links work items.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkItemMode {
-    /// It links what the event is about.
+    /// It links the issue, pull request, check or release of the event. This is the default.
     #[default]
     Link,
-    /// It makes one where there is none.
+    /// It creates a work item if the event has none.
     Create,
-    /// Neither.
+    /// It does neither.
     None,
 }
 
-/// What a rule has done.
+/// The results of a rule, counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ExecutionSummary {
-    /// Runs made.
+    /// Runs that were created.
     pub created: u64,
-    /// Events that joined a run.
+    /// Events that were added to an active run.
     pub coalesced: u64,
-    /// Events that were refused.
+    /// Events that were rejected.
     pub rejected: u64,
-    /// Events that were the same as earlier ones.
+    /// Events that were duplicates.
     pub deduplicated: u64,
-    /// Events that wait for a person.
+    /// Events whose run waits for an approval.
     pub waiting: u64,
-    /// Work items made without a run.
+    /// Work items that were created without a run.
     pub materialized: u64,
 }
 
-/// What the control plane knows of a rule.
+/// The status of a trigger rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentTriggerRuleStatus {
-    /// When something last came of it: a run, or a work item.
+    /// The last time that the rule created a run or a work item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_triggered_at: Option<Moment>,
-    /// When its schedule fires next.
+    /// The next time that its schedule fires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_fire_at: Option<Moment>,
-    /// What it has done.
+    /// The results of the rule, counted.
     pub execution_summary: ExecutionSummary,
-    /// Why it can or cannot work.
+    /// The conditions of the rule.
     pub conditions: Vec<Condition>,
-    /// The generation that this speaks of.
+    /// The generation that this status describes.
     pub observed_generation: u64,
 }
 

@@ -31,7 +31,7 @@ const RESERVED: [&str; 26] = [
     "DOCKER_HOST",
 ];
 
-/// How reserved names begin.
+/// Prefixes of reserved names.
 const BEGINNINGS: [&str; 11] = [
     "LD_",
     "DYLD_",
@@ -46,7 +46,7 @@ const BEGINNINGS: [&str; 11] = [
     "LC_",
 ];
 
-/// How they end: addresses that a key would be sent to, and places of settings.
+/// Suffixes of reserved names: addresses that a key would be sent to, and paths of settings.
 const ENDINGS: [&str; 8] = [
     "_BASE_URL",
     "_API_BASE",
@@ -58,14 +58,14 @@ const ENDINGS: [&str; 8] = [
     "_PRELOAD",
 ];
 
-/// Whether a name can be that of a variable: capitals, digits and `_`, not a digit first.
+/// Whether a text is a valid variable name: capitals, digits and `_`, not starting with a digit.
 pub fn is_variable_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     let starts = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
     starts && name.len() <= 128 && name.bytes().all(fits)
 }
 
-/// Whether a name means something to the programs around an agent, however it is written.
+/// Whether a name is reserved for the programs around an agent. Case is ignored.
 pub fn is_reserved_variable(name: &str) -> bool {
     let upper = name.to_ascii_uppercase().replace('-', "_");
     RESERVED.contains(&upper.as_str())
@@ -73,7 +73,7 @@ pub fn is_reserved_variable(name: &str) -> bool {
         || ENDINGS.iter().any(|ending| upper.ends_with(ending))
 }
 
-/// Why no value may arrive under a name.
+/// Why a variable name is not allowed.
 pub fn variable_fault(name: &str) -> Option<String> {
     if !is_variable_name(name) {
         return Some(format!("`{name}` is no name of a variable; write it as in API_TOKEN"));
@@ -82,7 +82,7 @@ pub fn variable_fault(name: &str) -> Option<String> {
         .then(|| format!("`{name}` means something to the programs around the agent"))
 }
 
-/// Why no header may be called so.
+/// Why a header name is not allowed.
 pub fn header_fault(name: &str) -> Option<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if name.is_empty() || name.len() > 128 || !name.bytes().all(fits) {

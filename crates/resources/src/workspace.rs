@@ -5,29 +5,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Kind, Moment, NoStatus, Resource, Span, TrustTier};
 
-/// How workspaces are made and kept.
+/// How workspaces are created and retained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentWorkspacePolicy {
-    /// When a new one is made.
+    /// When a new workspace is created.
     pub mode: WorkspaceMode,
-    /// How long it is kept.
+    /// How long a workspace is kept.
     pub retention_policy: RetentionPolicy,
-    /// Files to copy from the checkout.
+    /// Files that are copied from the checkout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copy: Vec<String>,
-    /// Commands that make it ready.
+    /// Commands that prepare a new workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
 }
 
-/// When a new workspace is made.
+/// When a new workspace is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkspaceMode {
     /// For each run.
     PerRun,
-    /// For each work item. Here each run has one of its own all the same, and says why.
+    /// For each work item. Not supported: each run still gets its own workspace.
     PerWorkItem,
 }
 
@@ -35,7 +35,7 @@ pub enum WorkspaceMode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetentionPolicy {
-    /// After its last use, as `7d`; a dirty or pinned one is kept whatever stands here.
+    /// The time after its last use, such as `7d`. A dirty or pinned workspace is kept longer.
     pub keep_for: Span,
 }
 
@@ -48,144 +48,144 @@ impl Resource for AgentWorkspacePolicy {
     }
 }
 
-/// A worktree.
+/// A git worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentWorkspace {
-    /// The repository.
+    /// The repository, as `owner/name`.
     pub repository: String,
-    /// Where it is.
+    /// The path of the worktree.
     pub workspace_path: String,
-    /// Why it is there.
+    /// The purpose of the workspace.
     pub ownership: Ownership,
-    /// The branch it is on.
+    /// The branch of the worktree.
     pub branch: String,
-    /// The branch it is to be merged into.
+    /// The branch that it will be merged into.
     pub target_branch: String,
-    /// How much its origin is trusted.
+    /// The trust tier of its origin.
     pub trust_tier: TrustTier,
-    /// The policy it was made by.
+    /// The name of the AgentWorkspacePolicy that it was created with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// What it is about.
+    /// The work item that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_item: Option<super::WorkItemRef>,
-    /// Whether it is kept until somebody says otherwise.
+    /// If true, it is kept until it is unpinned.
     #[serde(default)]
     pub pinned: bool,
-    /// What people wrote about it.
+    /// Notes by people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
-    /// The run of the ledger that works in it.
+    /// The ID of the agent run in the ledger that works in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
-/// Why a workspace is there.
+/// The purpose of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
-    /// A person has it.
+    /// A person created or linked it.
     Host,
-    /// An issue.
+    /// Work on an issue.
     Issue,
-    /// A pull request is mended.
+    /// Repair of a pull request.
     PrRepair,
-    /// A pipeline failed.
+    /// Work on a failed pipeline.
     PipelineFailure,
-    /// A person asked for a run.
+    /// A run that a person started.
     ManualDispatch,
-    /// A project.
+    /// Other work of a project.
     Project,
 }
 
-/// Whether a workspace can be used.
+/// The state of a workspace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkspaceState {
-    /// Somebody works in it.
+    /// A run uses it.
     Active,
-    /// Nobody does.
+    /// No run uses it.
     #[default]
     Idle,
-    /// It is put away: its branch is kept, its files are gone.
+    /// Its files were removed; its branch is kept.
     Archived,
-    /// Its files are gone and nobody knows why.
+    /// Its files are missing for an unknown reason.
     Missing,
 }
 
-/// How far a workspace is on its way to its target.
+/// The state of a workspace relative to its target branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebaseState {
-    /// Its target has moved.
+    /// The target branch has new commits.
     RebaseNeeded,
-    /// A rebase waits for somebody to settle conflicts.
+    /// A rebase has conflicts that must be resolved.
     RebaseConflicts,
-    /// It can be looked at.
+    /// It is up to date and can be reviewed.
     ReadyForReview,
-    /// It can be merged.
+    /// It is up to date, verified and committed, and can be merged.
     ReadyForMerge,
 }
 
-/// A rebase.
+/// The rebase of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RebaseSurface {
-    /// How far it is.
+    /// The state of the rebase.
     pub state: RebaseState,
-    /// Onto which branch.
+    /// The target branch.
     pub target_branch: String,
-    /// How often it was tried.
+    /// How often a rebase was started.
     pub attempt_count: u32,
-    /// Files with conflicts.
+    /// Files with unresolved conflicts.
     #[serde(default)]
     pub unresolved_files: Vec<String>,
-    /// Files whose conflicts were settled.
+    /// Files with resolved conflicts.
     #[serde(default)]
     pub resolved_files: Vec<String>,
 }
 
-/// What git says of a workspace.
+/// The git status of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct GitStatus {
-    /// The branch.
+    /// The current branch.
     pub branch: String,
-    /// The commit.
+    /// The current commit.
     pub head: String,
-    /// What it follows.
+    /// The upstream branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<String>,
-    /// Commits that the target lacks.
+    /// The number of commits that the target branch does not have.
     pub ahead: u64,
-    /// Commits that it lacks.
+    /// The number of commits of the target branch that the workspace does not have.
     pub behind: u64,
-    /// Whether anything is not committed.
+    /// Whether there are uncommitted changes.
     pub dirty: bool,
-    /// How many files.
+    /// The number of files with uncommitted changes.
     pub uncommitted_count: u64,
     /// Files with conflicts.
     pub conflicting_files: Vec<String>,
-    /// Whether it is gone.
+    /// Whether the worktree is missing.
     pub missing: bool,
 }
 
-/// What the control plane knows of a workspace.
+/// The status of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentWorkspaceStatus {
-    /// Whether it can be used.
+    /// The state.
     pub state: WorkspaceState,
-    /// What git says.
+    /// The git status.
     pub git: GitStatus,
-    /// Its rebase.
+    /// The rebase, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebase: Option<RebaseSurface>,
     /// When it was last used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Moment>,
-    /// Runs that worked in it.
+    /// The names of the runs that worked in it.
     pub runs: Vec<String>,
 }
 

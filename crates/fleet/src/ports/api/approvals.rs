@@ -4,51 +4,51 @@ use bailiwick_resources::ApprovalPhase;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A person's answer.
+/// The decision of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Yes.
+    /// The action is approved.
     Approve,
-    /// No.
+    /// The action is rejected.
     Reject,
 }
 
-/// A person's answer to an approval. Who they are is not in it.
+/// A decision on an approval. The person is taken from the token, not from the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DecisionRequest {
-    /// Yes or no.
+    /// The decision.
     pub decision: Verdict,
-    /// What they say to it.
+    /// A comment.
     #[serde(default)]
     pub comment: String,
-    /// Only these of what was asked; all of it when empty.
+    /// Leave it empty. An approval is about one action: only its own target or digest may be named here.
     #[serde(default)]
     pub approved_action_subset: Vec<String>,
-    /// The digest of what they looked at: a yes to anything else is no yes.
+    /// The digest of the action that the person looked at. An approval of another digest does not count.
     pub expected_artifact_digest: String,
 }
 
-/// What became of an answer.
+/// The result of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionAnswer {
-    /// The approval.
+    /// The name of the approval.
     pub approval: String,
-    /// How it stands now.
+    /// The phase of the approval.
     pub phase: ApprovalPhase,
-    /// What will be written back.
+    /// The write-back that was approved, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_back: Option<WriteBackAnswer>,
 }
 
-/// A write-back that an approval has set free.
+/// A write-back that was approved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteBackAnswer {
-    /// Whether it was kept and will be done.
+    /// Whether the write-back was recorded and will be done.
     pub accepted: bool,
-    /// By which it is done once.
+    /// The idempotency key. The write-back is done once per key.
     pub idempotency_key: String,
 }

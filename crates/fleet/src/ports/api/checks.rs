@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChecksAnswer {
-    /// The repository.
+    /// The repository, as `owner/name`.
     pub repository: String,
     /// The commit.
     pub sha: String,
-    /// The forge's.
+    /// The checks of the forge.
     pub checks: Vec<ForgeCheck>,
-    /// Why the forge's are not there, if they could not be had.
+    /// The reason why the checks of the forge could not be read. If left out, they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<String>,
-    /// Ours, the newest first. Sub-agents are shown with the run that started them.
+    /// Our runs for this commit, the newest first. Sub-agents are shown with the run that started them.
     pub runs: Vec<RunCheck>,
-    /// Ours that nobody can read, and that are about this commit or may be.
+    /// Runs that cannot be read and that are, or may be, for this commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<UnreadableRun>,
 }
 
-/// A run of ours that cannot be read.
+/// A run that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnreadableRun {
-    /// The run.
+    /// The name of the run.
     pub run: String,
-    /// Why.
+    /// The reason why it cannot be read.
     pub why: String,
 }
 
@@ -38,40 +38,40 @@ pub struct UnreadableRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ForgeCheck {
-    /// Its id.
+    /// The ID of the check.
     pub id: String,
-    /// Its name.
+    /// The name of the check.
     pub name: String,
-    /// The workflow.
+    /// The name of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<String>,
-    /// How it ended; nothing while it goes on.
+    /// The conclusion. If left out, the check is still running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conclusion: Option<String>,
 }
 
-/// A run of ours, as a check is shown.
+/// A run, shown as a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCheck {
-    /// The run.
+    /// The name of the run.
     pub run: String,
-    /// How far it is.
+    /// The phase of the run.
     pub phase: RunPhase,
-    /// The stack.
+    /// The name of the AgentStack.
     pub agent_stack: String,
-    /// What it is for.
+    /// The kind of task.
     pub task_kind: String,
-    /// The rule that made it.
+    /// The name of the AgentTriggerRule that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_rule: Option<String>,
-    /// When its agent began.
+    /// When its agent started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Moment>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Moment>,
-    /// Why it ended as it did.
+    /// The reason why it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal_reason: Option<String>,
 }

@@ -38,95 +38,95 @@ pub use workspaces::{WorkspaceAnswer, WorkspaceRequest};
 use super::store::{FleetError, TokenScope};
 pub use crate::workspaces::Verb as WorkspaceVerb;
 
-/// Who asks: as the token says, never as the request does.
+/// The caller of a request, as the token says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The person.
+    /// The account of the caller.
     pub actor: String,
-    /// What they may do.
+    /// The scope of the token.
     pub scope: TokenScope,
-    /// The id of the token.
+    /// The ID of the token.
     pub token: String,
-    /// What joins this request with its log lines; the one who asks may choose it, and one for many requests.
+    /// The correlation ID for log lines. The caller can choose it and use it for several requests.
     pub correlation: String,
-    /// What this request alone is known by: made here, never by the one who asks.
+    /// The ID of this request. The server creates it; the caller cannot choose it.
     pub request: String,
-    /// When it came.
+    /// When the request was received.
     pub at: Moment,
 }
 
-/// An object that something is done to.
+/// The object that an action is applied to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
-/// Why the control plane did not do what it was asked.
+/// Why an action failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ActionError {
-    /// The store said so.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] FleetError),
-    /// There is no such thing.
+    /// The object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Policy, or a missing permission, forbids it.
+    /// Policy or a missing permission denies it.
     #[error("{message}")]
     Denied {
-        /// Why, in a sentence.
+        /// The reason in one sentence.
         message: String,
-        /// Why, for programs.
+        /// The reasons as codes.
         reasons: Vec<ActionReason>,
     },
-    /// It is not how the caller thought it was: another generation, decided already, not running.
+    /// The object is not in the expected state: another generation, already decided, or not running.
     #[error("{message}")]
     Conflict {
         /// A stable code.
         code: String,
-        /// What is so, and what can be done.
+        /// What is wrong and what can be done.
         message: String,
     },
-    /// What was asked makes no sense.
+    /// The request is invalid.
     #[error("what was asked has {} faults", .0.len())]
     Invalid(Vec<Fault>),
-    /// Too many at once.
+    /// Too many requests at once.
     #[error("{0}")]
     TooMany(String),
-    /// It cannot be done here or now.
+    /// It is not available here or now.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// One reason of several.
+/// A reason for a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ActionReason {
     /// A stable code.
     pub code: String,
-    /// The field it is about; empty if none.
+    /// The field that the reason is about. Empty if there is none.
     #[serde(default)]
     pub field: String,
-    /// The same for people.
+    /// A message for people.
     pub message: String,
 }
 
-/// A webhook before it is believed.
+/// A webhook whose signature was not verified yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Unverified<'a> {
-    /// Whose language it speaks.
+    /// The kind of forge.
     pub forge: ForgeKind,
-    /// What it must be signed with.
+    /// The secret that it must be signed with.
     pub secret: &'a [u8],
-    /// Its headers, by their names in lower case.
+    /// The headers; their names are in lower case.
     pub headers: &'a BTreeMap<String, String>,
-    /// Its bytes.
+    /// The body.
     pub body: &'a [u8],
 }
 
-/// Why a webhook is not believed. It never says what would have been right.
+/// Why a webhook was rejected. It never contains the expected signature.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct WebhookRejected(pub String);
@@ -142,7 +142,7 @@ pub trait Fleet: Send + Sync + 'static {
         request: RunVerbRequest,
     ) -> impl Future<Output = Result<RunAnswer, ActionError>> + Send;
 
-    /// Makes a run because a person asks for it.
+    /// Creates a run at the request of a person.
     fn dispatch(
         &self,
         caller: &Caller,
@@ -150,7 +150,7 @@ pub trait Fleet: Send + Sync + 'static {
         request: DispatchRequest,
     ) -> impl Future<Output = Result<RunAnswer, ActionError>> + Send;
 
-    /// Takes a person's answer to an approval, once.
+    /// Records the decision on an approval. An approval is decided once.
     fn decide(
         &self,
         caller: &Caller,
@@ -158,7 +158,7 @@ pub trait Fleet: Send + Sync + 'static {
         request: DecisionRequest,
     ) -> impl Future<Output = Result<DecisionAnswer, ActionError>> + Send;
 
-    /// Says what a rule would do with an event, and changes nothing.
+    /// Evaluates a rule for an event without changing anything.
     fn try_rule(
         &self,
         caller: &Caller,
@@ -174,7 +174,7 @@ pub trait Fleet: Send + Sync + 'static {
         request: LifecycleRequest,
     ) -> impl Future<Output = Result<LifecycleAnswer, ActionError>> + Send;
 
-    /// Lets a rule look at a delivery again.
+    /// Evaluates a rule again for a stored delivery.
     fn replay_delivery(
         &self,
         caller: &Caller,
@@ -190,7 +190,7 @@ pub trait Fleet: Send + Sync + 'static {
         request: FireRequest,
     ) -> impl Future<Output = Result<ExecutionAnswer, ActionError>> + Send;
 
-    /// Makes a work item of an event, and no run.
+    /// Creates a work item from an event, without a run.
     fn materialize(
         &self,
         caller: &Caller,
@@ -198,7 +198,7 @@ pub trait Fleet: Send + Sync + 'static {
         sample: RuleSample,
     ) -> impl Future<Output = Result<ExecutionAnswer, ActionError>> + Send;
 
-    /// Says what a run would be permitted, and changes nothing.
+    /// Reviews the permissions of a run without changing anything.
     fn review_permissions(
         &self,
         caller: &Caller,
@@ -206,7 +206,7 @@ pub trait Fleet: Send + Sync + 'static {
         question: PermissionQuestion,
     ) -> impl Future<Output = Result<PermissionReview, ActionError>> + Send;
 
-    /// Does something to a workspace; a new one has no name yet.
+    /// Performs an action on a workspace. A new workspace has no name yet.
     fn act_on_workspace(
         &self,
         caller: &Caller,
@@ -215,20 +215,19 @@ pub trait Fleet: Send + Sync + 'static {
         request: WorkspaceRequest,
     ) -> impl Future<Output = Result<WorkspaceAnswer, ActionError>> + Send;
 
-    /// The forge's checks of a commit, and our runs beside them.
+    /// The checks of a commit on the forge, and our runs for it.
     fn checks(
         &self,
         repository: &Target,
         sha: &str,
     ) -> impl Future<Output = Result<ChecksAnswer, ActionError>> + Send;
 
-    /// What each agent program can do here, by its name.
+    /// The capabilities of each agent program here, by name.
     fn capabilities(
         &self,
     ) -> impl Future<Output = Result<BTreeMap<String, Value>, ActionError>> + Send;
 
-    /// The run's own events after this cursor, at most so many: those of all attempts in their order, or of
-    /// the one that is asked for.
+    /// The events of a run after a cursor, up to a limit: those of all attempts in order, or of one attempt.
     fn run_events(
         &self,
         run: &Target,
@@ -237,7 +236,7 @@ pub trait Fleet: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<RunEvents, ActionError>> + Send;
 
-    /// Waits until the run may have events after this one, or for so many milliseconds.
+    /// Waits until the run may have events after this cursor, or until the timeout in milliseconds.
     fn wait_for_run_event(
         &self,
         run: &Target,
@@ -245,6 +244,6 @@ pub trait Fleet: Send + Sync + 'static {
         millis: u64,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Checks the signature of a webhook.
+    /// Verifies the signature of a webhook.
     fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), WebhookRejected>;
 }

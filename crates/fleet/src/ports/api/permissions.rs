@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::ActionReason;
 
-/// What a permission review is about.
+/// The run whose permissions are reviewed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PermissionQuestion {
-    /// The stack.
+    /// The name of the AgentStack.
     pub agent_stack: String,
-    /// The repository.
+    /// The repository, as `owner/name`.
     pub repository: String,
-    /// The ref.
+    /// The ref. If left out, the default branch.
     #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// Where the event comes from.
+    /// The source of the event. If left out, `manual`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<EventSource>,
-    /// What it is for.
+    /// The kind of task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_kind: Option<String>,
-    /// The pool.
+    /// The name of the RunnerPool. If left out, the pool of the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_pool: Option<String>,
-    /// Who did it.
+    /// The account that causes the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
 }
@@ -35,40 +35,40 @@ pub struct PermissionQuestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionDecision {
-    /// Yes.
+    /// It would be admitted.
     Allowed,
-    /// No.
+    /// It would be denied.
     Denied,
-    /// If a person says yes.
+    /// It would be admitted after an approval.
     RequiresApproval,
 }
 
-/// What a run would be permitted, and what it lacks.
+/// The permissions of a run, and what is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionReview {
-    /// Whether it would be admitted.
+    /// Whether the run would be admitted.
     pub decision: PermissionDecision,
-    /// The identity it would run as.
+    /// The identity that it would run as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_identity: Option<String>,
     /// The identity of its runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_identity: Option<String>,
-    /// Roles that it needs.
+    /// The roles that it needs.
     pub required_roles: Vec<String>,
-    /// Keys of secrets that it needs.
+    /// The keys of secrets that it needs.
     pub required_secrets: Vec<KeysRef>,
-    /// Keys of config maps that it needs.
+    /// The keys of config maps that it needs.
     pub required_configs: Vec<KeysRef>,
-    /// Grants that are wanting.
+    /// Missing grants.
     pub missing_grants: Vec<MissingGrant>,
-    /// What a person must be asked for.
+    /// The approvals that are needed.
     pub approval_requirements: Vec<String>,
-    /// The wanting grants as documents, ready to be applied.
+    /// The missing grants as YAML documents that can be applied.
     pub yaml_preview: Vec<String>,
-    /// Why, the worst first.
+    /// The reasons for the decision, the most severe first.
     pub reasons: Vec<ActionReason>,
-    /// The digest by which an attempt is bound to it.
+    /// The digest of the review. Attempts are bound to it.
     pub snapshot_digest: String,
 }

@@ -7,28 +7,28 @@ use serde_json::Value;
 
 use super::PermissionReview;
 
-/// What a person does to a rule.
+/// An action on the lifecycle of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifecycleVerb {
-    /// A draft or a disabled rule goes to work.
+    /// Activates a draft or disabled rule.
     Enable,
-    /// It stops for now.
+    /// Pauses an active rule.
     Pause,
-    /// It goes on.
+    /// Activates a paused rule.
     Resume,
-    /// It stops.
+    /// Disables a rule. It can be enabled again.
     Disable,
-    /// It is kept for the record, for good.
+    /// Archives a rule. This cannot be undone.
     Archive,
 }
 
 impl LifecycleVerb {
-    /// All of them.
+    /// All actions.
     pub const ALL: [Self; 5] =
         [Self::Enable, Self::Pause, Self::Resume, Self::Disable, Self::Archive];
 
-    /// As it is written.
+    /// The name in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enable => "enable",
@@ -40,166 +40,166 @@ impl LifecycleVerb {
     }
 }
 
-/// An event to try a rule with: one that came in, or one made up.
+/// An event to test a rule with: a stored delivery or a given payload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RuleSample {
-    /// A delivery that is kept.
+    /// The name of a stored WebhookDelivery. If given, the fields of the payload are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
-    /// The event, as its sender names it.
+    /// The event, as the sender names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Whose language it speaks.
+    /// The kind of forge. If left out, that of the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forge: Option<ForgeKind>,
-    /// The repository.
+    /// The repository, by the name of its object or as `owner/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// Its body.
+    /// The payload of the event.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub payload: Value,
-    /// Why, where something is made of it.
+    /// The reason for the audit log. It is only used if something is created.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// What a rule would do with an event. Nothing was changed.
+/// The result of testing a rule with an event. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleTrial {
-    /// Whether it matches.
+    /// Whether the rule matches the event.
     pub matched: bool,
-    /// Each matcher, whether it holds, and why.
+    /// The result for each field of the matcher.
     pub matchers: Vec<MatcherResult>,
-    /// What would be decided.
+    /// The decision that would be made.
     pub decision: ExecutionDecision,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
-    /// The prompt as the agent would get it.
+    /// The prompt that the agent would get.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered_prompt: Option<String>,
-    /// What would be in the bundle: each layer with its bytes and its digest.
+    /// The sources that would be attached: whether each is available, and its maximum size in bytes.
     #[serde(default)]
     pub context_bundle_plan: Value,
-    /// What would be permitted.
+    /// The permissions of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_review: Option<PermissionReview>,
-    /// How much the event is trusted.
+    /// The trust tier of the event.
     pub trust_tier: TrustTier,
-    /// Why not more.
+    /// The reason why the event is not trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distrust: Option<String>,
-    /// How the rule stands; it is tried as if it were at work.
+    /// The lifecycle state of the rule. The test treats the rule as active.
     pub lifecycle: String,
-    /// What is wrong with its matcher, if that cannot be used.
+    /// The errors in the matcher, if it cannot be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matcher_faults: Vec<String>,
-    /// Why the agent cannot be told what the template says.
+    /// The error in the prompt template, if it cannot be rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_fault: Option<String>,
-    /// What makes it the same as others.
+    /// The deduplication key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
-    /// Why there is no such key.
+    /// The reason why there is no deduplication key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_fault: Option<String>,
-    /// The execution that it is the same as.
+    /// The name of the earlier execution that the event duplicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<String>,
-    /// The group that it would be in.
+    /// The concurrency group of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_group: Option<String>,
-    /// What that group makes of it: `decision`, and the runs that it is about.
+    /// The decision of the concurrency policy, with the runs that it affects.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub concurrency: Value,
-    /// What would be done, in order.
+    /// The actions that would be taken, in order.
     pub expected_actions: Vec<String>,
 }
 
-/// One matcher of a rule.
+/// The result for one field of a matcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MatcherResult {
-    /// The field, as `match.branches`.
+    /// The field, such as `match.branches`.
     pub field: String,
-    /// Whether it holds.
+    /// Whether the field matches.
     pub holds: bool,
-    /// Why.
+    /// The expected and the actual value.
     pub why: String,
 }
 
-/// A wish to change a rule's lifecycle.
+/// A request to change the lifecycle state of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LifecycleRequest {
-    /// What is to be done.
+    /// The action.
     pub action: LifecycleVerb,
-    /// Why.
+    /// The reason for the audit log.
     #[serde(default)]
     pub reason: String,
-    /// The generation that the rule must have.
+    /// The expected generation of the rule. If it is another one, the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_generation: Option<u64>,
 }
 
-/// How a rule stands after it.
+/// The lifecycle state after the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleAnswer {
-    /// The rule.
+    /// The name of the rule.
     pub rule: String,
-    /// How it stands.
+    /// The lifecycle state.
     pub lifecycle_state: LifecycleState,
-    /// Its generation now.
+    /// The generation after the change.
     pub generation: u64,
 }
 
-/// A delivery that a rule is to look at again.
+/// A request to evaluate a rule again for a stored delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReplayRequest {
-    /// The delivery.
+    /// The name of the WebhookDelivery.
     pub delivery: String,
-    /// Why.
+    /// The reason for the audit log.
     #[serde(default)]
     pub reason: String,
 }
 
-/// What a rule is fired with.
+/// A request to fire a rule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FireRequest {
-    /// The repository that it is about, by the name of its object or as `owner/name`.
+    /// The repository, by the name of its object or as `owner/name`.
     pub repository: String,
-    /// The ref, in full; the default branch when left out.
+    /// The full ref, such as `refs/heads/main`. If left out, the default branch.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// What the rule's templates see as `payload`.
+    /// The payload that the templates of the rule can use.
     pub payload: Value,
-    /// Why.
+    /// The reason for the audit log.
     pub reason: String,
-    /// What makes a second request the same as the first.
+    /// An ID for retries: a second request with the same ID does not fire the rule again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-/// What a rule did with an event.
+/// The result of a rule for an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionAnswer {
-    /// Whether it was kept.
+    /// Whether the result was recorded.
     pub accepted: bool,
-    /// Its record.
+    /// The name of the AgentTriggerExecution.
     pub execution: String,
-    /// What was decided.
+    /// The decision.
     pub decision: ExecutionDecision,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
-    /// The run that was made or joined.
+    /// The run that was created or that the event was added to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// The work item that was made.
+    /// The work item that was created or linked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_item: Option<String>,
 }

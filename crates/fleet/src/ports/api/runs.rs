@@ -5,28 +5,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What can be done to a run.
+/// An action on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunVerb {
-    /// It ends, with everything that it started.
+    /// Cancels the run and its sub-agents.
     Cancel,
-    /// A new attempt with the same bundle.
+    /// Starts a new attempt with the same context.
     Retry,
-    /// The conversation goes on after an interruption.
+    /// Resumes the session after an interruption.
     Resume,
-    /// A person has more to say.
+    /// Resumes the session with another message.
     Continue,
-    /// A new run that begins where this one is.
+    /// Starts a new run from the same commit, with the same spec.
     Fork,
 }
 
 impl RunVerb {
-    /// Every one.
+    /// All actions.
     pub const ALL: [Self; 5] =
         [Self::Cancel, Self::Retry, Self::Resume, Self::Continue, Self::Fork];
 
-    /// As it stands in addresses.
+    /// The name in URLs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cancel => "cancel",
@@ -38,90 +38,90 @@ impl RunVerb {
     }
 }
 
-/// What is said with a verb.
+/// The parameters of an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunVerbRequest {
-    /// Why.
+    /// The reason for the audit log.
     pub reason: String,
-    /// What the agent is told.
+    /// The message for the agent. Required for `continue`; for `fork` it replaces the task.
     pub message: String,
-    /// The generation that the run must have.
+    /// The expected generation of the run. If it is another one, the request is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_generation: Option<u64>,
 }
 
-/// What became of a run or of the wish for one.
+/// The result of an action on a run, or of a request for a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunAnswer {
-    /// Whether it was kept and will be done.
+    /// Whether the request was recorded and will be done.
     pub accepted: bool,
-    /// The run: another one after a fork.
+    /// The name of the run. After a fork, the name of the new run.
     pub run: String,
-    /// Its attempt, once there is one.
+    /// The name of its latest attempt, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<String>,
-    /// How far it is.
+    /// The phase of the run.
     pub phase: RunPhase,
 }
 
-/// A person asks for a run.
+/// A request for a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DispatchRequest {
-    /// The repository.
+    /// The repository, by the name of its object or as `owner/name`.
     pub repository: String,
-    /// The stack.
+    /// The name of the AgentStack.
     pub agent_stack: String,
-    /// What it is for.
+    /// The kind of task.
     pub task_kind: String,
-    /// What the agent is told to do.
+    /// The task for the agent.
     pub task: String,
-    /// The ref, as `refs/heads/main`; the default branch when left out.
+    /// The ref, such as `refs/heads/main`. If left out, the default branch.
     #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// The commit; where the ref is when left out.
+    /// The commit. If left out, the head of the ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha: Option<String>,
-    /// What it is about.
+    /// The objects that the run is about.
     #[serde(default)]
     pub source_refs: SourceRefs,
-    /// The pool; the stack's own when left out.
+    /// The name of the RunnerPool. If left out, the pool of the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_pool: Option<String>,
-    /// Labels whose fragments are added.
+    /// The names of context labels whose text is added to the prompt.
     #[serde(default)]
     pub context_labels: Vec<String>,
-    /// The same id twice is the same wish; made up when left out.
+    /// An ID for retries: a second request with the same ID returns the same run. If left out, one is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-/// One event of a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvent {
-    /// What to go on from. It grows over all attempts: its upper half says in which the agent began, its
-    /// lower half counts the agent's events from one.
+    /// The position of the event. It increases over all attempts. Its upper half is the attempt in which the agent
+    /// started, counted from 0; its lower half counts the events of the agent from 1.
     pub cursor: u64,
-    /// The number of the attempt that it is of.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// When.
+    /// The time of the event.
     pub at: Moment,
-    /// What it is.
+    /// The kind of event.
     #[serde(rename = "type")]
     pub kind: String,
-    /// More; redacted before it was kept.
+    /// The details of the event. Secrets were redacted before it was stored.
     pub body: Value,
 }
 
-/// Some events of a run.
+/// Events of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvents {
     /// The events, the oldest first.
     pub events: Vec<RunEvent>,
-    /// Whether nothing comes after them unless the run is taken up again.
+    /// If true, no more events follow unless the run is resumed or retried.
     pub ended: bool,
 }

@@ -6,43 +6,45 @@ use serde::{Deserialize, Serialize};
 
 use super::WorkspaceVerb;
 
-/// What is to be done to a workspace.
+/// A request for an action on a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkspaceRequest {
-    /// What.
+    /// The action.
     pub action: WorkspaceVerb,
-    /// The name of a new one; made up when left out.
+    /// The name of a new workspace. If left out, one is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The repository, for a new one.
+    /// The repository of a new workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// The branch or ref that it begins from or is rebased onto.
+    /// The branch or ref that a new workspace starts from, or the target branch of a linked worktree.
+    /// If left out, the default branch.
     #[serde(rename = "ref", default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// The worktree that is to be linked.
+    /// The path of the existing worktree that is linked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What it belongs to.
+    /// The work item that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_item: Option<WorkItemRef>,
     /// The notes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-    /// Whether what git ignores may go for good when the files are put away.
+    /// If true, files that git ignores may be deleted when the files of the workspace are removed. The default is
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discard_ignored: bool,
-    /// Why.
+    /// The reason for the audit log.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The version that the workspace must have.
+    /// The expected resource version of the workspace. If it is another one, the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<u64>,
 }
 
 impl WorkspaceRequest {
-    /// This, and nothing more said.
+    /// A request with only an action.
     pub fn of(action: WorkspaceVerb) -> Self {
         Self {
             action,
@@ -59,25 +61,25 @@ impl WorkspaceRequest {
     }
 }
 
-/// How a workspace stands after it.
+/// The state of a workspace after an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceAnswer {
-    /// Whether it was done.
+    /// Whether the action was done.
     pub accepted: bool,
-    /// The workspace.
+    /// The name of the workspace.
     pub workspace: String,
-    /// How it stands.
+    /// The state.
     pub state: WorkspaceState,
-    /// How far it is on its way to its target.
+    /// The state relative to the target branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebase: Option<RebaseState>,
-    /// Files whose conflicts wait for somebody.
+    /// The paths of files with unresolved conflicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The reference that has what was not committed, if something was kept so.
+    /// The git ref with the uncommitted changes, if some were saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// What was done, for people.
+    /// A message for people.
     pub message: String,
 }
