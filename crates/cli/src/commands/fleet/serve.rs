@@ -221,7 +221,7 @@ async fn ended() {
 
 #[cfg(test)]
 mod tests {
-    use super::over;
+    use super::wait_for_end;
 
     #[tokio::test]
     async fn turns_that_break_off_end_the_server_with_a_reason() {
