@@ -114,11 +114,13 @@ pub(crate) fn land_and_tell(
     let mut live = None;
     let landed = landing::land(context, request, &mut |stage| match stage {
         LandStage::Checking(subject) => {
-            if !json
-                && telling == Telling::Change
-                && let Ok(stat) = subject.diffstat(output::width())
-            {
-                output::aside(stat.trim_end());
+            if !json && telling == Telling::Change {
+                match subject.diffstat(output::width()) {
+                    Ok(stat) => output::aside(stat.trim_end()),
+                    Err(error) => {
+                        output::note(format_args!("the change cannot be shown: {error}"));
+                    }
+                }
             }
             live = Some(Live::start(json));
         }

@@ -21,7 +21,6 @@ POST /pulls/{index}/reviews CreatePullReviewOptions -> 200 PullReview
 GET /labels ?page,limit -> 200 [Label]
 GET /branches/{branch} -> 200 Branch
 GET /collaborators/{collaborator}/permission -> 200 RepoCollaboratorPermission
-GET /assignees -> 200 [User]
 GET /tags/{tag} -> 200 Tag
 GET /commits/{ref}/statuses ?sort,state,page,limit -> 200 [CommitStatus]
 POST /statuses/{sha} CreateStatusOption -> 201 CommitStatus

@@ -26,9 +26,6 @@ impl Asked<'_> {
     }
 }
 
-/// What the rights of users who can write are called.
-const WRITES: [&str; 4] = ["write", "admin", "owner", "maintain"];
-
 const NOT_FOUND: &str = "The target couldn't be found.";
 
 pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
@@ -46,12 +43,6 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
         ["pulls", rest @ ..] => pulls(state, asked, rest),
         ["branches", name @ ..] if read => branch(state, &name.join("/")),
         ["collaborators", name, "permission"] if read => permission(state, name),
-        ["assignees"] if read => {
-            let shown =
-                state.permissions.iter().filter(|(_, word)| WRITES.contains(&word.as_str()));
-            let shown: Vec<Value> = shown.map(|(name, _)| user(name)).collect();
-            Answer::json(200, &Value::Array(shown))
-        }
         ["tags", name @ ..] if read && state.flavour == Flavour::Gitea => {
             tag(state, &name.join("/"))
         }
