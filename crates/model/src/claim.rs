@@ -53,7 +53,7 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Release {
     /// In what way.
-    pub outcome: Outcome,
+    pub outcome: ClaimOutcome,
     /// When, in milliseconds since 1970.
     pub at: u64,
 }
@@ -61,7 +61,7 @@ pub struct Release {
 /// In what way a claim ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum ClaimOutcome {
     /// The work has landed.
     Done,
     /// Nothing came of the work.
@@ -74,7 +74,7 @@ pub enum Outcome {
     Revoked,
 }
 
-impl Outcome {
+impl ClaimOutcome {
     /// Every outcome.
     pub const ALL: [Self; 5] =
         [Self::Done, Self::Failed, Self::Conflict, Self::Expired, Self::Revoked];
@@ -96,7 +96,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for ClaimOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(self.as_str())
     }

@@ -110,7 +110,7 @@ pub enum EventKind {
         /// Whether the agent is told; otherwise only this record says it.
         told: bool,
     },
-    /// Whoever oversees the agent is notified of a denial at once, as its role wants.
+    /// The overseer of the agent is notified of a denial at once, as its role wants.
     Notification {
         /// What was denied, and why.
         text: String,
@@ -251,6 +251,18 @@ pub enum FileChange {
     /// It was made outside of the agent's scope, and is not part of its work.
     #[serde(rename = "left-out")]
     LeftOut,
+}
+
+impl FileChange {
+    /// Its name, as events have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Removed => "removed",
+            Self::LeftOut => "left-out",
+        }
+    }
 }
 
 /// What one answer of a model took.

@@ -103,7 +103,7 @@ impl Claims {
     }
 
     /// How many milliseconds an agent waits.
-    pub fn patience(&self) -> u64 {
+    pub fn wait_timeout(&self) -> u64 {
         u64::from(self.wait_minutes.unwrap_or(60)) * 60_000
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_spanned::Spanned;
 
 use crate::checked;
+use crate::issue_name::IssueName;
 use crate::name::{AgentId, ParameterName, RoleName};
 use crate::problem::{Problem, Source};
 use crate::template::ContextLimits;
@@ -75,6 +76,10 @@ pub struct Header {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub claude_subagent_type: Option<Line>,
+    /// The issue that the work is bound to: `#3` in this repository, or `owner/name#42` on a forge.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub issue: Option<IssueName>,
 }
 
 fn empty_as_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<AgentId>, D::Error> {
@@ -563,7 +568,7 @@ impl Task {
 
     /// The text with a literal `parent-agent = null` made TOML; unchanged where there is none.
     pub fn normalised_text(source: &Source) -> String {
-        let problem = toml_file::parse::<toml::Table>(source).err();
+        let problem = toml_file::syntax(source).err();
         problem
             .and_then(|problem| null_parent_as_empty(source, &problem))
             .map_or_else(|| source.text.to_string(), |mended| mended.text.to_string())

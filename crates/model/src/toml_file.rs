@@ -3,41 +3,51 @@
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
+use serde_spanned::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::nearest::nearest;
 use crate::problem::{Problem, Source};
+use crate::toml_value::{Fault, TomlValue, ValueError};
 
 /// How many problems of one file are told at a time.
 const MAX_PROBLEMS: usize = 20;
 
+/// The file as TOML, before any type is read from it.
+pub fn syntax(source: &Source) -> Result<Spanned<DeTable<'_>>, Problem> {
+    DeTable::parse(&source.text).map_err(|error| bad_syntax(source, &error))
+}
+
 /// Reads a whole file into `T`, all of whose fields are tables.
 pub fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
-    let table = DeTable::parse(&source.text).map_err(|error| explain(source, &error))?;
+    let table = syntax(source)?;
     let listed = list_for_table(source, table.get_ref());
-    let read = T::deserialize(toml::Deserializer::from(table));
+    let read = T::deserialize(TomlValue::from(table));
     read.map_err(|error| explain(source, &error)).and_then(|read| listed.map_or(Ok(read), Err))
 }
 
 /// The same, with every problem that can be found beside the others.
 pub fn parse_all<T: DeserializeOwned>(source: &Source) -> Result<T, Vec<Problem>> {
-    let mut table = match DeTable::parse(&source.text) {
-        Ok(table) => table,
-        Err(error) => return Err(vec![explain(source, &error)]),
-    };
+    let mut table = syntax(source).map_err(|problem| vec![problem])?;
     let (mut problems, mut removed) = (Vec::new(), Vec::<String>::new());
     while problems.len() < MAX_PROBLEMS {
-        let read = T::deserialize(toml::Deserializer::from(table.clone()));
+        let read = T::deserialize(TomlValue::from(table.clone()));
         let (problem, missing) = match (read, list_for_table(source, table.get_ref())) {
             (Ok(read), None) if problems.is_empty() => return Ok(read),
             (Ok(_), None) => break,
             (Ok(_), Some(problem)) => (problem, None),
-            (Err(error), _) => (explain(source, &error), missing_key(error.message())),
+            (Err(error), _) => match error.fault {
+                Fault::MissingKey { name } => (explain(source, &error), Some(name)),
+                Fault::UnknownKey { .. }
+                | Fault::UnknownValue { .. }
+                | Fault::WrongType { .. }
+                | Fault::Refused(_) => (explain(source, &error), None),
+            },
         };
         let span = problem.place.span.clone();
         // What is missing because its key or its value was wrong was told with that.
         let is_told = |missing: &str| removed.iter().any(|key| nearest(key, [missing]).is_some());
-        if !missing.as_deref().is_some_and(is_told) {
+        if !missing.is_some_and(is_told) {
             problems.push(problem);
         }
         match span.and_then(|span| remove_at(table.get_mut(), &span)) {
@@ -98,9 +108,9 @@ fn remove_element(list: &mut DeArray<'_>, span: &Range<usize>) -> bool {
 
 /// Reads a whole file into `T`, some of whose fields are values and lists of tables.
 pub fn parse_flat<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
-    let table = DeTable::parse(&source.text).map_err(|error| explain(source, &error))?;
+    let table = syntax(source)?;
     let listed = list_in_list(source, table.get_ref());
-    let read = T::deserialize(toml::Deserializer::from(table));
+    let read = T::deserialize(TomlValue::from(table));
     read.map_err(|error| explain(source, &error)).and_then(|read| listed.map_or(Ok(read), Err))
 }
 
@@ -122,46 +132,50 @@ fn list_for_table(source: &Source, table: &DeTable<'_>) -> Option<Problem> {
     )
 }
 
-/// The key that the reader misses, if that is what is wrong; it says so only in words.
-fn missing_key(message: &str) -> Option<String> {
-    let name = message.strip_prefix("missing field `")?;
-    Some(name.trim_end_matches('`').to_owned())
+/// The text is no TOML.
+fn bad_syntax(source: &Source, error: &toml::de::Error) -> Problem {
+    let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
+    Problem::error("bad-toml", place, one_line(error.message()))
 }
 
-fn explain(source: &Source, error: &toml::de::Error) -> Problem {
-    let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
-    let message = error.message().lines().collect::<Vec<_>>().join("; ");
-    let (code, noun) = if message.starts_with("unknown field") {
-        ("unknown-key", "key")
-    } else if message.starts_with("unknown variant") {
-        ("unknown-value", "value")
-    } else if message.starts_with("missing field") {
-        ("missing-key", "key")
-    } else {
-        return Problem::error("bad-toml", place, in_plain_words(&message));
-    };
-    // The name is the person's and may hold anything; what was expected are words of ours.
-    let (name, expected) = message.split_once("`, ").unwrap_or((&message, ""));
-    let name = name.split_once('`').map_or(name, |(_, name)| name).trim_end_matches('`');
-    if code == "missing-key" {
-        return Problem::error(code, place, format!("the key `{name}` is missing"));
+fn explain(source: &Source, error: &ValueError) -> Problem {
+    let place = error.span.clone().map_or_else(|| source.whole(), |span| source.at(span));
+    match &error.fault {
+        Fault::UnknownKey { name, known } => {
+            Problem::error("unknown-key", place, format!("unknown key `{name}`"))
+                .help(suggestion(name, known))
+        }
+        Fault::UnknownValue { name, known } => {
+            Problem::error("unknown-value", place, format!("unknown value `{name}`"))
+                .help(suggestion(name, known))
+        }
+        Fault::MissingKey { name } => {
+            Problem::error("missing-key", place, format!("the key `{name}` is missing"))
+        }
+        Fault::WrongType { found, expected } => {
+            let message = format!("{}, expected {}", one_line(found), in_plain_words(expected));
+            Problem::error("bad-toml", place, message)
+        }
+        Fault::Refused(why) => Problem::error("bad-toml", place, one_line(why)),
     }
-    let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().collect::<Vec<_>>().join("; ")
+}
+
+fn suggestion(name: &str, known: &[&str]) -> String {
     let list = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let help = match nearest(name, known.iter().copied()) {
+    match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? Known here: {list}"),
         None if known.is_empty() => "nothing may stand here".to_owned(),
         None => format!("known here: {list}"),
-    };
-    Problem::error(code, place, format!("unknown {noun} `{name}`")).help(help)
+    }
 }
 
 /// What was expected, without the names of our types.
-fn in_plain_words(message: &str) -> String {
-    let Some((found, expected)) = message.split_once(", expected ") else {
-        return message.to_owned();
-    };
-    let expected = match expected {
+fn in_plain_words(expected: &str) -> &str {
+    match expected {
         "u32" => "a whole number from 0 to 4294967295",
         "u64" => "a whole number, 0 or more",
         "f64" => "a number",
@@ -169,8 +183,7 @@ fn in_plain_words(message: &str) -> String {
         "a boolean" => "true or false",
         other if other.starts_with("struct ") || other == "a map" => "a table",
         other => other,
-    };
-    format!("{found}, expected {expected}")
+    }
 }
 
 #[cfg(test)]

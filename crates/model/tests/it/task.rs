@@ -222,7 +222,7 @@ fn a_value_of_the_wrong_type_is_shown_with_the_type_that_is_right() {
             "\"yes\"",
             "expected true or false",
         ),
-        wrong("[verification]\ntest-changes = true\n", "4:16", "true", "wanted string"),
+        wrong("[verification]\ntest-changes = true\n", "4:16", "true", "expected a string"),
         wrong("[output]\nreport-fields-required = 1\n", "4:26", "1", "expected a list"),
         wrong("[agent]\nmodel = 4\n", "4:9", "4", "expected a string"),
         wrong("[budget]\nusd = \"two\"\n", "4:7", "\"two\"", "expected a number"),
