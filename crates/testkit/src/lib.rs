@@ -1,9 +1,13 @@
 //! For tests only: how deep the slow suites go, trees in memory, scratch repositories.
 
+pub mod browser;
 pub mod clis;
 pub mod corpus;
 pub mod depth;
 pub mod forge;
+pub mod gitea_server;
+pub mod oidc;
+pub mod postgres;
 pub mod random;
 pub mod scratch;
 pub mod scripted_model;

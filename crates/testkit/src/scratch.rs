@@ -8,6 +8,7 @@ use tempfile::TempDir;
 /// A temporary directory with `repo/`, `state/`, `config/` and `home/` in it.
 pub struct Scratch {
     place: TempDir,
+    variables: Vec<(String, String)>,
 }
 
 impl Scratch {
@@ -24,11 +25,16 @@ impl Scratch {
             .prefix("bailiwick-test-")
             .tempdir()
             .expect("a temporary directory");
-        let scratch = Self { place };
+        let scratch = Self { place, variables: Vec::new() };
         for name in ["repo", "state", "config", "home"] {
             std::fs::create_dir(scratch.place.path().join(name)).expect("a directory");
         }
         scratch
+    }
+
+    /// Gives a variable to every program that is run here from now on.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     /// The whole place.
@@ -91,7 +97,8 @@ impl Scratch {
             .env("GIT_AUTHOR_EMAIL", "person@example.org")
             .env("GIT_COMMITTER_NAME", "A Person")
             .env("GIT_COMMITTER_EMAIL", "person@example.org")
-            .env("GIT_CONFIG_NOSYSTEM", "1");
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -9,9 +9,20 @@ use serde_json::Value;
 /// `METHOD path ?query body -> status answer`; paths begin behind `/repos/{owner}/{repo}`.
 const REQUESTS: &str = "
 GET / -> 200 Repository
+GET /issues ?state,type,created_by,since,page,limit -> 200 [Issue]
+POST /issues CreateIssueOption -> 201 Issue
+GET /issues/comments ?since,page,limit -> 200 [Comment]
+GET /issues/{index}/timeline ?since,page,limit -> 200 [TimelineComment]
 GET /issues/{index} -> 200 Issue
 GET /issues/{index}/comments ?since,before -> 200 [Comment]
 POST /issues/{index}/comments CreateIssueCommentOption -> 201 Comment
+PATCH /issues/{index} EditIssueOption -> 201 Issue
+GET /issues/{index}/labels -> 200 [Label]
+POST /issues/{index}/labels IssueLabelsOption -> 200 [Label]
+DELETE /issues/{index}/labels/{id} -> 204 -
+PUT /issues/{index}/lock LockIssueOption -> 204 -
+DELETE /issues/{index}/lock -> 204 -
+POST /labels CreateLabelOption -> 201 Label
 GET /pulls ?base_branch,state,sort,page,limit -> 200 [PullRequest]
 POST /pulls CreatePullRequestOption -> 201 PullRequest
 GET /pulls/{index} -> 200 PullRequest
@@ -19,7 +30,13 @@ GET /pulls/{index}/files ?page,limit -> 200 [ChangedFile]
 GET /pulls/{index}/reviews ?page,limit -> 200 [PullReview]
 POST /pulls/{index}/reviews CreatePullReviewOptions -> 200 PullReview
 GET /labels ?page,limit -> 200 [Label]
+GET /branches ?page,limit -> 200 [Branch]
 GET /branches/{branch} -> 200 Branch
+GET /branch_protections -> 200 [BranchProtection]
+GET /compare/{basehead} -> 200 Compare
+GET /teams -> 200 [Team]
+GET /assignees -> 200 [User]
+GET /activities/feeds ?date,page,limit -> 200 [Activity]
 GET /collaborators/{collaborator}/permission -> 200 RepoCollaboratorPermission
 GET /tags/{tag} -> 200 Tag
 GET /commits/{ref}/statuses ?sort,state,page,limit -> 200 [CommitStatus]
@@ -36,20 +53,27 @@ GET /actions/jobs/{job_id} -> 200 ActionWorkflowJob
 GET /actions/jobs/{job_id}/logs -> 200 -
 ";
 
-/// `Name: field=kind …`; a kind is text, number, truth, time, a name, or one of these in brackets.
+/// `Name: field=kind …`; a kind is text, number, truth, time, map, any, a name, or one of these in brackets.
 const SHAPES: &str = "
 User: id=number login=text full_name=text email=text
-Repository: id=number name=text full_name=text owner=User private=truth fork=truth html_url=text clone_url=text default_branch=text
+Repository: id=number name=text full_name=text owner=User private=truth fork=truth html_url=text clone_url=text default_branch=text permissions=Permission
+Permission: admin=truth push=truth pull=truth
+Team: id=number name=text permission=text units_map=map
+Compare: total_commits=number
+Activity: id=number op_type=text act_user=User ref_name=text content=text created=time
+PullRequestMeta: merged=truth
+TimelineComment: id=number type=text body=text user=User label=Label created_at=time updated_at=time
 Label: id=number name=text color=text
-Issue: id=number number=number title=text body=text state=text user=User labels=[Label] html_url=text created_at=time updated_at=time
+Issue: id=number number=number title=text body=text state=text user=User labels=[Label] assignee=User is_locked=truth content_version=number html_url=text created_at=time updated_at=time pull_request=PullRequestMeta
 Comment: id=number body=text user=User html_url=text issue_url=text pull_request_url=text created_at=time updated_at=time
 PRBranchInfo: label=text ref=text sha=text repo_id=number repo=Repository
 PullRequest: id=number number=number title=text body=text state=text user=User labels=[Label] html_url=text head=PRBranchInfo base=PRBranchInfo merged=truth draft=truth created_at=time updated_at=time
 ChangedFile: filename=text status=text additions=number deletions=number changes=number
-PullReview: id=number body=text state=text commit_id=text user=User html_url=text comments_count=number submitted_at=time
+PullReview: id=number body=text state=text commit_id=text user=User html_url=text comments_count=number submitted_at=time dismissed=truth
 RepoCollaboratorPermission: permission=text role_name=text user=User
 PayloadCommit: id=text message=text url=text
-Branch: name=text commit=PayloadCommit protected=truth
+BranchProtection: rule_name=text enable_push=truth enable_push_whitelist=truth push_whitelist_usernames=[text] push_whitelist_teams=[text]
+Branch: name=text commit=PayloadCommit protected=truth user_can_push=truth
 CommitMeta: sha=text url=text
 Tag: name=text id=text commit=CommitMeta message=text
 CommitStatus: id=number status=text context=text description=text target_url=text creator=User created_at=time updated_at=time
@@ -62,7 +86,12 @@ ActionWorkflowRun: id=number run_number=number run_attempt=number event=text dis
 ActionWorkflowRunsResponse: total_count=number workflow_runs=[ActionWorkflowRun]
 ActionWorkflowJob: id=number run_id=number run_attempt=number name=text status=text conclusion=text head_branch=text head_sha=text html_url=text labels=[text] steps=[ActionWorkflowStep] created_at=time started_at=time completed_at=time
 ActionWorkflowJobsResponse: total_count=number jobs=[ActionWorkflowJob]
+CreateIssueOption: title=text body=text
 CreateIssueCommentOption: body=text
+EditIssueOption: body=text content_version=number assignees=[text] milestone=number state=text
+IssueLabelsOption: labels=[any]
+LockIssueOption: lock_reason=text
+CreateLabelOption: name=text color=text
 CreatePullRequestOption: title=text body=text head=text base=text
 CreatePullReviewComment: path=text body=text new_position=number old_position=number
 CreatePullReviewOptions: body=text event=text commit_id=text comments=[CreatePullReviewComment]
@@ -141,6 +170,8 @@ fn check(kind: &str, value: &Value, place: &str, faults: &mut Vec<String>) {
     if let Some(inner) = inner {
         match value.as_array() {
             Some(items) => items.iter().for_each(|item| check(inner, item, place, faults)),
+            // Go writes an empty list as null in some answers.
+            None if value.is_null() => {}
             None => faults.push(format!("{place} is no list: {value}")),
         }
         return;
@@ -149,6 +180,8 @@ fn check(kind: &str, value: &Value, place: &str, faults: &mut Vec<String>) {
         "text" => value.is_string(),
         "number" => value.is_i64() || value.is_u64(),
         "truth" => value.is_boolean(),
+        "any" => true,
+        "map" => value.is_object(),
         "time" => value.as_str().is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()),
         name => return check_fields(name, value, place, faults),
     };
@@ -232,7 +265,9 @@ fn said_kind(schema: &Value) -> String {
         (Some("string"), _) => "text".to_owned(),
         (Some("integer"), _) => "number".to_owned(),
         (Some("boolean"), _) => "truth".to_owned(),
+        (Some("object"), _) => "map".to_owned(),
         (Some("array"), _) => format!("[{}]", said_kind(&schema["items"])),
+        (None, _) if schema.as_object().is_some_and(serde_json::Map::is_empty) => "any".to_owned(),
         (other, _) => format!("{other:?}"),
     }
 }

@@ -1,13 +1,15 @@
 //! A forge on loopback that speaks Gitea's API, or GitHub's as far as we use it, over a state in
 //! memory and a real git repository, and that fails when it is told to.
 //!
-//! In Gitea's language every request and every answer is held to [`contract`]; whoever asked for
+//! In Gitea's language every request and every answer is held to [`contract`]; the test that asked for
 //! something that is not in it finds it in [`StandIn::breaches`].
 
 mod actions;
 mod answer;
 pub mod contract;
 mod git;
+mod github;
+mod memory;
 mod routes;
 mod serving;
 mod show;
@@ -24,7 +26,8 @@ use crate::scripted_model::http::Server;
 
 use state::State;
 pub use state::{
-    Comment, Fault, Flavour, Item, Job, PullParts, Release, Review, Run, Seen, Status,
+    Activity, Comment, Fault, Flavour, Item, Job, LabelChange, PullParts, Release, Review, Run,
+    Seen, Status, Team,
 };
 pub use webhook::{Told, Webhook};
 
@@ -122,6 +125,28 @@ impl StandIn {
         self.state().permissions.insert(name.to_owned(), permission.to_owned());
     }
 
+    /// What happens from now on happens at the present time; before, everything is long ago.
+    pub fn use_present_time(&self) {
+        self.state().clock = jiff::Timestamp::now();
+    }
+
+    /// The account that the token belongs to.
+    pub fn account(&self) -> &'static str {
+        show::OUR_LOGIN
+    }
+
+    /// What the pull requests say.
+    pub fn pull_bodies(&self) -> Vec<String> {
+        let state = self.state();
+        let pulls = state.items.values().filter(|item| item.pull.is_some());
+        pulls.map(|item| item.body.clone()).collect()
+    }
+
+    /// The labels of an issue or a pull request.
+    pub fn labels(&self, number: u64) -> Vec<String> {
+        self.state().items.get(&number).map(|item| item.labels.clone()).unwrap_or_default()
+    }
+
     /// From now on the token is that of a writer, who must not read the rights of others.
     pub fn make_token_writer(&self) {
         self.state().is_writer_token = true;
@@ -134,9 +159,68 @@ impl StandIn {
 
     /// A label on an issue or a pull request.
     pub fn put_label(&self, number: u64, label: &str) {
+        self.state().change_label(number, label, "labeller", true);
+    }
+
+    /// Several labels in one request, as one account's.
+    pub fn put_labels(&self, number: u64, labels: &[&str], by: &str) {
         let mut state = self.state();
-        let item = state.items.get_mut(&number).expect("there is no such issue");
-        item.labels.push(label.to_owned());
+        let at = state.tick();
+        for label in labels {
+            state.change_label(number, label, by, true);
+            if let Some(change) = state.label_changes.last_mut() {
+                change.at = at;
+            }
+        }
+    }
+
+    /// A label is taken off.
+    pub fn take_label(&self, number: u64, label: &str, by: &str) {
+        self.state().change_label(number, label, by, false);
+    }
+
+    /// The repository belongs to an organization with these teams.
+    pub fn set_teams(&self, teams: &[Team]) {
+        self.state().teams = Some(teams.to_vec());
+    }
+
+    /// What the server says that it is.
+    pub fn set_version(&self, version: &str) {
+        version.clone_into(&mut self.state().version);
+    }
+
+    /// The token no longer has this scope, such as `write:issue`.
+    pub fn revoke_scope(&self, scope: &str) {
+        self.state().missing_scopes.push(scope.to_owned());
+    }
+
+    /// From now on another token is right.
+    pub fn rotate_token(&self, token: &str) {
+        token.clone_into(&mut self.state().token);
+    }
+
+    /// A push that the list of activities has.
+    pub fn add_activity(&self, reference: &str, before: Option<&str>, after: &str, by: &str) {
+        let mut state = self.state();
+        let (id, at) = (state.id(), state.clock);
+        state.activities.push(Activity {
+            id,
+            reference: reference.to_owned(),
+            before: before.map(str::to_owned),
+            after: after.to_owned(),
+            by: by.to_owned(),
+            at,
+        });
+    }
+
+    /// Protects a branch from the account of the token.
+    pub fn protect(&self, branch: &str) {
+        self.state().protected.push(branch.to_owned());
+    }
+
+    /// The account of the token becomes an administrator, who may read the rules that protect branches.
+    pub fn show_protections(&self) {
+        self.state().shows_protections = true;
     }
 
     /// A new pull request from a branch of the repository.
@@ -158,20 +242,63 @@ impl StandIn {
 
     fn add(&self, title: &str, body: &str, pull: Option<PullParts>) -> u64 {
         let mut state = self.state();
-        let number = state.id();
-        let (title, body) = (title.to_owned(), body.to_owned());
-        let item = Item { title, body, labels: Vec::new(), open: true, pull };
+        let (number, created) = (state.id(), state.clock);
+        let by = if pull.is_some() { "contributor" } else { "reporter" };
+        let item = Item {
+            title: title.to_owned(),
+            body: body.to_owned(),
+            labels: Vec::new(),
+            open: true,
+            pull,
+            by: by.to_owned(),
+            created,
+            updated: created,
+            locked: false,
+            assignee: None,
+            content_version: 0,
+        };
         state.items.insert(number, item);
         number
     }
 
     /// A comment that somebody wrote.
     pub fn add_comment(&self, number: u64, body: &str) -> u64 {
+        self.state().write_comment(number, body, "commenter").id
+    }
+
+    /// A comment on a line of a pull request, on GitHub.
+    pub fn add_review_comment(&self, number: u64, body: &str) -> u64 {
         let mut state = self.state();
-        let comment = Comment { id: state.id(), number, body: body.to_owned() };
-        let id = comment.id;
-        state.comments.push(comment);
+        let (id, created) = (state.id(), state.clock);
+        let (body, by) = (body.to_owned(), "commenter".to_owned());
+        state.review_comments.push(Comment { id, number, body, by, created, edited: None });
         id
+    }
+
+    /// The list of events on GitHub does not show this ref yet, or shows it from now on.
+    pub fn delay_event(&self, reference: &str, is_late: bool) {
+        let mut state = self.state();
+        state.late_events.retain(|late| late != reference);
+        if is_late {
+            state.late_events.push(reference.to_owned());
+        }
+    }
+
+    /// Somebody's review of a pull request, sent as to the API.
+    pub fn add_review(&self, number: u64, by: &str, sent: Value) -> u64 {
+        self.state().write_review(number, by, sent).id
+    }
+
+    /// Somebody declares a review void.
+    pub fn dismiss_review(&self, id: u64) {
+        let mut state = self.state();
+        let at = state.tick();
+        let Some(review) = state.reviews.iter_mut().find(|review| review.id == id) else { return };
+        review.dismissed = true;
+        let number = review.number;
+        if let Some(item) = state.items.get_mut(&number) {
+            item.updated = at;
+        }
     }
 
     /// A run of a workflow with one job that has ended in this way; gives run and job.
@@ -218,6 +345,21 @@ impl StandIn {
         }
         for job in state.jobs.iter_mut().filter(|job| job.run == run) {
             job.conclusion = Some(conclusion.to_owned());
+        }
+    }
+
+    /// Lists show each new comment only after this many other lists.
+    pub fn hide_new_comments(&self, lists: u32) {
+        self.state().hides_comments = lists;
+    }
+
+    /// Somebody changes a comment.
+    pub fn edit_comment(&self, id: u64, body: &str) {
+        let mut state = self.state();
+        let edited = state.tick();
+        for comment in state.comments.iter_mut().filter(|comment| comment.id == id) {
+            body.clone_into(&mut comment.body);
+            comment.edited = Some(edited);
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::show::label;
-use super::state::{Comment, Flavour, Item, PullParts, Release, Review, State, Status};
+use super::show::{OUR_LOGIN, label, time};
+use super::state::{Comment, Flavour, Item, PullParts, Release, State, Status};
 
 /// A request behind `/repos/{owner}/{repo}`.
 pub(super) struct Asked<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn parameter(&self, name: &str) -> Option<&str> {
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str())
     }
 
@@ -29,15 +29,62 @@ impl Asked<'_> {
 const NOT_FOUND: &str = "The target couldn't be found.";
 
 pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
+    if let Some(answer) = super::memory::answer(state, asked) {
+        return answer;
+    }
+    if let Some(answer) = super::github::answer(state, asked) {
+        return answer;
+    }
     let read = asked.method == "GET";
     match asked.path.as_slice() {
         [] if read => Answer::json(200, &state.show_repository(&state.full_name)),
+        ["issues"] if read => {
+            let since = asked.parameter("since").and_then(|text| text.parse().ok());
+            let open = asked.parameter("state").filter(|word| *word != "all");
+            let later = |item: &Item| {
+                since.is_none_or(|since| item.updated >= since)
+                    && open.is_none_or(|word| (word == "open") == item.open)
+            };
+            let creator = asked.parameter("created_by").or(asked.parameter("creator"));
+            let by = |item: &Item| creator.is_none_or(|creator| item.by == creator);
+            let items = state.items.iter().rev().filter(|(_, item)| later(item) && by(item));
+            let shown = items.map(|(number, item)| state.show_issue(*number, item)).collect();
+            page(state, asked, shown)
+        }
+        ["issues"] if asked.method == "POST" => open_issue(state, asked),
+        ["issues", "comments"] if read => {
+            let since = asked.parameter("since").and_then(|text| text.parse().ok());
+            let later = |at: jiff::Timestamp| since.is_none_or(|since| at >= since);
+            let time = |comment: &Comment| match state.flavour {
+                Flavour::Gitea => comment.created,
+                Flavour::Github => comment.edited.unwrap_or(comment.created),
+            };
+            let ours = state.comments.iter().filter(|comment| later(time(comment)));
+            let shown = ours.map(|comment| state.show_comment(comment)).collect();
+            page(state, asked, shown)
+        }
+        ["issues", number, "timeline"] if read => timeline(state, asked, number),
         ["issues", number] if read => issue(state, number),
         ["issues", number, "comments"] => comments(state, asked, number),
         ["labels"] if read => {
-            let names: BTreeSet<&String> =
-                state.items.values().flat_map(|item| &item.labels).collect();
-            let shown = (1..).zip(names).map(|(id, name)| label(id, name)).collect();
+            let shown = state.all_labels().iter().map(|name| label(name)).collect();
+            page(state, asked, shown)
+        }
+        ["branches"] if read => branches(state, asked),
+        ["branch_protections"] if read => protections(state),
+        ["compare", both] if read => compare(state, both),
+        ["teams"] if read => match &state.teams {
+            // A user has no teams.
+            None => Answer::no(405, "repo is not owned by an organization"),
+            Some(teams) => {
+                let shown = teams.iter().map(|team| state.show_team(team)).collect();
+                Answer::json(200, &Value::Array(shown))
+            }
+        },
+        ["assignees"] if read => assignees(state),
+        ["activities", "feeds"] if read => {
+            let newest_first = state.activities.iter().rev();
+            let shown = newest_first.flat_map(|one| state.show_activity(one)).collect();
             page(state, asked, shown)
         }
         ["pulls", rest @ ..] => pulls(state, asked, rest),
@@ -116,26 +163,127 @@ fn issue(state: &State, number: &str) -> Answer {
     }
 }
 
+fn open_issue(state: &mut State, asked: &Asked<'_>) -> Answer {
+    if asked.text("title").is_empty() {
+        return Answer::no(422, "[Title]: Required");
+    }
+    // Seen with 1.22 on PostgreSQL: its column is no longer.
+    if asked.text("title").chars().count() > 255 {
+        return Answer::no(500, "");
+    }
+    let (number, created) = (state.id(), state.clock);
+    let item = Item {
+        title: asked.text("title"),
+        body: asked.text("body"),
+        labels: Vec::new(),
+        open: true,
+        pull: None,
+        by: OUR_LOGIN.to_owned(),
+        created,
+        updated: created,
+        locked: false,
+        assignee: None,
+        content_version: 0,
+    };
+    state.items.insert(number, item.clone());
+    Answer::json(201, &state.show_issue(number, &item))
+}
+
 fn comments(state: &mut State, asked: &Asked<'_>, number: &str) -> Answer {
     let number: u64 = number.parse().unwrap_or_default();
+    // Gitea looks at the content first.
+    if asked.method == "POST" && asked.text("body").is_empty() {
+        return Answer::no(422, "[Body]: Required");
+    }
     if !state.items.contains_key(&number) {
         return Answer::no(404, NOT_FOUND);
     }
     if asked.method == "GET" {
-        let ours = state.comments.iter().filter(|comment| comment.number == number);
-        let shown: Vec<Value> = ours.map(|comment| state.show_comment(comment)).collect();
+        let ours = state.listed_comments(number);
+        let shown: Vec<Value> = ours.iter().map(|comment| state.show_comment(comment)).collect();
         return match state.flavour {
             Flavour::Gitea => Answer::json(200, &Value::Array(shown)),
             Flavour::Github => page(state, asked, shown),
         };
     }
     let body = asked.text("body");
-    if body.is_empty() {
-        return Answer::no(422, "[body]: Required");
-    }
-    let comment = Comment { id: state.id(), number, body };
-    state.comments.push(comment.clone());
+    let comment = state.write_comment(number, &body, OUR_LOGIN);
     Answer::json(201, &state.show_comment(&comment))
+}
+
+fn timeline(state: &State, asked: &Asked<'_>, number: &str) -> Answer {
+    let number: u64 = number.parse().unwrap_or_default();
+    if !state.items.contains_key(&number) {
+        return Answer::no(404, NOT_FOUND);
+    }
+    let mut shown: Vec<Value> = Vec::new();
+    for comment in state.comments.iter().filter(|comment| comment.number == number) {
+        shown.push(json!({
+            "id": comment.id, "type": "comment", "body": comment.body, "label": null,
+            "user": user(&comment.by),
+            "created_at": time(comment.created), "updated_at": time(comment.created),
+        }));
+    }
+    let changes = state.label_changes.iter().filter(|change| change.number == number);
+    shown.extend(changes.map(|change| state.show_label_change(change)));
+    let changes = state.state_changes.iter().filter(|change| change.number == number);
+    shown.extend(changes.map(|change| {
+        json!({
+            "id": change.id, "type": if change.is_open { "reopen" } else { "close" }, "body": "",
+            "label": null, "user": user(OUR_LOGIN),
+            "created_at": time(change.at), "updated_at": time(change.at),
+        })
+    }));
+    shown.sort_by_key(|entry| entry["id"].as_u64());
+    // Gitea counts the entries of the page alone, and answers `null` behind the last page.
+    let (shown, _) = cut(state, asked, shown);
+    let count = shown.len().to_string();
+    let shown = if shown.is_empty() { Value::Null } else { Value::Array(shown) };
+    Answer::json(200, &shown).with("X-Total-Count", count)
+}
+
+fn branches(state: &State, asked: &Asked<'_>) -> Answer {
+    let listed = ["for-each-ref", "--format=%(refname:strip=2) %(objectname)", "refs/heads"];
+    let listed = super::git::git(&state.bare, &listed).unwrap_or_default();
+    let shown = listed.lines().filter_map(|line| {
+        let (name, commit) = line.split_once(' ')?;
+        let commit = match state.flavour {
+            Flavour::Gitea => json!({ "id": commit, "message": "", "url": "" }),
+            Flavour::Github => json!({ "sha": commit, "url": "" }),
+        };
+        Some(json!({ "name": name, "commit": commit, "protected": false }))
+    });
+    page(state, asked, shown.collect())
+}
+
+fn compare(state: &State, both: &str) -> Answer {
+    let Some((base, head)) = both.split_once("...") else { return Answer::no(404, NOT_FOUND) };
+    let range = format!("{base}..{head}");
+    match super::git::git(&state.bare, &["rev-list", "--count", &range]) {
+        Ok(count) => {
+            let count: u64 = count.trim().parse().unwrap_or_default();
+            Answer::json(200, &json!({ "total_commits": count }))
+        }
+        Err(_) => Answer::no(404, NOT_FOUND),
+    }
+}
+
+/// Everybody who may write anything; also members of a team that may write a wiki only.
+fn assignees(state: &State) -> Answer {
+    let may_write = |word: &str| !matches!(word, "none" | "read");
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for (name, permission) in &state.permissions {
+        if may_write(permission) {
+            names.insert(name);
+        }
+    }
+    for team in state.teams.iter().flatten() {
+        if team.units.iter().any(|(_, access)| may_write(access)) || may_write(&team.permission) {
+            names.extend(team.members.iter().map(String::as_str));
+        }
+    }
+    let shown = names.into_iter().map(user).collect();
+    Answer::json(200, &Value::Array(shown))
 }
 
 fn pulls(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
@@ -173,8 +321,7 @@ fn pulls(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
             if event.is_some_and(|event| !events.contains(&event)) {
                 return Answer::no(422, "review event is not known");
             }
-            let review = Review { id: state.id(), number, sent: asked.body.clone() };
-            state.reviews.push(review.clone());
+            let review = state.write_review(number, OUR_LOGIN, asked.body.clone());
             Answer::json(200, &state.show_review(&review))
         }
         _ => Answer::no(404, NOT_FOUND),
@@ -215,13 +362,19 @@ fn open_pull(state: &mut State, asked: &Asked<'_>) -> Answer {
     if state.items.values().any(same) {
         return Answer::no(409, "pull request already exists for these targets");
     }
-    let number = state.id();
+    let (number, created) = (state.id(), state.clock);
     let item = Item {
         title: asked.text("title"),
         body: asked.text("body"),
         labels: Vec::new(),
         open: true,
         pull: Some(PullParts { head, base, fork: None, sha: None }),
+        by: OUR_LOGIN.to_owned(),
+        created,
+        updated: created,
+        locked: false,
+        assignee: None,
+        content_version: 0,
     };
     state.items.insert(number, item.clone());
     let pull = item.pull.clone().expect("a pull request");
@@ -232,15 +385,40 @@ fn branch(state: &State, name: &str) -> Answer {
     let Some(commit) = state.reference(&format!("refs/heads/{name}")) else {
         return Answer::no(404, &format!("branch does not exist [name: {name}]"));
     };
-    let commit = match state.flavour {
-        Flavour::Gitea => json!({ "id": commit, "message": "", "url": "" }),
-        Flavour::Github => json!({ "sha": commit, "url": "" }),
+    let protected = state.protected.iter().any(|one| one == name);
+    let shown = match state.flavour {
+        // Gitea says it of the account of the token.
+        Flavour::Gitea => json!({
+            "name": name, "commit": { "id": commit, "message": "", "url": "" },
+            "protected": protected, "user_can_push": !protected,
+        }),
+        Flavour::Github => json!({
+            "name": name, "commit": { "sha": commit, "url": "" }, "protected": protected,
+        }),
     };
-    Answer::json(200, &json!({ "name": name, "commit": commit, "protected": false }))
+    Answer::json(200, &shown)
+}
+
+/// The rules that protect branches. Gitea shows them to administrators of the repository only.
+fn protections(state: &State) -> Answer {
+    if state.flavour == Flavour::Github {
+        return Answer::no(404, NOT_FOUND);
+    }
+    if !state.shows_protections {
+        let why = "user should be an owner or a collaborator with admin write of a repository";
+        return Answer::no(403, why);
+    }
+    let rule = |name: &String| {
+        json!({
+            "rule_name": name, "enable_push": false, "enable_push_whitelist": false,
+            "push_whitelist_usernames": [], "push_whitelist_teams": [],
+        })
+    };
+    Answer::json(200, &Value::Array(state.protected.iter().map(rule).collect()))
 }
 
 fn tag(state: &State, name: &str) -> Answer {
-    let Some(commit) = state.reference(&format!("refs/tags/{name}")) else {
+    let Some(commit) = state.reference(&format!("refs/tags/{name}^{{commit}}")) else {
         return Answer::no(404, NOT_FOUND);
     };
     Answer::json(
@@ -277,6 +455,9 @@ fn releases(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
         }
         ("POST", []) => {
             let tag = asked.text("tag_name");
+            if tag.is_empty() {
+                return Answer::no(422, "[TagName]: Required");
+            }
             if state.releases.iter().any(|release| release.tag == tag) {
                 return Answer::no(409, "Release is already exist");
             }

@@ -12,12 +12,9 @@ use crate::scripted_model::http::{Incoming, receive};
 
 use super::answer::Answer;
 use super::routes::Asked;
-use super::show::user;
+use super::show::{OUR_LOGIN, user};
 use super::state::{Fault, Flavour, Seen, State};
 use super::{contract, git, lock, routes};
-
-/// The account of whoever has the token; nobody else is called so.
-const OUR_LOGIN: &str = "mender-account";
 
 pub(super) fn converse(
     stream: &TcpStream,
@@ -57,11 +54,19 @@ pub(super) fn converse(
             git::git(&bare, &["update-ref", &name, &to]).expect("the branch moves");
             respond(shared, root, &incoming, body)
         }
+        Some(Fault::Label { number, label }) => {
+            lock(shared).change_label(number, &label, "person", true);
+            respond(shared, root, &incoming, body)
+        }
         None => respond(shared, root, &incoming, body),
     };
     if silent {
         return Ok(());
     }
+    let answer = match lock(shared).flavour {
+        Flavour::Github => if_changed(&incoming, answer),
+        Flavour::Gitea => answer,
+    };
     let date = {
         let mut state = lock(shared);
         state.seen[place].status = answer.status;
@@ -69,6 +74,21 @@ pub(super) fn converse(
     };
     let date = date.expect("a date").replace("+0000", "GMT");
     answer.with("Date", date).send(stream, incoming.method == "HEAD")
+}
+
+/// GitHub names the content of an answer, and does not send it again to one who names it.
+fn if_changed(incoming: &Incoming, answer: Answer) -> Answer {
+    if incoming.method != "GET" || answer.status != 200 {
+        return answer;
+    }
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(&(&answer.body, &answer.headers), &mut hasher);
+    let name = format!("W/\"{:016x}\"", std::hash::Hasher::finish(&hasher));
+    let known = incoming.headers.iter().find(|(header, _)| header == "if-none-match");
+    match known.is_some_and(|(_, known)| *known == name) {
+        true => Answer::text(304, ""),
+        false => answer.with("ETag", name),
+    }
 }
 
 fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value) -> Answer {
@@ -98,8 +118,15 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
     if who.map(|(_, value)| value) != Some(&wanted) {
         return Answer::no(401, "token is required");
     }
+    if let Some(scope) = missing_scope(&state, &incoming.method, path, prefix) {
+        let why = format!("token does not have at least one of required scope(s): [{scope}]");
+        return Answer::no(403, &why);
+    }
     if incoming.method == "GET" && path == format!("{prefix}/user") {
         return Answer::json(200, &user(OUR_LOGIN));
+    }
+    if incoming.method == "GET" && path == format!("{prefix}/version") {
+        return Answer::json(200, &serde_json::json!({ "version": state.version }));
     }
     let begin = format!("{prefix}/repos/{}", state.full_name);
     let rest = path.strip_prefix(&begin);
@@ -122,6 +149,20 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
         state.breaches.extend(breaches);
     }
     answer
+}
+
+/// The scope that the token lacks for a request, as Gitea checks it before anything else.
+fn missing_scope(state: &State, method: &str, path: &str, prefix: &str) -> Option<String> {
+    let rest = path.strip_prefix(prefix)?;
+    let kind = match rest.split('/').collect::<Vec<_>>().as_slice() {
+        ["", "user", ..] => "user",
+        ["", "version", ..] => "misc",
+        ["", "repos", _, _, "issues" | "labels" | "milestones", ..] => "issue",
+        _ => "repository",
+    };
+    let level = if method == "GET" { "read" } else { "write" };
+    let scope = format!("{level}:{kind}");
+    state.missing_scopes.contains(&scope).then_some(scope)
 }
 
 /// What of this is not in Gitea's contract.

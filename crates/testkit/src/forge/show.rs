@@ -3,7 +3,13 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::{Comment, Flavour, Item, Job, PullParts, Release, Review, Run, State, Status};
+use super::state::{
+    Activity, Comment, Flavour, Item, Job, LabelChange, PullParts, Release, Review, Run, State,
+    Status, Team,
+};
+
+/// The account that the token belongs to; nobody else is called so.
+pub(super) const OUR_LOGIN: &str = "mender-account";
 
 pub(super) fn time(moment: Timestamp) -> String {
     format!("{moment:.0}")
@@ -13,8 +19,10 @@ pub(super) fn user(login: &str) -> Value {
     json!({ "id": 7, "login": login, "full_name": login, "email": format!("{login}@example.org") })
 }
 
-pub(super) fn label(id: usize, name: &str) -> Value {
-    json!({ "id": id, "name": name, "color": "00aabb" })
+/// A label has the same id wherever it is shown.
+pub(super) fn label(name: &str) -> Value {
+    let id = name.bytes().fold(7_u64, |id, byte| (id * 31 + u64::from(byte)) % 1_000_003);
+    json!({ "id": id + 1, "name": name, "color": "00aabb" })
 }
 
 impl State {
@@ -30,26 +38,95 @@ impl State {
             "html_url": format!("{}/{full_name}", self.base_url),
             "clone_url": format!("{}/{full_name}.git", self.base_url),
             "default_branch": "main",
+            "permissions": { "admin": !self.is_writer_token, "push": true, "pull": true },
         })
     }
 
     fn labels(&self, item: &Item) -> Vec<Value> {
-        (1..).zip(&item.labels).map(|(id, name)| label(id, name)).collect()
+        item.labels.iter().map(|name| label(name)).collect()
+    }
+
+    /// An entry of a timeline.
+    pub(super) fn show_label_change(&self, change: &LabelChange) -> Value {
+        json!({
+            "id": change.id,
+            "type": "label",
+            // Gitea says with this text that it was put on.
+            "body": if change.added { "1" } else { "" },
+            "user": user(&change.by),
+            "label": label(&change.label),
+            "created_at": time(change.at),
+            "updated_at": time(change.at),
+        })
+    }
+
+    /// A push as an activity: what Gitea knows of it is JSON in a text.
+    pub(super) fn show_activity(&self, activity: &Activity) -> Vec<Value> {
+        // A new branch is compared with the default branch.
+        let before = activity.before.clone().or_else(|| self.reference("refs/heads/main"));
+        let before = before.unwrap_or_else(|| "0".repeat(40));
+        let is_tag = activity.reference.starts_with("refs/tags/");
+        let compared = format!("{}/compare/{before}...{}", self.full_name, activity.after);
+        let head = json!({ "Sha1": activity.after, "Message": "a commit" });
+        let content = match is_tag {
+            true => {
+                json!({ "Commits": null, "HeadCommit": head, "CompareURL": compared, "Len": 0 })
+            }
+            false => {
+                json!({ "Commits": [head], "HeadCommit": head, "CompareURL": compared, "Len": 1 })
+            }
+        };
+        let entry = |id: u64, content: String| {
+            json!({
+                "id": id,
+                "op_type": if is_tag { "push_tag" } else { "commit_repo" },
+                "act_user": user(&activity.by),
+                "ref_name": activity.reference,
+                "content": content,
+                "created": time(activity.at),
+            })
+        };
+        let mut entries = vec![entry(activity.id, content.to_string())];
+        // Its creation is an entry of its own, without content.
+        if activity.before.is_none() && !is_tag {
+            entries.push(entry(activity.id + 1_000_000, String::new()));
+        }
+        entries
+    }
+
+    pub(super) fn show_team(&self, team: &Team) -> Value {
+        let units: serde_json::Map<String, Value> = team
+            .units
+            .iter()
+            .map(|(unit, access)| (unit.clone(), access.as_str().into()))
+            .collect();
+        json!({ "id": 3, "name": "team", "permission": team.permission, "units_map": units })
     }
 
     pub(super) fn show_issue(&self, number: u64, item: &Item) -> Value {
-        json!({
+        let mut shown = json!({
             "id": 1000 + number,
             "number": number,
             "title": item.title,
             "body": item.body,
             "state": if item.open { "open" } else { "closed" },
-            "user": user("reporter"),
+            "user": user(&item.by),
             "labels": self.labels(item),
+            "assignee": item.assignee.as_deref().map(user),
             "html_url": format!("{}/{}/issues/{number}", self.base_url, self.full_name),
-            "created_at": time(self.clock),
-            "updated_at": time(self.clock),
-        })
+            "created_at": time(item.created),
+            "updated_at": time(item.updated),
+            "pull_request": item.pull.as_ref().map(|_| json!({ "merged": false })),
+        });
+        let locked = match self.flavour {
+            Flavour::Gitea => "is_locked",
+            Flavour::Github => "locked",
+        };
+        shown[locked] = item.locked.into();
+        if self.has_versions() {
+            shown["content_version"] = item.content_version.into();
+        }
+        shown
     }
 
     pub(super) fn show_pull(&self, number: u64, item: &Item, pull: &PullParts) -> Value {
@@ -68,15 +145,15 @@ impl State {
             "title": item.title,
             "body": item.body,
             "state": if item.open { "open" } else { "closed" },
-            "user": user("contributor"),
+            "user": user(&item.by),
             "labels": self.labels(item),
             "html_url": format!("{}/{}/pulls/{number}", self.base_url, self.full_name),
             "head": side(&pull.head, &self.head_of(pull), from),
             "base": side(&pull.base, &base_sha, &self.full_name),
             "merged": false,
             "draft": false,
-            "created_at": time(self.clock),
-            "updated_at": time(self.clock),
+            "created_at": time(item.created),
+            "updated_at": time(item.updated),
         });
         // A fork that was deleted is not shown.
         if from.is_empty() {
@@ -89,23 +166,28 @@ impl State {
         let pull = self.items.get(&comment.number).is_some_and(|item| item.pull.is_some());
         let place =
             |kind: &str| format!("{}/{}/{kind}/{}", self.base_url, self.full_name, comment.number);
+        // For GitHub a pull request is an issue here.
+        let is_pull = pull && self.flavour == Flavour::Gitea;
         json!({
             "id": comment.id,
             "body": comment.body,
-            "user": user("commenter"),
+            "user": user(&comment.by),
             "html_url": format!("{}#issuecomment-{}", place("issues"), comment.id),
-            "issue_url": if pull { String::new() } else { place("issues") },
-            "pull_request_url": if pull { place("pulls") } else { String::new() },
-            "created_at": time(self.clock),
-            "updated_at": time(self.clock),
+            "issue_url": if is_pull { String::new() } else { place("issues") },
+            "pull_request_url": if is_pull { place("pulls") } else { String::new() },
+            "created_at": time(comment.created),
+            "updated_at": time(comment.edited.unwrap_or(comment.created)),
         })
     }
 
     pub(super) fn show_review(&self, review: &Review) -> Value {
         let event = review.sent["event"].as_str().unwrap_or("PENDING");
         let state = match event {
+            // Gitea keeps the state and has a field for it.
+            _ if review.dismissed && self.flavour == Flavour::Github => "DISMISSED",
             "APPROVE" => "APPROVED",
             "REQUEST_CHANGES" if self.flavour == Flavour::Github => "CHANGES_REQUESTED",
+            "COMMENT" if self.flavour == Flavour::Github => "COMMENTED",
             other => other,
         };
         let comments = review.sent["comments"].as_array().map_or(0, Vec::len);
@@ -114,10 +196,11 @@ impl State {
             "body": review.sent["body"],
             "state": state,
             "commit_id": review.sent["commit_id"],
-            "user": user("reviewer"),
+            "user": user(&review.by),
             "html_url": format!("{}/{}/pulls/{}", self.base_url, self.full_name, review.number),
             "comments_count": comments,
-            "submitted_at": time(self.clock),
+            "submitted_at": time(review.created),
+            "dismissed": review.dismissed,
         })
     }
 

@@ -36,6 +36,13 @@ pub enum Fault {
         /// To where.
         to: String,
     },
+    /// Before it is done, a person adds a label.
+    Label {
+        /// The issue.
+        number: u64,
+        /// The label.
+        label: String,
+    },
     /// It is not done; the answer leads to another address.
     Redirect(String),
 }
@@ -68,6 +75,18 @@ pub struct Item {
     pub open: bool,
     /// What makes it a pull request.
     pub pull: Option<PullParts>,
+    /// Who opened it.
+    pub by: String,
+    /// When it was opened.
+    pub created: Timestamp,
+    /// When it, or something on it, changed last.
+    pub updated: Timestamp,
+    /// Whether it is locked.
+    pub locked: bool,
+    /// Who it is assigned to.
+    pub assignee: Option<String>,
+    /// How often its text was edited.
+    pub content_version: u64,
 }
 
 /// What makes a pull request.
@@ -92,6 +111,70 @@ pub struct Comment {
     pub number: u64,
     /// What it says.
     pub body: String,
+    /// Who wrote it.
+    pub by: String,
+    /// When it was written.
+    pub created: Timestamp,
+    /// When it was changed, if it was.
+    pub edited: Option<Timestamp>,
+}
+
+/// A label that was put on an issue or a pull request, or taken off.
+#[derive(Debug, Clone)]
+pub struct LabelChange {
+    /// The id of its entry in the timeline.
+    pub id: u64,
+    /// The issue or pull request.
+    pub number: u64,
+    /// The label.
+    pub label: String,
+    /// Who did it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Whether it was put on.
+    pub added: bool,
+}
+
+/// An issue that was closed or opened again.
+#[derive(Debug, Clone)]
+pub struct StateChange {
+    /// The id of its entry in the timeline.
+    pub id: u64,
+    /// The issue.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Whether it was opened.
+    pub is_open: bool,
+}
+
+/// A push as the list of activities has it.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    /// Its id.
+    pub id: u64,
+    /// The ref, as `refs/heads/main`.
+    pub reference: String,
+    /// The commit before; nothing if the ref is new.
+    pub before: Option<String>,
+    /// The commit.
+    pub after: String,
+    /// Who pushed.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A team of the organization that owns the repository.
+#[derive(Debug, Clone)]
+pub struct Team {
+    /// Its permission: `none`, `read`, `write`, `admin` or `owner`.
+    pub permission: String,
+    /// Its access to each unit, such as `repo.code`.
+    pub units: Vec<(String, String)>,
+    /// Its members.
+    pub members: Vec<String>,
 }
 
 /// A review.
@@ -101,8 +184,14 @@ pub struct Review {
     pub id: u64,
     /// The pull request.
     pub number: u64,
+    /// Who wrote it.
+    pub by: String,
+    /// When.
+    pub created: Timestamp,
     /// As it was sent.
     pub sent: Value,
+    /// Somebody has declared it void.
+    pub dismissed: bool,
 }
 
 /// A status of a commit.
@@ -191,6 +280,29 @@ pub(super) struct State {
     pub(super) is_writer_token: bool,
     pub(super) items: BTreeMap<u64, Item>,
     pub(super) comments: Vec<Comment>,
+    /// Comments that lists do not show yet, and for how many lists.
+    pub(super) hidden_comments: Vec<(u64, u32)>,
+    /// For how many lists new comments are hidden.
+    pub(super) hides_comments: u32,
+    /// Labels that no issue needs to have.
+    pub(super) created_labels: Vec<String>,
+    pub(super) label_changes: Vec<LabelChange>,
+    /// Comments on lines of pull requests.
+    pub(super) review_comments: Vec<Comment>,
+    /// Refs that the list of events does not show yet.
+    pub(super) late_events: Vec<String>,
+    pub(super) state_changes: Vec<StateChange>,
+    pub(super) activities: Vec<Activity>,
+    /// The teams; nothing if a user owns the repository.
+    pub(super) teams: Option<Vec<Team>>,
+    /// What the server says that it is.
+    pub(super) version: String,
+    /// Scopes that the token does not have, such as `write:issue`.
+    pub(super) missing_scopes: Vec<String>,
+    /// Branches that the account of the token may not push to.
+    pub(super) protected: Vec<String>,
+    /// Whether the account of the token may read the rules that protect branches.
+    pub(super) shows_protections: bool,
     pub(super) reviews: Vec<Review>,
     pub(super) statuses: Vec<Status>,
     pub(super) releases: Vec<Release>,
@@ -216,6 +328,19 @@ impl State {
             is_writer_token: false,
             items: BTreeMap::new(),
             comments: Vec::new(),
+            hidden_comments: Vec::new(),
+            hides_comments: 0,
+            created_labels: Vec::new(),
+            label_changes: Vec::new(),
+            review_comments: Vec::new(),
+            late_events: Vec::new(),
+            state_changes: Vec::new(),
+            activities: Vec::new(),
+            teams: None,
+            version: "1.27.2".to_owned(),
+            missing_scopes: Vec::new(),
+            protected: Vec::new(),
+            shows_protections: false,
             reviews: Vec::new(),
             statuses: Vec::new(),
             releases: Vec::new(),
@@ -237,6 +362,77 @@ impl State {
     pub(super) fn tick(&mut self) -> Timestamp {
         self.clock += SignedDuration::from_secs(1);
         self.clock
+    }
+
+    /// A label comes or goes.
+    pub(super) fn change_label(&mut self, number: u64, label: &str, by: &str, added: bool) {
+        let (id, at) = (self.id(), self.clock);
+        let item = self.items.get_mut(&number).expect("an issue or a pull request");
+        item.labels.retain(|is| is != label);
+        if added {
+            item.labels.push(label.to_owned());
+        }
+        item.updated = at;
+        let (label, by) = (label.to_owned(), by.to_owned());
+        self.label_changes.push(LabelChange { id, number, label, by, at, added });
+    }
+
+    /// Somebody writes a comment.
+    pub(super) fn write_comment(&mut self, number: u64, body: &str, by: &str) -> Comment {
+        let (id, created) = (self.id(), self.clock);
+        let (body, by) = (body.to_owned(), by.to_owned());
+        let comment = Comment { id, number, body, by, created, edited: None };
+        if let Some(item) = self.items.get_mut(&number) {
+            item.updated = created;
+        }
+        self.comments.push(comment.clone());
+        if self.hides_comments > 0 {
+            self.hidden_comments.push((id, self.hides_comments));
+        }
+        comment
+    }
+
+    /// Somebody reviews a pull request.
+    pub(super) fn write_review(&mut self, number: u64, by: &str, sent: Value) -> Review {
+        let (id, created) = (self.id(), self.clock);
+        let review = Review { id, number, by: by.to_owned(), created, sent, dismissed: false };
+        if let Some(item) = self.items.get_mut(&number) {
+            item.updated = created;
+        }
+        self.reviews.push(review.clone());
+        review
+    }
+
+    /// The comments that a list shows now: some become visible after others that were written later.
+    pub(super) fn listed_comments(&mut self, number: u64) -> Vec<Comment> {
+        let hidden: Vec<u64> = self.hidden_comments.iter().map(|(id, _)| *id).collect();
+        for (_, lists) in &mut self.hidden_comments {
+            *lists -= 1;
+        }
+        self.hidden_comments.retain(|(_, lists)| *lists > 0);
+        let ours = self.comments.iter().filter(|comment| comment.number == number);
+        ours.filter(|comment| !hidden.contains(&comment.id)).cloned().collect()
+    }
+
+    /// The labels of the repository.
+    pub(super) fn all_labels(&self) -> std::collections::BTreeSet<String> {
+        let used = self.items.values().flat_map(|item| &item.labels);
+        used.chain(&self.created_labels).cloned().collect()
+    }
+
+    /// Whether the text of an issue has a version: Gitea from 1.26 on.
+    pub(super) fn has_versions(&self) -> bool {
+        self.flavour == Flavour::Gitea && self.minor_version() >= 26
+    }
+
+    /// Whether issues can be locked: Gitea from 1.24 on.
+    pub(super) fn has_locks(&self) -> bool {
+        self.flavour == Flavour::Github || self.minor_version() >= 24
+    }
+
+    fn minor_version(&self) -> u32 {
+        let minor = self.version.split('.').nth(1);
+        minor.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
     /// What goes wrong with this request, once.

@@ -79,7 +79,7 @@ impl Webhook {
     }
 }
 
-/// What a webhook tells of.
+/// What a webhook reports.
 #[derive(Debug, Clone)]
 pub enum Told {
     /// A push to a branch.
@@ -123,6 +123,13 @@ pub enum Told {
         /// The one that came.
         label: String,
     },
+    /// An account has changed the labels of an issue through the API.
+    Labelled {
+        /// Where.
+        number: u64,
+        /// Who.
+        by: String,
+    },
     /// A run of a workflow ended.
     RunEnded {
         /// Its id.
@@ -136,7 +143,7 @@ pub enum Told {
 }
 
 impl StandIn {
-    /// The webhook that tells of this.
+    /// The webhook that reports this.
     pub fn webhook(&self, told: &Told) -> Webhook {
         let mut state = self.state();
         let delivery = format!("00000000-0000-4000-8000-{:012}", state.id());
@@ -178,22 +185,10 @@ fn tell(state: &mut State, told: &Told) -> (&'static str, &'static str, Value) {
         }
         Told::Comment { number, by, body } => comment(state, *number, by, body),
         Told::Label { number, label } => {
-            let item = state.items.get_mut(number).expect("an issue or a pull request");
-            item.labels.push(label.clone());
-            let github = state.flavour == Flavour::Github;
-            let action = if github { "labeled" } else { "label_updated" };
-            let mut payload =
-                json!({ "action": action, "number": number, "sender": user("labeller") });
-            if github {
-                payload["label"] = json!({ "id": 1, "name": label, "color": "00aabb" });
-            }
-            if is_pull(state, *number) {
-                payload["pull_request"] = shown_pull(state, *number);
-                return ("pull_request", "pull_request_label", payload);
-            }
-            payload["issue"] = shown_issue(state, *number);
-            ("issues", "issue_label", payload)
+            state.change_label(*number, label, "labeller", true);
+            labelled(state, *number, "labeller", Some(label))
         }
+        Told::Labelled { number, by } => labelled(state, *number, by, None),
         Told::RunEnded { run } => {
             let run = state.runs.iter().find(|one| one.id == *run).expect("a run");
             let payload = json!({
@@ -216,16 +211,35 @@ fn tell(state: &mut State, told: &Told) -> (&'static str, &'static str, Value) {
     }
 }
 
+/// Gitea reports all labels that are there now, GitHub the one that came.
+fn labelled(
+    state: &State,
+    number: u64,
+    by: &str,
+    label: Option<&str>,
+) -> (&'static str, &'static str, Value) {
+    let github = state.flavour == Flavour::Github;
+    let action = if github { "labeled" } else { "label_updated" };
+    let mut payload = json!({ "action": action, "number": number, "sender": user(by) });
+    if let Some(label) = label.filter(|_| github) {
+        payload["label"] = super::show::label(label);
+    }
+    if is_pull(state, number) {
+        payload["pull_request"] = shown_pull(state, number);
+        return ("pull_request", "pull_request_label", payload);
+    }
+    payload["issue"] = shown_issue(state, number);
+    ("issues", "issue_label", payload)
+}
+
 fn comment(
     state: &mut State,
     number: u64,
     by: &str,
     body: &str,
 ) -> (&'static str, &'static str, Value) {
-    let comment = super::state::Comment { id: state.id(), number, body: body.to_owned() };
-    state.comments.push(comment.clone());
-    let mut shown = state.show_comment(&comment);
-    shown["user"] = user(by);
+    let comment = state.write_comment(number, body, by);
+    let shown = state.show_comment(&comment);
     let pull = is_pull(state, number);
     let mut payload = json!({
         "action": "created", "issue": shown_issue(state, number), "comment": shown,

@@ -122,7 +122,7 @@ impl Turn {
 pub struct Script {
     turns: Vec<Turn>,
     others: Vec<(String, Vec<Turn>)>,
-    /// The name of a script that goes on with a conversation.
+    /// The name of a script that continues a conversation.
     continues: Option<String>,
     /// The turn whose first answer breaks off.
     broken: Option<usize>,
@@ -186,19 +186,28 @@ impl Script {
     }
 }
 
-/// A turn in whose raw calls `{{agent_id}}` is the id that a tool told last: a model knows it only
-/// then.
+/// A turn in whose raw calls `{{agent_id}}` is the id that a tool told last, and `{{agent_id:0}}` the one that was told
+/// first: a model knows it only then.
 fn filled(turn: Turn, results: &[ToolResult]) -> Turn {
-    let told = results.iter().rev().find_map(|result| {
-        let (_, after) = result.text.rsplit_once("agent_id")?;
-        let after = after.trim_start_matches(['\\', '"', ':', ' ']);
-        let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
-        Some(after.get(..end.unwrap_or(after.len()))?.to_owned())
-    });
-    let (Turn::Calls(calls), Some(id)) = (&turn, told) else { return turn };
+    let (mut told, mut last): (Vec<String>, Option<String>) = (Vec::new(), None);
+    for text in results.iter().map(|result| &result.text) {
+        for after in text.split("agent_id").skip(1) {
+            let after = after.trim_start_matches(['\\', '"', ':', ' ']);
+            let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+            let id = after.get(..end.unwrap_or(after.len())).unwrap_or_default().to_owned();
+            if !told.contains(&id) {
+                told.push(id.clone());
+            }
+            last = Some(id);
+        }
+    }
+    let (Turn::Calls(calls), Some(last)) = (&turn, last) else { return turn };
     let calls = calls.iter().map(|call| match call {
         Call::Raw { name, input } => {
-            let text = input.to_string().replace("{{agent_id}}", &id);
+            let mut text = input.to_string().replace("{{agent_id}}", &last);
+            for (number, id) in told.iter().enumerate() {
+                text = text.replace(&format!("{{{{agent_id:{number}}}}}"), id);
+            }
             let input = serde_json::from_str(&text).expect("JSON");
             Call::Raw { name: name.clone(), input }
         }
@@ -374,7 +383,7 @@ impl ScriptedModel {
         results
     }
 
-    /// What the model was told of one call, such as `call_0_1_0`.
+    /// What the model was told about one call, such as `call_0_1_0`.
     #[track_caller]
     pub fn result(&self, call: &str) -> String {
         let results = self.results();

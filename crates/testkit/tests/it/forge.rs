@@ -22,7 +22,7 @@ fn a_contract_that_says_something_else_is_noticed() {
 }
 
 #[test]
-fn whoever_leaves_the_contract_is_written_down() {
+fn requests_outside_the_contract_are_recorded() {
     let forge = StandIn::gitea("acme/widgets");
     let ask = |path: &str| {
         let base = forge.base_url();

@@ -1,0 +1,202 @@
+//! A real PostgreSQL server of the system's packages, in a temporary directory, on a socket of its own.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Runs the server until standard input is closed, which happens when the tests end in whatever way, and cleans up.
+const SUPERVISOR: &str = r#"
+cd /
+"$1/postgres" -D "$2/data" -c listen_addresses= -c unix_socket_directories="$2" -c fsync=off \
+    -c full_page_writes=off -c max_connections=300 -c shared_buffers=32MB >"$2/log" 2>&1 </dev/null &
+server=$!
+while read -r order; do kill "-$order" "$server"; done
+kill -QUIT "$server" 2>/dev/null
+wait "$server"
+[ -z "$3" ] || rm -rf "$2"
+"#;
+
+/// A user without rights: PostgreSQL refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+/// A server; it ends when it is dropped.
+pub struct PostgresServer {
+    directory: TempDir,
+    supervisor: Mutex<Child>,
+}
+
+impl PostgresServer {
+    /// The server that the tests of this process share.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+        // A static value is never dropped: its files are removed by its supervisor.
+        SHARED.get_or_init(|| Self::start_with("remove"))
+    }
+
+    /// Starts a server.
+    pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    fn start_with(at_end: &str) -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("bailiwick-pg-").tempdir().expect("a place");
+        if is_root() {
+            std::os::unix::fs::chown(directory.path(), Some(NOBODY), Some(NOBODY))
+                .expect("a place");
+        }
+        let output = unprivileged(&programs().join("initdb"))
+            .args(["--no-sync", "-A", "trust", "-U", "tester", "--locale=C.UTF-8", "-D"])
+            .arg(directory.path().join("data"))
+            .current_dir("/")
+            .output()
+            .expect("initdb runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "initdb failed: {errors}");
+        let supervisor = Mutex::new(supervise(directory.path(), at_end));
+        let server = Self { directory, supervisor };
+        server.wait_until_ready();
+        server
+    }
+
+    /// Makes an empty database; gives its URL.
+    pub fn create_database(&self) -> String {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.url(&name)
+    }
+
+    /// The URL of a database.
+    pub fn url(&self, name: &str) -> String {
+        let directory = self.directory.path().display().to_string().replace('/', "%2F");
+        format!("postgres://tester@{directory}/{name}")
+    }
+
+    /// A shell command that runs the statement that follows it.
+    pub fn psql_command(&self) -> String {
+        let program = programs().join("psql").display().to_string();
+        format!("{program} -q -U tester -d postgres -h {} -c", self.directory.path().display())
+    }
+
+    /// Runs a statement in a database; gives what it prints, without frames.
+    pub fn sql(&self, database: &str, statement: &str) -> String {
+        let output = self.psql(database, statement);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{statement}: {errors}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// All of a database as SQL.
+    pub fn dump(&self, database: &str) -> String {
+        let output = Command::new(programs().join("pg_dump"))
+            .args(["-U", "tester", "-h"])
+            .arg(self.directory.path())
+            .arg(database)
+            .output()
+            .expect("pg_dump runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "pg_dump failed: {errors}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Sends a signal to the server: INT ends it and all connections at once, QUIT is a crash.
+    pub fn signal(&self, signal: &str) {
+        let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = supervisor.stdin.as_mut().expect("a pipe");
+        writeln!(orders, "{signal}").expect("the supervisor reads");
+    }
+
+    /// Crashes the server and starts it again on the same data.
+    pub fn crash_and_restart(&self) {
+        self.signal("QUIT");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.directory.path().join("data/postmaster.pid").exists() && self.is_ready() {
+            assert!(Instant::now() < deadline, "the server did not crash");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(supervisor.stdin.take());
+        supervisor.wait().expect("the supervisor ends");
+        *supervisor = supervise(self.directory.path(), "");
+        drop(supervisor);
+        self.wait_until_ready();
+    }
+
+    fn psql(&self, database: &str, statement: &str) -> std::process::Output {
+        Command::new(programs().join("psql"))
+            .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "tester", "-d", database])
+            .arg("-h")
+            .arg(self.directory.path())
+            .args(["-c", statement])
+            .output()
+            .expect("psql runs")
+    }
+
+    fn is_ready(&self) -> bool {
+        self.psql("postgres", "SELECT 1").status.success()
+    }
+
+    fn wait_until_ready(&self) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !self.is_ready() {
+            let log = std::fs::read_to_string(self.directory.path().join("log"));
+            assert!(Instant::now() < deadline, "PostgreSQL does not answer: {log:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(supervisor.stdin.take());
+        let _ = supervisor.wait();
+    }
+}
+
+fn supervise(directory: &Path, at_end: &str) -> Child {
+    unprivileged(Path::new("sh"))
+        .args(["-c", SUPERVISOR, "supervisor"])
+        .arg(programs())
+        .arg(directory)
+        .arg(at_end)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the supervisor starts")
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+}
+
+/// A command of a user without rights.
+fn unprivileged(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    let id = NOBODY.to_string();
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(program);
+    command
+}
+
+/// The directory of the newest server on this machine: Debian keeps it out of the path.
+fn programs() -> PathBuf {
+    let of_debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = of_debian.map(|version| version.path().join("bin")).collect();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    all.extend(std::env::split_paths(&path));
+    all.retain(|directory| directory.join("postgres").is_file());
+    all.sort_by_key(|directory| {
+        let version = directory.parent().and_then(Path::file_name).unwrap_or_default();
+        version.to_string_lossy().parse::<u32>().unwrap_or_default()
+    });
+    all.pop().expect("PostgreSQL is missing: install postgresql")
+}
