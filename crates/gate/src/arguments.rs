@@ -7,6 +7,8 @@ use std::time::Duration;
 use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use bailiwick_policy::facts::Enforcement;
 
+use crate::error::ArgumentError;
+
 /// The default deadline: well before any CLI gives up on a hook.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -79,7 +81,9 @@ pub(crate) struct Standalone {
 }
 
 /// Parses the arguments; an unknown one is an error.
-pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
+pub(crate) fn parse(
+    arguments: impl Iterator<Item = OsString>,
+) -> Result<Invocation, ArgumentError> {
     let mut arguments = arguments;
     let (mut dialect, mut policy, mut digest, mut root, mut log, mut socket) =
         (None, None, None, None, None, None);
@@ -89,14 +93,14 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
     let mut servers = Vec::new();
     let mut deadline = DEADLINE;
     while let Some(argument) = arguments.next() {
-        let name = argument.to_str().ok_or("an argument is not UTF-8")?;
-        let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
+        let name = argument.to_str().ok_or(ArgumentError::NotUtf8)?;
+        let mut value = || arguments.next().ok_or_else(|| ArgumentError::NoValue(name.to_owned()));
         match name {
             "-h" | "--help" => return Ok(Invocation::Help),
             "--dialect" => {
                 let name = text(value()?)?;
                 let known = Dialect::parse(&name);
-                dialect = Some(known.ok_or_else(|| format!("there is no dialect {name}"))?);
+                dialect = Some(known.ok_or(ArgumentError::Dialect(name))?);
             }
             "--policy" => policy = Some(PathBuf::from(value()?)),
             "--digest" => digest = Some(text(value()?)?),
@@ -110,21 +114,21 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
             "--explicit-allow" => allowing = AllowedReply::Explicit,
             "--deadline-ms" => {
                 let number = text(value()?)?.parse().ok().filter(|number| *number > 0);
-                deadline = Duration::from_millis(number.ok_or("--deadline-ms needs a number")?);
+                deadline = Duration::from_millis(number.ok_or(ArgumentError::Deadline)?);
             }
-            other => return Err(format!("the argument {other} is not known")),
+            other => return Err(ArgumentError::Unknown(other.to_owned())),
         }
     }
-    let dialect = dialect.ok_or("--dialect is missing")?;
+    let dialect = dialect.ok_or(ArgumentError::Missing("--dialect"))?;
     let mode = match (socket, policy) {
         (Some(socket), None) => Mode::Forward(socket),
-        (Some(_), Some(_)) => return Err("--socket and --policy exclude each other".to_owned()),
-        (None, None) => return Err("--policy is missing".to_owned()),
+        (Some(_), Some(_)) => return Err(ArgumentError::SocketAndPolicy),
+        (None, None) => return Err(ArgumentError::Missing("--policy")),
         (None, Some(policy)) => {
-            let root = root.ok_or("--root is missing")?;
+            let root = root.ok_or(ArgumentError::Missing("--root"))?;
             Mode::Standalone(Standalone {
                 policy,
-                digest: digest.ok_or("--digest is missing")?,
+                digest: digest.ok_or(ArgumentError::Missing("--digest"))?,
                 root: (root.as_os_str() != "auto").then_some(root),
                 log,
                 commands,
@@ -133,11 +137,11 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Invocat
         }
     };
     if announces && !matches!(mode, Mode::Forward(_)) {
-        return Err("--announce needs --socket".to_owned());
+        return Err(ArgumentError::AnnounceWithoutSocket);
     }
     Ok(Invocation::Decide(Options { dialect, allowing, announces, servers, deadline, mode }))
 }
 
-fn text(value: OsString) -> Result<String, String> {
-    value.into_string().map_err(|_| "an argument is not UTF-8".to_owned())
+fn text(value: OsString) -> Result<String, ArgumentError> {
+    value.into_string().map_err(|_| ArgumentError::NotUtf8)
 }

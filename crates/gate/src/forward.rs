@@ -11,22 +11,23 @@ use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
 use bailiwick_policy::protocol::{Question, Reply, VERSION};
 
 use crate::arguments::Options;
+use crate::error::GateError;
 
 pub(crate) fn ask(options: &Options, socket: &Path, payload: &[u8]) -> Decision {
     match try_ask(options, socket, payload) {
         Ok(decision) => decision,
-        Err(problem) => Decision::unreadable(problem),
+        Err(problem) => Decision::unreadable(problem.to_string()),
     }
 }
 
-fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision, String> {
+fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision, GateError> {
     if payload.is_empty() && !options.announces {
-        return Err("the call is empty".to_owned());
+        return Err(GateError::EmptyCall);
     }
     if payload.len() > MAX_PAYLOAD_SIZE {
-        return Err("the call is larger than 16 MiB".to_owned());
+        return Err(GateError::CallTooLarge);
     }
-    let payload = std::str::from_utf8(payload).map_err(|_| "the call is not UTF-8".to_owned())?;
+    let payload = std::str::from_utf8(payload).map_err(|_| GateError::CallNotUtf8)?;
     let directory = std::env::current_dir()
         .ok()
         .and_then(|path| path.into_os_string().into_string().ok())
@@ -38,19 +39,16 @@ fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision,
         payload: payload.to_owned(),
         announces: options.announces,
     };
-    let failed = |error: std::io::Error| format!("the supervisor did not answer: {error}");
-    let mut stream = connect(socket).map_err(failed)?;
-    stream.write_all(question.line().as_bytes()).map_err(failed)?;
-    stream.shutdown(Shutdown::Write).map_err(failed)?;
+    let mut stream = connect(socket).map_err(GateError::NoAnswer)?;
+    stream.write_all(question.line().as_bytes()).map_err(GateError::NoAnswer)?;
+    stream.shutdown(Shutdown::Write).map_err(GateError::NoAnswer)?;
     let mut reply = Vec::new();
     let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX);
-    stream.take(most).read_to_end(&mut reply).map_err(failed)?;
+    stream.take(most).read_to_end(&mut reply).map_err(GateError::NoAnswer)?;
     if reply.is_empty() {
-        return Err("the supervisor hung up without an answer".to_owned());
+        return Err(GateError::EmptyAnswer);
     }
-    let reply = Reply::read(&reply)
-        .map_err(|error| format!("the supervisor's answer cannot be read: {error}"))?;
-    Ok(reply.decision)
+    Ok(Reply::read(&reply)?.decision)
 }
 
 /// The kernel accepts 108 bytes, with the terminating zero.

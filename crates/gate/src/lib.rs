@@ -6,6 +6,7 @@
 
 mod ancestors;
 mod arguments;
+mod error;
 mod forward;
 mod log;
 mod observe;
@@ -16,33 +17,34 @@ use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::process::ExitCode;
 
-use bailiwick_policy::dialects::{AllowedReply, Answer, MAX_PAYLOAD_SIZE};
+use bailiwick_policy::dialects::{AllowedReply, HookReply, MAX_PAYLOAD_SIZE};
 
 pub use ancestors::{Process, above};
 pub use arguments::USAGE;
+pub use error::{GateError, HostError, LogError};
 pub use log::append;
 pub use observe::{HostContext, look_up, repository_around};
-pub use standalone::judged;
+pub use standalone::evaluate_call;
 
 /// Runs the gate with these arguments.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     watchdog::deny_on_panic();
     let answer = match arguments::parse(arguments) {
         Ok(arguments::Invocation::Help) => {
-            Answer { exit: 0, stdout: USAGE.to_owned(), stderr: String::new() }
+            HookReply { exit: 0, stdout: USAGE.to_owned(), stderr: String::new() }
         }
         Ok(arguments::Invocation::Decide(options)) => {
             watchdog::within(options.deadline, move || answer(&options))
         }
-        Err(problem) => watchdog::refused(&problem),
+        Err(problem) => watchdog::refused(&problem.to_string()),
     };
     print(&answer)
 }
 
-fn answer(options: &arguments::Options) -> Answer {
+fn answer(options: &arguments::Options) -> HookReply {
     let payload = match read(&mut io::stdin().lock()) {
         Ok(payload) => payload,
-        Err(problem) => return watchdog::refused(&problem),
+        Err(problem) => return watchdog::refused(&problem.to_string()),
     };
     make_room(payload.len());
     let decision = match &options.mode {
@@ -66,7 +68,7 @@ fn make_room(payload: usize) {
 }
 
 /// Does the work as the gate does: a panic or a missed deadline is a denial.
-pub fn guarded(work: impl FnOnce() -> Answer + Send + 'static) -> ExitCode {
+pub fn guarded(work: impl FnOnce() -> HookReply + Send + 'static) -> ExitCode {
     watchdog::deny_on_panic();
     print(&watchdog::within(arguments::DEADLINE, work))
 }
@@ -77,18 +79,15 @@ pub fn say(text: &str) {
 }
 
 /// Reads the payload to its end; one that is too large is not read further.
-pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, String> {
+pub fn read(input: &mut impl io::Read) -> Result<Vec<u8>, GateError> {
     let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX).saturating_add(1);
     let mut payload = Vec::with_capacity(16 * 1024);
-    input
-        .take(most)
-        .read_to_end(&mut payload)
-        .map_err(|error| format!("the call cannot be read: {error}"))?;
+    input.take(most).read_to_end(&mut payload).map_err(GateError::UnreadableCall)?;
     Ok(payload)
 }
 
 /// Prints an answer; one that cannot be printed is a denial.
-pub fn print(answer: &Answer) -> ExitCode {
+pub fn print(answer: &HookReply) -> ExitCode {
     let reported = io::stderr().write_all(answer.stderr.as_bytes());
     let answered =
         io::stdout().write_all(answer.stdout.as_bytes()).and_then(|()| io::stdout().flush());

@@ -8,13 +8,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bailiwick_policy::record::Record;
 
+use crate::error::LogError;
+
 /// Appends a decision to a log.
-pub fn append(path: &Path, record: &Record) -> Result<(), String> {
-    let mut line = serde_json::to_vec(record).map_err(|error| error.to_string())?;
+pub fn append(path: &Path, record: &Record) -> Result<(), LogError> {
+    let mut line = serde_json::to_vec(record)?;
     line.push(b'\n');
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(&line))
-        .map_err(|error| format!("the decision cannot be kept in {}: {error}", path.display()))
+        .map_err(|error| LogError::Write { path: path.to_owned(), error })
 }
 
 /// Milliseconds since 1970.

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use bailiwick_policy::call::Call;
 use bailiwick_policy::facts::{Enforcement, Facts, Lookups};
 
+use crate::error::HostError;
+
 /// The root, home and working directory of a call.
 #[derive(Debug, Clone)]
 pub struct HostContext {
@@ -20,10 +22,8 @@ pub struct HostContext {
 
 impl HostContext {
     /// With this root; the repository around the gate's own directory if none is given.
-    pub fn here(root: Option<&Path>) -> Result<Self, String> {
-        let directory = std::env::current_dir().map_err(|error| {
-            format!("the working directory of the gate cannot be read: {error}")
-        })?;
+    pub fn here(root: Option<&Path>) -> Result<Self, HostError> {
+        let directory = std::env::current_dir().map_err(HostError::WorkingDirectory)?;
         let root = match root {
             Some(root) => root.to_path_buf(),
             None => repository_around(&directory).unwrap_or_else(|| directory.clone()),
@@ -32,23 +32,23 @@ impl HostContext {
     }
 
     /// As if started in this directory, which is the root: by its name if it does not exist.
-    pub fn alone_in(directory: &Path) -> Result<Self, String> {
+    pub fn alone_in(directory: &Path) -> Result<Self, HostError> {
         if directory.exists() {
             return Self::at(directory, directory);
         }
         let named = directory.to_str().and_then(walk::resolve_path);
-        let resolved = named.ok_or("the directory of the call cannot be resolved")?;
+        let resolved = named.ok_or(HostError::CallDirectory)?;
         let here = Self::at(Path::new("/"), directory)?;
         Ok(Self { root: resolved.real, ..here })
     }
 
     /// With this root, as if started in this directory.
-    pub fn at(root: &Path, directory: &Path) -> Result<Self, String> {
+    pub fn at(root: &Path, directory: &Path) -> Result<Self, HostError> {
         let root = std::fs::canonicalize(root)
-            .map_err(|error| format!("the root {} cannot be used: {error}", root.display()))?;
+            .map_err(|error| HostError::Root { path: root.to_owned(), error })?;
         let text = |path: PathBuf| path.into_os_string().into_string().ok();
         Ok(Self {
-            root: text(root).ok_or("the root is not UTF-8")?,
+            root: text(root).ok_or(HostError::RootNotUtf8)?,
             home: std::env::var_os("HOME").and_then(|home| home.into_string().ok()),
             directory: text(directory.to_path_buf()),
             enforcement: Enforcement::TextOnly,
@@ -107,6 +107,9 @@ pub fn look_up(lookups: &Lookups, call: &Call, facts: &mut Facts) {
         let entry =
             walk::resolve_path(tree).map_or_else(|| tree.clone(), |resolved| resolved.entry);
         facts.trees.insert(tree.clone(), listing::tree(&entry));
+    }
+    for path in &lookups.links {
+        facts.links.insert(path.clone(), listing::has_links(path));
     }
     let directory = match (&call.directory, &facts.directory) {
         (Some(own), Some(started)) => Some(bailiwick_policy::paths::join(started, own)),

@@ -11,13 +11,14 @@ use bailiwick_policy::record::{FORMAT, Record, RecordedCall};
 use bailiwick_policy::{Call, Decision, Effects, Facts, Policy};
 
 use crate::arguments::{Options, Standalone};
+use crate::error::GateError;
 use crate::{ancestors, log, observe};
 
 /// Decides, and appends the decision to the log; one that cannot be logged is a denial.
 pub(crate) fn decide(options: &Options, standalone: &Standalone, payload: &[u8]) -> Decision {
     match try_decide(options, standalone, payload) {
         Ok(decision) => decision,
-        Err(problem) => Decision::unreadable(problem),
+        Err(problem) => Decision::unreadable(problem.to_string()),
     }
 }
 
@@ -25,20 +26,19 @@ fn try_decide(
     options: &Options,
     standalone: &Standalone,
     payload: &[u8],
-) -> Result<Decision, String> {
-    let bytes = fs::read(&standalone.policy).map_err(|error| {
-        format!("the policy {} cannot be read: {error}", standalone.policy.display())
-    })?;
-    let policy = Policy::read(&bytes, &standalone.digest).map_err(|error| error.to_string())?;
-    let mut surroundings = observe::HostContext::here(standalone.root.as_deref())?;
+) -> Result<Decision, GateError> {
+    let bytes = fs::read(&standalone.policy)
+        .map_err(|error| GateError::UnreadablePolicy { path: standalone.policy.clone(), error })?;
+    let policy = Policy::read(&bytes, &standalone.digest)?;
+    let mut host = observe::HostContext::here(standalone.root.as_deref())?;
     let call = options.dialect.read(payload, &options.servers);
     // The agent's tools for files run in its own process, outside of any sandbox.
     if call.as_ref().is_ok_and(|call| matches!(call.action, Action::Shell(_))) {
-        surroundings = surroundings.with_enforcement(enforcement(standalone));
+        host = host.with_enforcement(enforcement(standalone));
     }
-    let judged = Judged::of(&policy, call, &surroundings);
-    let Some(log) = &standalone.log else { return Ok(judged.decision) };
-    let record = judged.record(&standalone.digest, options.dialect);
+    let evaluated = EvaluatedCall::of(&policy, call, &host);
+    let Some(log) = &standalone.log else { return Ok(evaluated.decision) };
+    let record = evaluated.record(&standalone.digest, options.dialect);
     log::append(log, &record)?;
     Ok(record.decision)
 }
@@ -57,31 +57,27 @@ fn enforcement(standalone: &Standalone) -> Enforcement {
 
 /// Looks up what a decision has to know, and decides. `digest` is the policy's; the dialect comes with
 /// the names of MCP servers that it cannot tell by itself.
-pub fn judged(
+pub fn evaluate_call(
     policy: &Policy,
     digest: &str,
     (dialect, servers): (Dialect, &[String]),
     payload: &[u8],
-    surroundings: &observe::HostContext,
+    host: &observe::HostContext,
 ) -> Record {
     let call = dialect.read(payload, servers);
-    Judged::of(policy, call, surroundings).record(digest, dialect)
+    EvaluatedCall::of(policy, call, host).record(digest, dialect)
 }
 
 /// A decision with what it was made from.
-struct Judged {
+struct EvaluatedCall {
     call: Result<Call, Unreadable>,
     facts: Facts,
     decision: Decision,
 }
 
-impl Judged {
-    fn of(
-        policy: &Policy,
-        call: Result<Call, Unreadable>,
-        surroundings: &observe::HostContext,
-    ) -> Self {
-        let mut facts = surroundings.facts();
+impl EvaluatedCall {
+    fn of(policy: &Policy, call: Result<Call, Unreadable>, host: &observe::HostContext) -> Self {
+        let mut facts = host.facts();
         let decision = match &call {
             Ok(call) => {
                 let effects = Effects::of(call);

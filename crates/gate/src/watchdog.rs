@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use bailiwick_policy::dialects::Answer;
+use bailiwick_policy::dialects::HookReply;
 
 /// A panic ends the gate with a denial; one that the reader of commands catches does not.
 pub(crate) fn deny_on_panic() {
@@ -21,7 +21,10 @@ const STACK: usize = 16 * 1024 * 1024;
 
 /// Does the work on a stack of its own; what is not done in time is a denial, so that no CLI gives up
 /// on the gate and lets the call run.
-pub(crate) fn within(deadline: Duration, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+pub(crate) fn within(
+    deadline: Duration,
+    work: impl FnOnce() -> HookReply + Send + 'static,
+) -> HookReply {
     let (done, ended) = mpsc::channel();
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         // Nobody listens any more when the deadline has passed.
@@ -40,9 +43,9 @@ pub(crate) fn within(deadline: Duration, work: impl FnOnce() -> Answer + Send + 
 }
 
 /// The answer to what cannot be decided.
-pub(crate) fn refused(why: &str) -> Answer {
+pub(crate) fn refused(why: &str) -> HookReply {
     let text = bailiwick_policy::Decision::unreadable(why).message();
-    Answer { exit: 2, stdout: String::new(), stderr: format!("{text}\n") }
+    HookReply { exit: 2, stdout: String::new(), stderr: format!("{text}\n") }
 }
 
 fn deny(why: &str) -> ! {

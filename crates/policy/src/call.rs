@@ -16,7 +16,7 @@ pub struct Call {
     /// The directory that it starts in.
     pub directory: Option<String>,
     /// Whether the CLI can type into a running program without asking.
-    pub types_unseen: bool,
+    pub ungated_terminal_input: bool,
     /// The CLI's own id of the call.
     pub id: Option<String>,
     /// The sub-agent that makes it.
@@ -29,13 +29,13 @@ pub enum Action {
     /// Run a shell command.
     Shell(String),
     /// Type into a program that is running.
-    Type,
+    TerminalInput,
     /// Touch these files.
     Files(Vec<Target>),
     /// Run a shell command and touch these files: what a tool of an MCP server may be told.
     ShellAndFiles(String, Vec<Target>),
     /// Nothing that is known here.
-    Plain,
+    NoKnownEffect,
 }
 
 /// A file that a call names.

@@ -127,7 +127,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         read_only: false,
         ask_commands: None,
         limit_of: None,
-        above: Vec::new(),
+        ancestors: Vec::new(),
     })
 }
 

@@ -1,55 +1,17 @@
 //! The decision: pure and total. The same policy, call and facts give the same answer for ever.
 
-use std::cell::OnceCell;
-
 use crate::call::{Action, Call};
 use crate::decision::{Decision, Objection, Outcome, Warning};
 use crate::effects::Effects;
 use crate::facts::{Facts, Lookups};
-use crate::gates;
-use crate::paths::{self, WriteTarget};
+use crate::gates::{self, Context};
+use crate::paths;
 use crate::policy::{Policy, Rule};
 use crate::shell::WriteKind;
 use crate::tool::{Class, Tool, ToolName, matches};
 use crate::tool_lists;
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::module::GateModule;
-
-/// Everything that a gate may look at.
-#[derive(Debug)]
-pub struct Context<'a> {
-    /// What binds the agent.
-    pub policy: &'a Policy,
-    /// What it asks for.
-    pub call: &'a Call,
-    /// What that would do.
-    pub effects: &'a Effects,
-    /// Where that would write.
-    pub write_targets: &'a [WriteTarget],
-    /// What is known of the world.
-    pub facts: &'a Facts,
-    /// Made when the first rule asks for them.
-    command_lines: OnceCell<Vec<String>>,
-}
-
-impl<'a> Context<'a> {
-    fn new(
-        policy: &'a Policy,
-        call: &'a Call,
-        effects: &'a Effects,
-        write_targets: &'a [WriteTarget],
-        facts: &'a Facts,
-    ) -> Self {
-        Self { policy, call, effects, write_targets, facts, command_lines: OnceCell::new() }
-    }
-
-    /// Every command that the call runs, as patterns see it.
-    pub(crate) fn command_lines(&self) -> &[String] {
-        self.command_lines.get_or_init(|| {
-            self.effects.runs.iter().flat_map(|run| gates::texts(run, self)).collect()
-        })
-    }
-}
 
 /// What one rule says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,13 +38,13 @@ pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &F
 
 /// Whether a tool that touches no file is allowed whatever it is asked, and without asking a person: for
 /// what happens where no gate sees it.
-pub fn is_open(policy: &Policy, tool: &Tool) -> bool {
+pub fn is_always_allowed(policy: &Policy, tool: &Tool) -> bool {
     let call = Call {
         native: tool.name.to_owned(),
         tools: vec![ToolName::of(tool)],
-        action: Action::Plain,
+        action: Action::NoKnownEffect,
         directory: None,
-        types_unseen: false,
+        ungated_terminal_input: false,
         id: None,
         agent: None,
     };
@@ -93,9 +55,9 @@ pub fn is_open(policy: &Policy, tool: &Tool) -> bool {
 /// the root, the home and the directory.
 pub fn lookups(call: &Call, effects: &Effects, facts: &Facts) -> Lookups {
     let mut lookups = Lookups::default();
-    let facts = within(call, facts);
+    let facts = with_call_directory(call, facts);
     paths::collect_lookups(effects, &facts, &mut lookups);
-    if effects.writes.iter().any(|write| write.how == WriteKind::Fill) {
+    if effects.writes.iter().any(|write| write.how == WriteKind::WriteBelow) {
         lookups.trees.extend(gates::copied_trees(effects, &facts));
     }
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(|run| run.program());
@@ -106,7 +68,7 @@ pub fn lookups(call: &Call, effects: &Effects, facts: &Facts) -> Lookups {
 }
 
 /// The facts with the directory of this call.
-fn within(call: &Call, facts: &Facts) -> Facts {
+fn with_call_directory(call: &Call, facts: &Facts) -> Facts {
     let directory = match (&call.directory, &facts.directory) {
         (Some(own), Some(started)) => Some(paths::join(started, own)),
         (Some(own), None) => own.starts_with('/').then(|| own.clone()),
@@ -118,19 +80,19 @@ fn within(call: &Call, facts: &Facts) -> Facts {
 /// What every rule says, in order: the role's tools, what is always protected, the template's tools, the
 /// capabilities, the role's patterns; then the same of the agents above.
 pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
-    let facts = within(call, facts);
+    let facts = with_call_directory(call, facts);
     let write_targets = paths::write_targets(effects, &facts);
-    let of = |policy| own(&Context::new(policy, call, effects, &write_targets, &facts));
+    let of = |policy| own_verdicts(&Context::new(policy, call, effects, &write_targets, &facts));
     let mut verdicts = of(policy);
-    for above in &policy.above {
-        let who = match &above.limit_of {
+    for ancestor in &policy.ancestors {
+        let who = match &ancestor.limit_of {
             Some(whose) => format!("{whose} does not allow it"),
             None => {
-                let whose = above.agent.as_deref().unwrap_or("the agent above");
+                let whose = ancestor.agent.as_deref().unwrap_or("the agent above");
                 format!("{whose}, which started you, may not")
             }
         };
-        verdicts.extend(of(above).into_iter().map(|mut verdict| {
+        verdicts.extend(of(ancestor).into_iter().map(|mut verdict| {
             if let Some(objection) = &mut verdict.objection {
                 objection.reason = format!("{who}: {}", objection.reason);
             }
@@ -141,7 +103,7 @@ pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) 
 }
 
 /// What the rules of one policy say, without those above it.
-fn own(context: &Context<'_>) -> Vec<Verdict> {
+fn own_verdicts(context: &Context<'_>) -> Vec<Verdict> {
     let &Context { policy, call, effects, .. } = context;
     let mut verdicts = vec![
         always("role::tools", policy.tools.is_some(), gates::role_tools::judge(context)),
@@ -179,10 +141,13 @@ fn always(rule: &str, applies: bool, objection: Option<Objection>) -> Verdict {
 /// Whether a call runs a command, also by a tool of an MCP server.
 fn is_shell(call: &Call) -> bool {
     let runs = match &call.action {
-        Action::Shell(_) | Action::ShellAndFiles(..) | Action::Type => true,
-        Action::Files(_) | Action::Plain => false,
+        Action::Shell(_) | Action::ShellAndFiles(..) | Action::TerminalInput => true,
+        Action::Files(_) | Action::NoKnownEffect => false,
     };
-    runs || call.tools.iter().any(|tool| matches!(tool.class(), Class::Shell | Class::Typing))
+    runs || call
+        .tools
+        .iter()
+        .any(|tool| matches!(tool.class(), Class::Shell | Class::TerminalInput))
 }
 
 /// A rule looks at the tools that its event names; one that looks at writing tools looks at
@@ -241,7 +206,9 @@ fn conclude(
         let outcome = Outcome::Ask;
         return Decision { outcome, because, warnings, left_to_sandbox, escalation: None };
     }
-    if let Some(because) = policy.all().find_map(|one| asked(one, call, effects, facts)) {
+    if let Some(because) =
+        policy.all().find_map(|one| approval_objection(one, call, effects, facts))
+    {
         let because = Some(because);
         let outcome = Outcome::Ask;
         return Decision { outcome, because, warnings, left_to_sandbox, escalation: None };
@@ -250,7 +217,12 @@ fn conclude(
 }
 
 /// Why a person has to be asked for a command.
-fn asked(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Option<Objection> {
+fn approval_objection(
+    policy: &Policy,
+    call: &Call,
+    effects: &Effects,
+    facts: &Facts,
+) -> Option<Objection> {
     let patterns = policy.ask_commands.as_ref()?;
     let context = Context::new(policy, call, effects, &[], facts);
     gates::asked_commands(&context, patterns)

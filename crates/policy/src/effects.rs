@@ -1,7 +1,10 @@
 //! What a call would do, as far as the call itself tells.
 
 use crate::call::{Action, Call, Target, Touch};
-use crate::shell::{self, Directory, Field, Hidden, HiddenReason, Run, Setting, Write, WriteKind};
+use crate::shell::{
+    self, CopyWithLinks, Directory, Field, Hidden, HiddenReason, LinkPlace, Run, Setting, Write,
+    WriteKind,
+};
 
 /// What a call would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,8 +19,10 @@ pub struct Effects {
     pub by_path: Vec<(String, String)>,
     /// Variables that it sets and that change what a name or a program means.
     pub sets: Vec<Setting>,
-    /// Names that it gives to something else: where they are, as seen from where the call starts.
-    pub links: Vec<String>,
+    /// Names that it gives to something else.
+    pub links: Vec<LinkPlace>,
+    /// What it copies together with the links in it.
+    pub copies: Vec<CopyWithLinks>,
     /// What cannot be read off it.
     pub hidden: Vec<Hidden>,
 }
@@ -26,8 +31,8 @@ impl Effects {
     /// What this call would do.
     pub fn of(call: &Call) -> Self {
         match &call.action {
-            Action::Shell(command) => Self::of_command(command, call.types_unseen),
-            Action::Type => {
+            Action::Shell(command) => Self::of_command(command, call.ungated_terminal_input),
+            Action::TerminalInput => {
                 let text = "text that is typed into a running program".to_owned();
                 let hidden = vec![Hidden { why: HiddenReason::Interactive, text }];
                 Self { hidden, ..Self::default() }
@@ -36,19 +41,19 @@ impl Effects {
                 Self { writes: written(targets, &call.native), ..Self::default() }
             }
             Action::ShellAndFiles(command, targets) => {
-                let mut effects = Self::of_command(command, call.types_unseen);
+                let mut effects = Self::of_command(command, call.ungated_terminal_input);
                 effects.writes.extend(written(targets, &call.native));
                 effects
             }
-            Action::Plain => Self::default(),
+            Action::NoKnownEffect => Self::default(),
         }
     }
 
-    fn of_command(command: &str, types_unseen: bool) -> Self {
+    fn of_command(command: &str, ungated_terminal_input: bool) -> Self {
         let reading = shell::read(command);
         let mut hidden = reading.hidden;
         // A shell that waits for input gets none, where nobody can type into it.
-        hidden.retain(|hidden| types_unseen || hidden.why != HiddenReason::Interactive);
+        hidden.retain(|hidden| ungated_terminal_input || hidden.why != HiddenReason::Interactive);
         hidden.extend(run_after_written(&reading.runs, &reading.writes));
         Self {
             runs: reading.runs,
@@ -57,6 +62,7 @@ impl Effects {
             by_path: reading.by_path,
             sets: reading.sets,
             links: reading.links,
+            copies: reading.copies,
             hidden,
         }
     }
@@ -80,7 +86,14 @@ fn written(targets: &[Target], by: &str) -> Vec<Write> {
         };
         for path in meanings(&target.path) {
             let (path, from) = (Field::path(&path), vec![Directory::start()]);
-            writes.push(Write { path, from, how, by: by.to_owned(), named: None, there: false });
+            writes.push(Write {
+                path,
+                from,
+                how,
+                by: by.to_owned(),
+                named: None,
+                only_existing: false,
+            });
         }
     }
     writes
@@ -145,7 +158,7 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     let put = |program: &str| {
         let program = bare(program);
         paths.iter().any(|(path, how)| {
-            *path == program || (*how == WriteKind::Fill && program.starts_with(path))
+            *path == program || (*how == WriteKind::WriteBelow && program.starts_with(path))
         })
     };
     // In a directory that is not known, whatever is unpacked or goes by that name may be what runs.
@@ -154,7 +167,7 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
         name.is_some_and(|name| {
             written.iter().any(|write| {
                 let path = write.path.known();
-                write.how == WriteKind::Fill || path.is_none_or(|path| path.ends_with(&name))
+                write.how == WriteKind::WriteBelow || path.is_none_or(|path| path.ends_with(&name))
             })
         })
     };

@@ -13,6 +13,8 @@ pub struct Lookups {
     pub globs: BTreeMap<String, bool>,
     /// What lies below these directories.
     pub trees: BTreeSet<String>,
+    /// Whether there are links at these paths or below them.
+    pub links: BTreeSet<String>,
     /// What these programs really are; as they are named, or absolute.
     pub programs: BTreeSet<String>,
 }
@@ -58,6 +60,9 @@ pub struct Facts {
     /// The files below directories, relative to them; nothing if there are too many.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trees: BTreeMap<String, Option<Vec<String>>>,
+    /// Whether there are links at paths or below them; so it is said where there is too much to tell.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, bool>,
     /// The names of programs that are really another, by a link or as a copy.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, String>,

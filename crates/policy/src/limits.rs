@@ -8,7 +8,7 @@ use bailiwick_model::template::ToolLists;
 use serde::{Deserialize, Serialize};
 
 use crate::compile::CompileError;
-use crate::pattern::Patterns;
+use crate::pattern::{PatternError, PatternFault, Patterns};
 use crate::policy::{FORMAT, Policy, Rule};
 use crate::tool::in_vocabulary;
 use crate::tool_lists::ToolStack;
@@ -55,7 +55,7 @@ pub struct Limit {
 
 /// A command as people write it, as an expression: words that the command begins with, `*` for any
 /// characters and `?` for one. `cargo test` means `cargo test --all` too, and not `cargo testing`.
-pub fn command_pattern(written: &str) -> Result<String, String> {
+pub fn command_pattern(written: &str) -> Result<String, PatternFault> {
     let words: Vec<&str> = written.split_whitespace().collect();
     // A last `*` says what is meant anyway.
     let words = match words.as_slice() {
@@ -63,10 +63,10 @@ pub fn command_pattern(written: &str) -> Result<String, String> {
         all => all,
     };
     if words.is_empty() {
-        return Err("a command pattern is empty".to_owned());
+        return Err(PatternFault::EmptyCommand);
     }
     if written.chars().any(char::is_control) {
-        return Err(format!("`{}` has a control character in it", written.escape_default()));
+        return Err(PatternFault::ControlCharacter);
     }
     let mut out = String::from("(?s)^");
     for c in words.join(" ").chars() {
@@ -142,7 +142,7 @@ impl Limit {
                 false => Some(self.patterns(&self.ask_commands)?),
             },
             limit_of: Some(self.whose.clone()),
-            above: Vec::new(),
+            ancestors: Vec::new(),
         })
     }
 
@@ -172,9 +172,9 @@ impl Limit {
         if written.is_empty() {
             return Ok(Patterns::default());
         }
-        let wrong = |pattern: &str, why: String| CompileError::Pattern {
+        let wrong = |pattern: &str, why: PatternFault| CompileError::Pattern {
             whose: self.whose.clone(),
-            error: crate::pattern::PatternError { pattern: pattern.to_owned(), why },
+            error: PatternError { pattern: pattern.to_owned(), why },
         };
         let expressions: Result<Vec<String>, CompileError> = written
             .iter()
@@ -199,7 +199,7 @@ impl Limits {
             let mut laid = limit.compile()?;
             laid.agent = policy.agent.clone();
             laid.temporary = policy.temporary.clone();
-            policy.above.push(laid);
+            policy.ancestors.push(laid);
         }
         Ok(policy)
     }

@@ -49,7 +49,23 @@ struct Table {
 pub struct PatternError {
     pub pattern: String,
     /// What is wrong with it.
-    pub why: String,
+    pub why: PatternFault,
+}
+
+/// What is wrong with a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternFault {
+    #[error(transparent)]
+    Syntax(#[from] Box<regex_syntax::Error>),
+    /// The words of the crate that makes tables.
+    #[error("{0}")]
+    NoTable(String),
+    #[error("is too complex to be made a table")]
+    TooComplex,
+    #[error("is empty")]
+    EmptyCommand,
+    #[error("has a control character in it")]
+    ControlCharacter,
 }
 
 /// A table that is damaged.
@@ -61,8 +77,9 @@ impl Patterns {
     pub fn compile(written: &[String]) -> Result<Self, PatternError> {
         let mut patterns = Self { written: written.to_vec(), ..Self::default() };
         for pattern in written {
-            let wrong = |why: String| PatternError { pattern: pattern.clone(), why };
-            let hir = regex_syntax::parse(pattern).map_err(|error| wrong(error.to_string()))?;
+            let wrong = |why: PatternFault| PatternError { pattern: pattern.clone(), why };
+            let hir =
+                regex_syntax::parse(pattern).map_err(|error| wrong(Box::new(error).into()))?;
             match finite::beginnings(&hir) {
                 Some(finite) => {
                     patterns.begins.extend(finite.begins);
@@ -115,7 +132,7 @@ impl Table {
     }
 }
 
-fn automaton(pattern: &str) -> Result<Vec<u8>, String> {
+fn automaton(pattern: &str) -> Result<Vec<u8>, PatternFault> {
     let config = dense::Config::new()
         .start_kind(StartKind::Unanchored)
         .match_kind(MatchKind::LeftmostFirst)
@@ -130,11 +147,12 @@ fn automaton(pattern: &str) -> Result<Vec<u8>, String> {
             .build(pattern)
     };
     // Word boundaries of Unicode make no table; those of ASCII do.
-    let dense = build(true).or_else(|_| build(false)).map_err(|error| error.to_string())?;
-    let sparse = dense.to_sparse().map_err(|error| error.to_string())?;
+    let no_table = |error: dense::BuildError| PatternFault::NoTable(error.to_string());
+    let dense = build(true).or_else(|_| build(false)).map_err(no_table)?;
+    let sparse = dense.to_sparse().map_err(no_table)?;
     let bytes = sparse.to_bytes_little_endian();
     if bytes.len() > MAX_TABLE_SIZE {
-        return Err("is too complex to be made a table".to_owned());
+        return Err(PatternFault::TooComplex);
     }
     Ok(bytes)
 }

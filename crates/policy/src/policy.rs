@@ -73,7 +73,8 @@ pub struct Policy {
     pub limit_of: Option<String>,
     /// What binds the agents above it, the nearest first: what one of them may not do, it may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub above: Vec<Policy>,
+    #[serde(rename = "above")]
+    pub ancestors: Vec<Policy>,
 }
 
 /// A capability that can stop a call.
@@ -144,15 +145,15 @@ impl Policy {
     #[must_use]
     pub fn below(mut self, parent: &Self) -> Self {
         let mut nearest = parent.clone();
-        let rest = std::mem::take(&mut nearest.above);
-        self.above = vec![nearest];
-        self.above.extend(rest);
+        let rest = std::mem::take(&mut nearest.ancestors);
+        self.ancestors = vec![nearest];
+        self.ancestors.extend(rest);
         self
     }
 
     /// This policy and all that stand above it: each of them has to allow.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
-        std::iter::once(self).chain(&self.above)
+        std::iter::once(self).chain(&self.ancestors)
     }
 
     /// The file's text.

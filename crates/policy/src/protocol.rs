@@ -8,8 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::decision::Decision;
 use crate::dialects::Dialect;
 
+/// What a model is told when a hook could not run the gate: Codex lets a call run whose hook ends with 2 and
+/// prints nothing. It also marks the hook commands that we install.
+pub const GATE_COULD_NOT_RUN: &str = "bailiwick: the gate could not run, so the call is denied";
+
 /// The version of this protocol; any other is refused by both sides.
 pub const VERSION: u32 = 1;
+
+/// Why a line of the protocol is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("version {0} of the protocol is not spoken here")]
+    Version(u32),
+}
 
 /// What a gate asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +58,8 @@ impl Question {
     }
 
     /// Reads what was sent.
-    pub fn read(line: &[u8]) -> Result<Self, String> {
-        let question: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    pub fn read(line: &[u8]) -> Result<Self, ProtocolError> {
+        let question: Self = serde_json::from_slice(line)?;
         checked(question.version).map(|()| question)
     }
 }
@@ -63,15 +76,15 @@ impl Reply {
     }
 
     /// Reads what was sent.
-    pub fn read(line: &[u8]) -> Result<Self, String> {
-        let reply: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    pub fn read(line: &[u8]) -> Result<Self, ProtocolError> {
+        let reply: Self = serde_json::from_slice(line)?;
         checked(reply.version).map(|()| reply)
     }
 }
 
-fn checked(version: u32) -> Result<(), String> {
+fn checked(version: u32) -> Result<(), ProtocolError> {
     match version {
         VERSION => Ok(()),
-        other => Err(format!("version {other} of the protocol is not spoken here")),
+        other => Err(ProtocolError::Version(other)),
     }
 }

@@ -58,7 +58,8 @@ pub struct RecordedCall {
     pub directory: Option<String>,
     /// Whether the CLI can type into programs unseen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub types_unseen: bool,
+    #[serde(rename = "types_unseen")]
+    pub ungated_terminal_input: bool,
     /// The CLI's own id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -98,9 +99,9 @@ impl RecordedCall {
         let (command, files, types) = match &call.action {
             Action::Shell(command) => (redacted(command), Vec::new(), false),
             Action::ShellAndFiles(command, targets) => (redacted(command), kept(targets), false),
-            Action::Type => (None, Vec::new(), true),
+            Action::TerminalInput => (None, Vec::new(), true),
             Action::Files(targets) => (None, kept(targets), false),
-            Action::Plain => (None, Vec::new(), false),
+            Action::NoKnownEffect => (None, Vec::new(), false),
         };
         Self {
             native: call.native.clone(),
@@ -110,7 +111,7 @@ impl RecordedCall {
             types,
             files,
             directory: call.directory.clone(),
-            types_unseen: call.types_unseen,
+            ungated_terminal_input: call.ungated_terminal_input,
             id: call.id.clone(),
             agent: call.agent.clone(),
         }
@@ -126,7 +127,7 @@ impl RecordedCall {
             types: false,
             files: Vec::new(),
             directory: None,
-            types_unseen: false,
+            ungated_terminal_input: false,
             id: None,
             agent: None,
         }
@@ -139,8 +140,8 @@ impl RecordedCall {
         let action = match (&self.command, self.types) {
             (Some(command), _) if self.files.is_empty() => Action::Shell(command.clone()),
             (Some(command), _) => Action::ShellAndFiles(command.clone(), files()),
-            (None, true) => Action::Type,
-            (None, false) if self.files.is_empty() => Action::Plain,
+            (None, true) => Action::TerminalInput,
+            (None, false) if self.files.is_empty() => Action::NoKnownEffect,
             (None, false) => Action::Files(files()),
         };
         let tool = |name: &String| match Tool::named(name) {
@@ -152,7 +153,7 @@ impl RecordedCall {
             tools: self.tools.iter().map(tool).collect(),
             action,
             directory: self.directory.clone(),
-            types_unseen: self.types_unseen,
+            ungated_terminal_input: self.ungated_terminal_input,
             id: self.id.clone(),
             agent: self.agent.clone(),
         }

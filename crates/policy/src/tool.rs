@@ -8,13 +8,13 @@ pub enum Class {
     /// Runs a shell command.
     Shell,
     /// Types into a program that is already running.
-    Typing,
+    TerminalInput,
     /// Looks at files.
     Reads,
     /// Makes or changes files.
     Writes,
     /// Only speaks: to the person, the model or the CLI itself.
-    Speaks,
+    NoEffect,
     /// Something else, which a role has to allow by name.
     Other,
 }
@@ -27,17 +27,17 @@ pub struct Tool {
     /// What it does.
     pub class: Class,
     /// What the CLIs call it.
-    also: &'static [&'static str],
+    cli_names: &'static [&'static str],
 }
 
 /// Every tool that is known; any other is refused.
-const TOOLS: [Tool; 47] = [
+const TOOLS: [Tool; 48] = [
     tool(
         "Bash",
         Class::Shell,
         &["exec_command", "run_shell_command", "bash", "shell", "local_shell", "container.exec"],
     ),
-    tool("Typing", Class::Typing, &["write_stdin"]),
+    tool("Typing", Class::TerminalInput, &["write_stdin"]),
     tool("BashOutput", Class::Reads, &["read_background_output", "TaskOutput"]),
     tool("KillShell", Class::Other, &["KillBash", "TaskStop"]),
     tool("ListShells", Class::Reads, &["list_background_processes"]),
@@ -74,29 +74,31 @@ const TOOLS: [Tool; 47] = [
             "multi_agent_v1resume_agent",
         ],
     ),
-    tool("AgentWait", Class::Speaks, &["wait_agent", "wait", "multi_agent_v1wait_agent"]),
+    tool("AgentWait", Class::NoEffect, &["wait_agent", "wait", "multi_agent_v1wait_agent"]),
     tool(
         "AgentClose",
-        Class::Speaks,
+        Class::NoEffect,
         &["close_agent", "interrupt_agent", "multi_agent_v1close_agent"],
     ),
-    tool("AgentList", Class::Speaks, &["list_agents", "list_active_agents"]),
-    tool("AgentNote", Class::Speaks, &["set_thread_note"]),
-    tool("TodoWrite", Class::Speaks, &["write_todos", "todowrite", "update_plan"]),
-    tool("TodoRead", Class::Speaks, &["todoread"]),
-    tool("TaskCreate", Class::Speaks, &[]),
-    tool("TaskGet", Class::Speaks, &[]),
-    tool("TaskList", Class::Speaks, &[]),
-    tool("TaskUpdate", Class::Speaks, &[]),
-    tool("Topic", Class::Speaks, &["update_topic"]),
-    tool("CompleteTask", Class::Speaks, &["complete_task"]),
-    tool("StructuredOutput", Class::Speaks, &[]),
-    tool("ReportFindings", Class::Speaks, &[]),
-    tool("AskUserQuestion", Class::Speaks, &["ask_user", "question", "request_user_input"]),
-    tool("EnterPlanMode", Class::Speaks, &["enter_plan_mode", "plan_enter"]),
-    tool("ExitPlanMode", Class::Speaks, &["exit_plan_mode", "plan_exit"]),
-    tool("ToolSearch", Class::Speaks, &["tool_search"]),
-    tool("Goal", Class::Speaks, &["create_goal", "get_goal", "update_goal"]),
+    tool("AgentList", Class::NoEffect, &["list_agents", "list_active_agents"]),
+    // Each file that it changes is decided as a write.
+    tool("AgentMerge", Class::NoEffect, &["merge_agent"]),
+    tool("AgentNote", Class::NoEffect, &["set_thread_note"]),
+    tool("TodoWrite", Class::NoEffect, &["write_todos", "todowrite", "update_plan"]),
+    tool("TodoRead", Class::NoEffect, &["todoread"]),
+    tool("TaskCreate", Class::NoEffect, &[]),
+    tool("TaskGet", Class::NoEffect, &[]),
+    tool("TaskList", Class::NoEffect, &[]),
+    tool("TaskUpdate", Class::NoEffect, &[]),
+    tool("Topic", Class::NoEffect, &["update_topic"]),
+    tool("CompleteTask", Class::NoEffect, &["complete_task"]),
+    tool("StructuredOutput", Class::NoEffect, &[]),
+    tool("ReportFindings", Class::NoEffect, &[]),
+    tool("AskUserQuestion", Class::NoEffect, &["ask_user", "question", "request_user_input"]),
+    tool("EnterPlanMode", Class::NoEffect, &["enter_plan_mode", "plan_enter"]),
+    tool("ExitPlanMode", Class::NoEffect, &["exit_plan_mode", "plan_exit"]),
+    tool("ToolSearch", Class::NoEffect, &["tool_search"]),
+    tool("Goal", Class::NoEffect, &["create_goal", "get_goal", "update_goal"]),
     tool("Skill", Class::Other, &["activate_skill", "skill"]),
     tool("SlashCommand", Class::Other, &[]),
     tool("EnterWorktree", Class::Other, &[]),
@@ -110,22 +112,22 @@ const TOOLS: [Tool; 47] = [
         &["ListMcpResourcesTool", "ReadMcpResourceTool", "list_mcp_resources", "read_mcp_resource"],
     ),
     tool("Batch", Class::Other, &["batch"]),
-    tool("GetInternalDocs", Class::Speaks, &["get_internal_docs", "cli_help"]),
+    tool("GetInternalDocs", Class::NoEffect, &["get_internal_docs", "cli_help"]),
 ];
 
-const fn tool(name: &'static str, class: Class, also: &'static [&'static str]) -> Tool {
-    Tool { name, class, also }
+const fn tool(name: &'static str, class: Class, cli_names: &'static [&'static str]) -> Tool {
+    Tool { name, class, cli_names }
 }
 
 impl Tool {
     /// The tool that a CLI calls so.
     pub fn named(native: &str) -> Option<&'static Self> {
-        TOOLS.iter().find(|tool| tool.name == native || tool.also.contains(&native))
+        TOOLS.iter().find(|tool| tool.name == native || tool.cli_names.contains(&native))
     }
 
     /// Every name that it has anywhere, its own first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        [self.name].into_iter().chain(self.also.iter().copied())
+        [self.name].into_iter().chain(self.cli_names.iter().copied())
     }
 
     /// Every tool.
@@ -212,7 +214,7 @@ mod tests {
     fn every_name_leads_to_one_tool() {
         let mut seen = std::collections::BTreeSet::new();
         for tool in Tool::all() {
-            for name in tool.also.iter().chain([&tool.name]) {
+            for name in tool.cli_names.iter().chain([&tool.name]) {
                 assert!(seen.insert(*name), "{name} is in the table twice");
                 assert_eq!(Tool::named(name), Some(tool));
             }

@@ -132,8 +132,8 @@ impl<'a> Names<'a> {
             // A patch writes files as well as it edits them.
             Class::Writes => PATCHES.to_vec(),
             // Typing is part of the shell.
-            Class::Typing => Tool::named("Bash").into_iter().flat_map(Tool::names).collect(),
-            Class::Shell | Class::Reads | Class::Speaks | Class::Other => Vec::new(),
+            Class::TerminalInput => Tool::named("Bash").into_iter().flat_map(Tool::names).collect(),
+            Class::Shell | Class::Reads | Class::NoEffect | Class::Other => Vec::new(),
         });
         let mut anywhere = self.tools.iter().flat_map(|tool| tool.names());
         self.here.iter().any(|name| matches(entry, name))
@@ -186,9 +186,9 @@ mod tests {
         Call {
             native: native.to_owned(),
             tools: tools.iter().map(|name| ToolName::kept(name)).collect(),
-            action: Action::Plain,
+            action: Action::NoKnownEffect,
             directory: None,
-            types_unseen: false,
+            ungated_terminal_input: false,
             id: None,
             agent: None,
         }

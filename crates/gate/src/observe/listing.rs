@@ -1,6 +1,7 @@
 //! What globs match and what lies below directories, up to a limit.
 
 use std::fs;
+use std::path::PathBuf;
 
 use bailiwick_policy::facts::ResolvedPath;
 use gix_glob::wildmatch::Mode;
@@ -59,6 +60,28 @@ fn unescaped(part: &str) -> String {
         }
     }
     plain
+}
+
+/// Whether there is a link at a path or below it, or too much to tell.
+pub(crate) fn has_links(path: &str) -> bool {
+    let Ok(about) = fs::symlink_metadata(path) else { return false };
+    let mut places = if about.is_dir() { vec![PathBuf::from(path)] } else { Vec::new() };
+    let mut looked = 0;
+    while let Some(place) = places.pop() {
+        let Ok(entries) = fs::read_dir(place) else { return true };
+        for entry in entries {
+            looked += 1;
+            let Ok(entry) = entry else { return true };
+            let Ok(kind) = entry.file_type() else { return true };
+            if kind.is_symlink() || looked > 10 * MAX_LISTED {
+                return true;
+            }
+            if kind.is_dir() {
+                places.push(entry.path());
+            }
+        }
+    }
+    about.is_symlink()
 }
 
 /// The files below a directory, relative to it; a file itself has none. Links are not followed.

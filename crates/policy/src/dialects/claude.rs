@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fields::{self, Object};
-use super::{Answer, Unreadable, apply_patch, mcp};
+use super::{HookReply, Unreadable, apply_patch, mcp};
 use crate::call::{Action, Call, Touch};
 use crate::decision::Decision;
 use crate::tool::{Class, Tool, ToolName};
@@ -25,7 +25,7 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
         tools,
         action,
         directory,
-        types_unseen: false,
+        ungated_terminal_input: false,
         id: fields::optional_text(payload, "tool_use_id")?.map(str::to_owned),
         agent: fields::optional_text(payload, "agent_id")?.map(str::to_owned),
     })
@@ -44,7 +44,7 @@ pub(super) fn event(payload: &Object, expected: &str) -> Result<(), Unreadable> 
 fn of_server(rest: &str, input: &Object) -> Result<(Vec<ToolName>, Action), Unreadable> {
     match rest.split_once("__") {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => {
-            Ok((vec![ToolName::mcp(server, tool)], mcp::touched(tool, input)?))
+            Ok((vec![ToolName::mcp(server, tool)], mcp::touched(server, tool, input)?))
         }
         _ => Err(Unreadable::because(format!("there is no tool mcp__{rest}"))),
     }
@@ -58,10 +58,10 @@ pub(super) fn known(native: &str, input: &Object) -> Result<(Vec<ToolName>, Acti
         .ok_or_else(|| Unreadable::because(format!("the tool {native} is not known")))?;
     let action = match tool.class {
         Class::Shell => fields::command(input, "command")?,
-        Class::Typing => Action::Type,
+        Class::TerminalInput => Action::TerminalInput,
         Class::Writes => fields::written(input)?,
         Class::Reads => reads(tool, input)?,
-        Class::Speaks | Class::Other => Action::Plain,
+        Class::NoEffect | Class::Other => Action::NoKnownEffect,
     };
     Ok((vec![ToolName::of(tool)], action))
 }
@@ -79,25 +79,25 @@ fn reads(tool: &Tool, input: &Object) -> Result<Action, Unreadable> {
         true if tool.name == "Read" => {
             Err(Unreadable::because("the call reads a file and names none"))
         }
-        true => Ok(Action::Plain),
+        true => Ok(Action::NoKnownEffect),
         false => Ok(Action::Files(targets)),
     }
 }
 
-pub(super) fn allow(warned: String) -> Answer {
+pub(super) fn allow(warned: String) -> HookReply {
     let mut said = json!({"hookEventName": EVENT, "permissionDecision": "allow"});
     add_context(&mut said, &warned);
-    Answer { exit: 0, stdout: rendered(said), stderr: warned }
+    HookReply { exit: 0, stdout: rendered(said), stderr: warned }
 }
 
 /// Nothing, or a warning that the agent hears; whether the call runs is for its own rules to say.
-pub(super) fn silent(warned: String) -> Answer {
+pub(super) fn silent(warned: String) -> HookReply {
     if warned.is_empty() {
-        return Answer { exit: 0, stdout: String::new(), stderr: warned };
+        return HookReply { exit: 0, stdout: String::new(), stderr: warned };
     }
     let mut said = json!({"hookEventName": EVENT});
     add_context(&mut said, &warned);
-    Answer { exit: 0, stdout: rendered(said), stderr: warned }
+    HookReply { exit: 0, stdout: rendered(said), stderr: warned }
 }
 
 fn add_context(said: &mut Value, warned: &str) {
@@ -119,11 +119,11 @@ pub(super) fn deny(message: &str) -> String {
     stdout.to_string()
 }
 
-pub(super) fn ask(decision: &Decision) -> Answer {
+pub(super) fn ask(decision: &Decision) -> HookReply {
     let stdout = json!({"hookSpecificOutput": {
         "hookEventName": EVENT,
         "permissionDecision": "ask",
         "permissionDecisionReason": decision.message(),
     }});
-    Answer { exit: 0, stdout: format!("{stdout}\n"), stderr: String::new() }
+    HookReply { exit: 0, stdout: format!("{stdout}\n"), stderr: String::new() }
 }

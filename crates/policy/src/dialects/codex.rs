@@ -6,5 +6,5 @@ use super::{Unreadable, claude};
 use crate::call::Call;
 
 pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
-    Ok(Call { types_unseen: true, ..claude::read(payload)? })
+    Ok(Call { ungated_terminal_input: true, ..claude::read(payload)? })
 }

@@ -17,7 +17,7 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
             let context = fields::object(context, "mcp_context")?;
             let server = fields::text(context, "server_name")?;
             let tool = fields::text(context, "tool_name")?;
-            (vec![ToolName::mcp(server, tool)], mcp::touched(tool, input)?)
+            (vec![ToolName::mcp(server, tool)], mcp::touched(server, tool, input)?)
         }
         None => claude::known(native, input)?,
     };
@@ -25,14 +25,17 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
         Action::Shell(_) => fields::optional_text(input, "dir_path")?
             .filter(|path| !path.is_empty())
             .or(fields::optional_text(input, "directory")?),
-        Action::Type | Action::ShellAndFiles(..) | Action::Files(_) | Action::Plain => None,
+        Action::TerminalInput
+        | Action::ShellAndFiles(..)
+        | Action::Files(_)
+        | Action::NoKnownEffect => None,
     };
     Ok(Call {
         native: native.to_owned(),
         tools,
         action,
         directory: fields::within(own, started),
-        types_unseen: false,
+        ungated_terminal_input: false,
         id: None,
         agent: None,
     })

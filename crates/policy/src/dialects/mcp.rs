@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Unreadable;
 use super::fields::{Object, target};
 use crate::call::{Action, Target, Touch, command_line};
+use crate::tool_lists::OWN_SERVER;
 
 /// Arguments that name files, at any depth.
 const PATHS: [&str; 29] = [
@@ -99,7 +100,11 @@ struct Named {
 
 /// What a tool may run and touch. An argument of a name that is known says what it is; of any other name, one
 /// that looks like a path is one.
-pub(super) fn touched(tool: &str, input: &Object) -> Result<Action, Unreadable> {
+pub(super) fn touched(server: &str, tool: &str, input: &Object) -> Result<Action, Unreadable> {
+    // It names the files that the new agent may write. The supervisor compares them with those of the caller.
+    if server == OWN_SERVER && tool == "spawn_agent" {
+        return Ok(Action::NoKnownEffect);
+    }
     let tool = tool.to_ascii_lowercase();
     let looks = LOOKS.iter().any(|verb| tool.starts_with(verb));
     let changes = CHANGES.iter().any(|verb| tool.contains(verb));
@@ -108,7 +113,7 @@ pub(super) fn touched(tool: &str, input: &Object) -> Result<Action, Unreadable> 
     of_object(input, touch, &mut named)?;
     let Named { commands, targets } = named;
     Ok(match (commands.is_empty(), targets.is_empty()) {
-        (true, true) => Action::Plain,
+        (true, true) => Action::NoKnownEffect,
         (true, false) => Action::Files(targets),
         (false, true) => Action::Shell(commands.join("\n")),
         (false, false) => Action::ShellAndFiles(commands.join("\n"), targets),
@@ -174,4 +179,22 @@ fn is_path(key: &str, text: &str) -> bool {
         && text.len() <= 4096
         && (!text.contains("://") || text.starts_with("file://"))
         && (rooted || protected || (text.contains('/') && ending && !text.contains(' ')))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn files_of_an_agent_that_is_started_are_not_written_by_the_call() {
+        let input = json!({ "agent_type": "worker", "message": "do it", "files": ["src/a/**"] });
+        let input = input.as_object().unwrap();
+        let read = |server: &str, tool: &str| touched(server, tool, input).unwrap();
+        assert_eq!(read("bailiwick", "spawn_agent"), Action::NoKnownEffect);
+        for (server, tool) in [("other", "spawn_agent"), ("bailiwick", "write_files")] {
+            assert!(matches!(read(server, tool), Action::Files(_)), "{server} {tool}");
+        }
+    }
 }

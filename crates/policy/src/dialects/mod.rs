@@ -41,7 +41,7 @@ pub enum AllowedReply {
 
 /// What is printed, and the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HookReply {
     /// 0 lets the call go on; 2 stops it.
     pub exit: u8,
     /// For the CLI.
@@ -101,7 +101,7 @@ impl Dialect {
     }
 
     /// The answer in this CLI's words.
-    pub fn answer(self, decision: &Decision, allowing: AllowedReply) -> Answer {
+    pub fn answer(self, decision: &Decision, allowing: AllowedReply) -> HookReply {
         let warned = warnings(decision);
         match decision.outcome {
             Outcome::Deny => denied(decision),
@@ -114,7 +114,7 @@ impl Dialect {
                 (Self::Claude, AllowedReply::Explicit) => claude::allow(warned),
                 (Self::Claude, AllowedReply::Silent) => claude::silent(warned),
                 (Self::Codex | Self::Gemini | Self::OpenCode, _) => {
-                    Answer { exit: 0, stdout: String::new(), stderr: warned }
+                    HookReply { exit: 0, stdout: String::new(), stderr: warned }
                 }
             },
         }
@@ -131,8 +131,8 @@ pub fn printed(decision: &Decision) -> String {
 }
 
 /// Exit 2 with the reason on standard error: the one denial that every CLI honours.
-fn denied(decision: &Decision) -> Answer {
-    Answer { exit: 2, stdout: String::new(), stderr: format!("{}\n", denial(decision)) }
+fn denied(decision: &Decision) -> HookReply {
+    HookReply { exit: 2, stdout: String::new(), stderr: format!("{}\n", denial(decision)) }
 }
 
 /// One of them lets a call run that is denied without a word.

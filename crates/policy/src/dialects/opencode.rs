@@ -21,21 +21,24 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
         }
         Some(server) => {
             let tool = native.get(server.len() + 1..).unwrap_or_default();
-            (vec![ToolName::mcp(server, tool)], mcp::touched(tool, input)?)
+            (vec![ToolName::mcp(server, tool)], mcp::touched(server, tool, input)?)
         }
         None => claude::known(native, input)?,
     };
     let started = fields::directory(payload)?.map(str::to_owned);
     let own = match action {
         Action::Shell(_) => fields::optional_text(input, "workdir")?,
-        Action::Type | Action::ShellAndFiles(..) | Action::Files(_) | Action::Plain => None,
+        Action::TerminalInput
+        | Action::ShellAndFiles(..)
+        | Action::Files(_)
+        | Action::NoKnownEffect => None,
     };
     Ok(Call {
         native: native.to_owned(),
         tools,
         action,
         directory: fields::within(own, started),
-        types_unseen: false,
+        ungated_terminal_input: false,
         id: fields::optional_text(payload, "callID")?.map(str::to_owned),
         agent: None,
     })

@@ -1,5 +1,6 @@
 //! One file a gate: what a capability says to a call.
 
+mod context;
 pub(crate) mod policy_git_read_only;
 pub(crate) mod policy_no_git_ops;
 pub(crate) mod protected;
@@ -18,7 +19,6 @@ use std::borrow::Cow;
 use bailiwick_model::module::GateModule;
 
 pub(crate) use crate::base_name::base_name;
-use crate::decide::Context;
 use crate::decision::Objection;
 use crate::effects::Effects;
 use crate::facts::{Enforcement, Facts};
@@ -28,6 +28,7 @@ use crate::policy::Rule;
 use crate::shell::{Hidden, HiddenReason, Run};
 use crate::tool::matches;
 use crate::word_list::words;
+pub(crate) use context::Context;
 
 /// What a compiled gate says.
 pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> Option<Objection> {
@@ -77,14 +78,14 @@ pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection
             }
         }
     }
-    match rule.gate.is_some_and(is_held_by_mounts) {
-        true => unreadable(context, &rule.capability, Concern::Programs),
+    match rule.gate.is_some_and(is_enforced_by_mounts) {
+        true => hidden_unless_sandboxed(context, &rule.capability, Concern::Programs),
         false => hidden(context, &rule.capability, Concern::Programs),
     }
 }
 
 /// Whether a sandbox holds the limit of a gate for every process: one on paths, `.git` among them.
-fn is_held_by_mounts(module: GateModule) -> bool {
+fn is_enforced_by_mounts(module: GateModule) -> bool {
     match module {
         GateModule::PolicyNoGitOps
         | GateModule::PolicyGitReadOnly
@@ -170,24 +171,28 @@ pub(crate) enum Concern {
 }
 
 /// The same for a limit on paths: if a sandbox holds it, what no text decides is left to that.
-pub(crate) fn unreadable(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
+pub(crate) fn hidden_unless_sandboxed(
+    context: &Context<'_>,
+    rule: &str,
+    concern: Concern,
+) -> Option<Objection> {
     match context.facts.enforcement {
-        Enforcement::TextOnly => hidden(context, rule, care),
+        Enforcement::TextOnly => hidden(context, rule, concern),
         Enforcement::Kernel => None,
     }
 }
 
 /// Whether a place that no text decides is left to a sandbox.
-pub(crate) fn is_held_elsewhere(context: &Context<'_>, place: &Place) -> bool {
+pub(crate) fn is_left_to_sandbox(context: &Context<'_>, place: &Place) -> bool {
     *place == Place::Unknown && context.facts.enforcement == Enforcement::Kernel
 }
 
 /// An objection to what hides what a gate would have to see.
-pub(crate) fn hidden(context: &Context<'_>, rule: &str, care: Concern) -> Option<Objection> {
+pub(crate) fn hidden(context: &Context<'_>, rule: &str, concern: Concern) -> Option<Objection> {
     let matters = |hidden: &&Hidden| {
         let is_path =
             matches!(hidden.why, HiddenReason::ComputedPath | HiddenReason::ComputedDeletion);
-        care == Concern::Files || !is_path
+        concern == Concern::Files || !is_path
     };
     let hidden = context.effects.hidden.iter().find(matters)?;
     let text = shown(&hidden.text);
@@ -266,7 +271,7 @@ pub(crate) fn copied_trees(effects: &Effects, facts: &Facts) -> Vec<String> {
 }
 
 /// Programs that start nothing by themselves, or whose doings are followed.
-const PLAIN: &[&str] = words!(
+const FOLLOWED_PROGRAMS: &[&str] = words!(
     "awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
     egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
     join jq less ln ls md5sum mkdir mktemp more mv nice nl nohup od paste patch pr printenv \
@@ -277,8 +282,8 @@ const PLAIN: &[&str] = words!(
 );
 
 /// Whether a program starts nothing by itself, or what it starts is followed.
-pub(crate) fn is_plain(name: &str) -> bool {
-    PLAIN.contains(&name)
+pub(crate) fn is_followed(name: &str) -> bool {
+    FOLLOWED_PROGRAMS.contains(&name)
 }
 
 /// Programs and scripts whose own doings no text shows.
@@ -286,7 +291,7 @@ pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
     let mut left: Vec<String> = Vec::new();
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(named_program);
     let programs =
-        programs.filter(|program| !is_plain(base_name(program)) || program.contains('/'));
+        programs.filter(|program| !is_followed(base_name(program)) || program.contains('/'));
     let programs = programs.map(Cow::into_owned);
     for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
         if !left.contains(&name) {

@@ -1,7 +1,7 @@
 //! `policy::git-read-only`: git may be read, not written.
 
-use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Context;
 use crate::gates::policy_no_git_ops::{
     ReadAccess, copies_git, gh_changes, helper_verb, is_git, written_git,
 };
@@ -56,7 +56,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::unreadable(context, rule, Concern::Programs)
+    super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
@@ -85,13 +85,32 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
     copies_git(context, run).then(|| format!("`{}` makes git runnable by another name", line()))
 }
 
+/// Why a git command does more than read.
+#[derive(Debug, thiserror::Error)]
+enum WriteReason {
+    #[error("has a verb that is only known when it runs")]
+    UnknownVerb,
+    #[error("has arguments that are only known when it runs")]
+    UnknownArguments,
+    #[error("has the option {0}")]
+    Option(String),
+    #[error("sets {0}, which may run something")]
+    Setting(String),
+    #[error("writes or runs something by {0}")]
+    WritesOrRuns(String),
+    #[error("reaches out by {0}")]
+    ReachesOut(String),
+    #[error("writes with git")]
+    Writes,
+}
+
 /// Whether a git command only reads.
-fn reads(arguments: &[Field]) -> Result<(), String> {
+fn reads(arguments: &[Field]) -> Result<(), WriteReason> {
     let mut rest = arguments;
     let verb = loop {
         let Some((first, more)) = rest.split_first() else { return Ok(()) };
         let Some(word) = first.known() else {
-            return Err("has a verb that is only known when it runs".to_owned());
+            return Err(WriteReason::UnknownVerb);
         };
         rest = more;
         match word.as_str() {
@@ -119,7 +138,7 @@ fn reads(arguments: &[Field]) -> Result<(), String> {
             "-v" | "--version" | "-h" | "--help" | "--html-path" | "--man-path" | "--info-path"
             | "--exec-path" => return Ok(()),
             _ if word.starts_with("--git-dir=") || word.starts_with("--work-tree=") => {}
-            _ if word.starts_with('-') => return Err(format!("has the option {word}")),
+            _ if word.starts_with('-') => return Err(WriteReason::Option(word)),
             _ => break word,
         }
     };
@@ -127,32 +146,32 @@ fn reads(arguments: &[Field]) -> Result<(), String> {
     let words: Vec<String> = known.iter().flatten().cloned().collect();
     let options = words.iter().take_while(|word| *word != "--");
     if let Some(option) = options.into_iter().find(|word| writes_or_runs(word)) {
-        return Err(format!("writes or runs something by {option}"));
+        return Err(WriteReason::WritesOrRuns(option.clone()));
     }
     // `ext::program` is an address.
     if let Some(address) = words.iter().find(|word| verb == "ls-remote" && word.contains("::")) {
-        return Err(format!("reaches out by {address}"));
+        return Err(WriteReason::ReachesOut(address.clone()));
     }
     if READS.contains(&verb.as_str()) {
         return Ok(());
     }
     if known.iter().any(Option::is_none) {
-        return Err("has arguments that are only known when it runs".to_owned());
+        return Err(WriteReason::UnknownArguments);
     }
     match lists(&verb, &words) {
         true => Ok(()),
-        false => Err("writes with git".to_owned()),
+        false => Err(WriteReason::Writes),
     }
 }
 
 /// Settings that run nothing.
-fn harmless_setting(setting: &str) -> Result<(), String> {
+fn harmless_setting(setting: &str) -> Result<(), WriteReason> {
     let name = setting.split('=').next().unwrap_or_default().to_ascii_lowercase();
     let harmless = ["color.", "core.quotepath", "log.", "diff.renames", "diff.context", "advice."];
     let no_pager = setting == "core.pager=cat" || setting == "core.pager=";
     match no_pager || harmless.iter().any(|prefix| name.starts_with(prefix)) {
         true => Ok(()),
-        false => Err(format!("sets {name}, which may run something")),
+        false => Err(WriteReason::Setting(name)),
     }
 }
 

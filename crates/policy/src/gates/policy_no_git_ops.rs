@@ -1,8 +1,8 @@
 //! `policy::no-git-ops`: the orchestrator owns git.
 
-use crate::decide::Context;
 use crate::decision::Objection;
-use crate::gates::{Concern, base_name, is_plain, named_program, names, protected, shown};
+use crate::gates::Context;
+use crate::gates::{Concern, base_name, is_followed, named_program, names, protected, shown};
 use crate::paths::Place;
 use crate::shell::{Field, Run};
 
@@ -39,7 +39,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         let reason = format!("{} belongs to git", shown(&path));
         return Some(Objection::new(rule, reason, INSTEAD));
     }
-    super::unreadable(context, rule, Concern::Programs)
+    super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
 /// The builtin `jobs -x` starts a program.
@@ -49,14 +49,14 @@ fn is_jobs(run: &Run) -> bool {
 
 /// A file of git's own that would be written.
 pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
-    let spot = context.write_targets.iter().find(|spot| match &spot.place {
+    let target = context.write_targets.iter().find(|target| match &target.place {
         Place::Inside { path, .. } | Place::Outside(path) => {
-            let below = spot.below.iter().flatten();
+            let below = target.below.iter().flatten();
             protected::in_git(path) || below.into_iter().any(|file| protected::in_git(file))
         }
-        Place::Unknown => protected::in_git(&spot.shown) || protected::is_via_proc(&spot.shown),
+        Place::Unknown => protected::in_git(&target.shown) || protected::is_via_proc(&target.shown),
     })?;
-    Some(spot.shown.clone())
+    Some(target.shown.clone())
 }
 
 fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
@@ -78,7 +78,7 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
 /// Whether a program that may start others is given `git` and one of its verbs to start.
 pub(crate) fn hands_git_on(program: &str, run: &Run) -> bool {
     let base = base_name(program);
-    if is_plain(base) || matches!(base, "man" | "apt" | "apt-get" | "brew" | "tldr" | "info") {
+    if is_followed(base) || matches!(base, "man" | "apt" | "apt-get" | "brew" | "tldr" | "info") {
         return false;
     }
     let verb = |word: &str| super::policy_git_read_only::is_verb(word);

@@ -1,7 +1,7 @@
 //! What no agent ever writes, whatever its role: `.git`, the files that hold hooks, our records.
 
-use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Context;
 use crate::paths::{Place, WriteTarget};
 use crate::shell::WriteKind;
 
@@ -30,34 +30,34 @@ const AGENT_CONFIG_PATHS: [&str; 15] = [
 const AGENT_CONFIG_DIRS: [&str; 4] = [".claude", ".codex", ".gemini", ".opencode"];
 
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
-    let spot = context.write_targets.iter().find(|spot| is_protected(context, spot))?;
+    let target = context.write_targets.iter().find(|target| is_protected(context, target))?;
     Some(Objection::new(
         RULE,
-        format!("{} is never written by an agent", super::shown(&spot.shown)),
+        format!("{} is never written by an agent", super::shown(&target.shown)),
         "leave it as it is; git, hooks and settings belong to the person who started you",
     ))
 }
 
-fn is_protected(context: &Context<'_>, spot: &WriteTarget) -> bool {
-    let whole = matches!(spot.how, WriteKind::DeleteTree);
-    match &spot.place {
-        Place::Unknown => is_via_proc(&spot.shown),
+fn is_protected(context: &Context<'_>, target: &WriteTarget) -> bool {
+    let whole = matches!(target.how, WriteKind::DeleteTree);
+    match &target.place {
+        Place::Unknown => is_via_proc(&target.shown),
         Place::Inside { path, .. } => {
             in_git(path)
                 || wires(path)
-                || replaces_agent_config_dir(spot, path)
+                || replaces_agent_config_dir(target, path)
                 || (path.is_empty() && whole)
-                || tree_has(spot, path, whole)
+                || tree_has(target, path, whole)
         }
         Place::Outside(path) => {
             let mine = &context.policy.protected;
             in_git(path)
                 || wires(path)
-                || replaces_agent_config_dir(spot, path)
+                || replaces_agent_config_dir(target, path)
                 || mine.iter().any(|place| is_below(path, place))
                 || (whole && mine.iter().any(|place| is_below(place, path)))
                 || (whole && is_below(&context.facts.root, path))
-                || tree_has(spot, path, whole)
+                || tree_has(target, path, whole)
         }
     }
 }
@@ -79,21 +79,21 @@ fn wires(path: &str) -> bool {
 }
 
 /// Whether a directory that holds wiring is moved, replaced or filled as a whole.
-fn replaces_agent_config_dir(spot: &WriteTarget, path: &str) -> bool {
+fn replaces_agent_config_dir(target: &WriteTarget, path: &str) -> bool {
     let name = super::base_name(path.trim_end_matches('/'));
     let holds = AGENT_CONFIG_DIRS.iter().any(|holder| name.eq_ignore_ascii_case(holder));
     holds
-        && match spot.how {
-            WriteKind::Change => spot.by != "mkdir",
-            WriteKind::Delete | WriteKind::Fill => true,
+        && match target.how {
+            WriteKind::Change => target.by != "mkdir",
+            WriteKind::Delete | WriteKind::WriteBelow => true,
             // What lies below it is looked at, if it could be listed.
-            WriteKind::DeleteTree => spot.below.is_none(),
+            WriteKind::DeleteTree => target.below.is_none(),
         }
 }
 
 /// Whether a tree that is deleted has something in it that is protected.
-fn tree_has(spot: &WriteTarget, path: &str, whole: bool) -> bool {
-    let files = spot.below.iter().flatten();
+fn tree_has(target: &WriteTarget, path: &str, whole: bool) -> bool {
+    let files = target.below.iter().flatten();
     whole && files.into_iter().any(|file| in_git(file) || wires(&format!("{path}/{file}")))
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn is_below(path: &str, directory: &str) -> bool {
 
 /// Whether a path lies in a directory for temporary files. That itself may be filled, and nothing else.
 pub(crate) fn is_temporary(context: &Context<'_>, path: &str, how: WriteKind) -> bool {
-    let filled = how == WriteKind::Fill;
+    let filled = how == WriteKind::WriteBelow;
     let mut places = context.policy.temporary.iter();
     // A workspace can be in such a directory itself.
     let has_workspace = is_below(&context.facts.root, path);

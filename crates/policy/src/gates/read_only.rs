@@ -1,9 +1,9 @@
 //! A template that may only read: whatever writes files or reaches the network is denied.
 
 use super::role_tools::shell_writes;
-use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::Concern;
+use crate::gates::Context;
 use crate::tool::Class;
 
 const RULE: &str = "template::read-only";
@@ -24,8 +24,10 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
         let reason = format!("{WHO} has no network, and {tool} needs it");
         return Some(Objection::new(RULE, reason, INSTEAD));
     }
-    let unknown =
-        context.write_targets.iter().all(|spot| super::is_held_elsewhere(context, &spot.place));
+    let unknown = context
+        .write_targets
+        .iter()
+        .all(|target| super::is_left_to_sandbox(context, &target.place));
     let writes = if unknown { None } else { shell_writes(context, RULE, WHO, INSTEAD) };
-    writes.or_else(|| super::unreadable(context, RULE, Concern::Files))
+    writes.or_else(|| super::hidden_unless_sandboxed(context, RULE, Concern::Files))
 }

@@ -1,8 +1,8 @@
 //! The role's tools: anything that it does not allow is denied.
 
-use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::Concern;
+use crate::gates::Context;
 use crate::paths::Place;
 use crate::tool::{Class, matches};
 
@@ -14,9 +14,9 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     let list = if allowed.is_empty() { "no tools".to_owned() } else { allowed.join(", ") };
     let instead = format!("use {list}");
     let denied = context.call.tools.iter().find(|tool| match tool.class() {
-        Class::Speaks => false,
+        Class::NoEffect => false,
         // Typing is part of the shell.
-        Class::Typing => !has("Bash"),
+        Class::TerminalInput => !has("Bash"),
         Class::Shell | Class::Reads | Class::Writes | Class::Other => !has(tool.as_str()),
     });
     if let Some(tool) = denied {
@@ -39,11 +39,11 @@ pub(super) fn shell_writes(
     who: &str,
     instead: &str,
 ) -> Option<Objection> {
-    let spot = context.write_targets.iter().find(|spot| match &spot.place {
+    let target = context.write_targets.iter().find(|target| match &target.place {
         Place::Inside { .. } | Place::Unknown => true,
-        Place::Outside(path) => !super::protected::is_temporary(context, path, spot.how),
+        Place::Outside(path) => !super::protected::is_temporary(context, path, target.how),
     })?;
-    let shown = super::shown(&spot.shown);
+    let shown = super::shown(&target.shown);
     let reason = format!("{who} may change no file, and the call would write {shown}");
     Some(Objection::new(rule, reason, instead))
 }

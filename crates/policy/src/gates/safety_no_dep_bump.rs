@@ -2,8 +2,8 @@
 
 use bailiwick_model::well_known::is_manifest;
 
-use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Context;
 use crate::gates::{Concern, base_name, named_program, names, shown};
 use crate::package_managers;
 use crate::paths::Place;
@@ -26,14 +26,14 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             return Some(Objection::new(rule, reason, INSTEAD));
         }
     }
-    for spot in context.write_targets {
-        let Place::Inside { path, .. } = &spot.place else { continue };
+    for target in context.write_targets {
+        let Place::Inside { path, .. } = &target.place else { continue };
         if is_manifest(path) {
-            let reason = format!("{} says which dependencies there are", shown(&spot.shown));
+            let reason = format!("{} says which dependencies there are", shown(&target.shown));
             return Some(Objection::new(rule, reason, INSTEAD));
         }
     }
-    super::unreadable(context, rule, Concern::Programs)
+    super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
 fn changes(name: &str, run: &Run) -> bool {

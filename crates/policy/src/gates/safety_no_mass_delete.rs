@@ -1,7 +1,7 @@
 //! `safety::no-mass-delete`: at most a few files are deleted at once.
 
-use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Context;
 use crate::gates::{Concern, base_name, protected, shown};
 use crate::paths::{Place, WriteTarget};
 use crate::shell::{Hidden, HiddenReason, Run, WriteKind};
@@ -12,23 +12,26 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         "delete at most {most} files, each by its name, or ask for the rest in your report"
     );
     // What is moved out of the workspace is gone from it.
-    let moved_out = context
-        .write_targets
-        .iter()
-        .any(|spot| spot.by == "mv" && matches!(spot.place, Place::Outside(_)) && !deletes(spot));
-    let counted = |spot: &&WriteTarget| deletes(spot) && (spot.by != "mv" || moved_out);
+    let moved_out = context.write_targets.iter().any(|target| {
+        target.by == "mv" && matches!(target.place, Place::Outside(_)) && !deletes(target)
+    });
+    let counted = |target: &&WriteTarget| deletes(target) && (target.by != "mv" || moved_out);
     let mut count = 0_usize;
-    for spot in
-        context.write_targets.iter().filter(counted).filter(|spot| !is_rebuilt(context, spot))
+    for target in
+        context.write_targets.iter().filter(counted).filter(|target| !is_rebuilt(context, target))
     {
-        count += match (spot.how, &spot.below) {
-            (WriteKind::Delete, _) if !spot.many => 1,
-            (WriteKind::DeleteTree, Some(files)) if !spot.many => files.len().max(1),
+        count += match (target.how, &target.below) {
+            (WriteKind::Delete, _) if !target.many => 1,
+            (WriteKind::DeleteTree, Some(files)) if !target.many => files.len().max(1),
             (
-                WriteKind::Delete | WriteKind::DeleteTree | WriteKind::Change | WriteKind::Fill,
+                WriteKind::Delete
+                | WriteKind::DeleteTree
+                | WriteKind::Change
+                | WriteKind::WriteBelow,
                 _,
             ) => {
-                let reason = format!("the number of files in {} is not known", shown(&spot.shown));
+                let reason =
+                    format!("the number of files in {} is not known", shown(&target.shown));
                 return Some(Objection::new(rule, reason, instead));
             }
         };
@@ -50,15 +53,15 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         return Some(Objection::new(rule, reason, instead));
     }
     // A verification counts what is gone, whatever removed it.
-    super::unreadable(context, rule, Concern::Programs)
+    super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
-fn deletes(spot: &WriteTarget) -> bool {
-    matches!(spot.how, WriteKind::Delete | WriteKind::DeleteTree)
+fn deletes(target: &WriteTarget) -> bool {
+    matches!(target.how, WriteKind::Delete | WriteKind::DeleteTree)
 }
 
 /// What is made again by itself: the output of builds, temporary files.
-fn is_rebuilt(context: &Context<'_>, spot: &WriteTarget) -> bool {
+fn is_rebuilt(context: &Context<'_>, target: &WriteTarget) -> bool {
     const REBUILT: [&str; 14] = [
         "node_modules",
         "target",
@@ -75,10 +78,10 @@ fn is_rebuilt(context: &Context<'_>, spot: &WriteTarget) -> bool {
         ".cache",
         "coverage",
     ];
-    match &spot.place {
+    match &target.place {
         Place::Inside { path, .. } => path.split('/').any(|part| REBUILT.contains(&part)),
         Place::Outside(path) => {
-            protected::is_below(path, "/tmp") || protected::is_temporary(context, path, spot.how)
+            protected::is_below(path, "/tmp") || protected::is_temporary(context, path, target.how)
         }
         Place::Unknown => false,
     }

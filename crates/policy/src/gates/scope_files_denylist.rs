@@ -1,7 +1,7 @@
 //! `scope::files-denylist`: what may not be written, though the whitelist has it.
 
-use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Context;
 use crate::gates::{Concern, copied_trees, shown};
 use crate::paths::{Globs, Place, WriteTarget};
 use crate::shell::WriteKind;
@@ -19,10 +19,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         context.policy.denylist.join(", ")
     );
     let write_targets = context.write_targets.iter();
-    for spot in write_targets.filter(|spot| !super::is_held_elsewhere(context, &spot.place)) {
-        let reason = match &spot.place {
+    for target in write_targets.filter(|target| !super::is_left_to_sandbox(context, &target.place))
+    {
+        let reason = match &target.place {
             Place::Outside(_) => continue,
-            Place::Unknown => format!("the place of {} is not known", shown(&spot.shown)),
+            Place::Unknown => format!("the place of {} is not known", shown(&target.shown)),
             Place::Inside { path, directory } => {
                 let below = |file: &String| {
                     let file =
@@ -30,12 +31,12 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
                     list.matches(&file, false)
                 };
                 let hit = list.matches(path, *directory)
-                    || match spot.how {
+                    || match target.how {
                         WriteKind::Change | WriteKind::Delete => false,
-                        WriteKind::Fill => {
-                            list.reaches_below(path) || meets_floating(context, spot)
+                        WriteKind::WriteBelow => {
+                            list.reaches_below(path) || meets_floating(context, target)
                         }
-                        WriteKind::DeleteTree => match &spot.below {
+                        WriteKind::DeleteTree => match &target.below {
                             Some(files) => files.iter().any(below),
                             None => true,
                         },
@@ -48,11 +49,11 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
         };
         return Some(Objection::new(rule, reason, instead));
     }
-    super::unreadable(context, rule, Concern::Files)
+    super::hidden_unless_sandboxed(context, rule, Concern::Files)
 }
 
 /// Whether a directory that is filled has, or gets, a file that the list names in any directory.
-fn meets_floating(context: &Context<'_>, spot: &WriteTarget) -> bool {
+fn meets_floating(context: &Context<'_>, target: &WriteTarget) -> bool {
     let floats =
         |glob: &&String| glob.starts_with("**/") || !glob.trim_end_matches('/').contains('/');
     let globs: Vec<String> = context.policy.denylist.iter().filter(floats).cloned().collect();
@@ -69,8 +70,8 @@ fn meets_floating(context: &Context<'_>, spot: &WriteTarget) -> bool {
         .filter_map(|write| write.path.known())
         .any(|path| list.matches(path.trim_start_matches('/'), false));
     let copies = copied_trees(context.effects, context.facts);
-    UNPACKS.contains(&spot.by.as_str())
+    UNPACKS.contains(&target.by.as_str())
         || made
-        || any(&spot.holds)
+        || any(&target.holds)
         || copies.iter().filter_map(|path| context.facts.trees.get(path)).any(any)
 }

@@ -1,7 +1,7 @@
 //! `tools::bash-allowlist`: only commands that match the role's patterns run.
 
-use crate::decide::Context;
 use crate::decision::Objection;
+use crate::gates::Context;
 use crate::gates::{Concern, base_name, protected, shown};
 use crate::paths::Place;
 use crate::pattern::{DamagedTable, Patterns};
@@ -76,17 +76,17 @@ fn written(context: &Context<'_>) -> Option<String> {
     if scoped {
         return None;
     }
-    let spot =
-        context.write_targets.iter().filter(|spot| spot.by == ">").find(|spot| {
-            match &spot.place {
+    let target =
+        context.write_targets.iter().filter(|target| target.by == ">").find(
+            |target| match &target.place {
                 Place::Inside { .. } | Place::Unknown => true,
                 Place::Outside(path) => {
                     let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
-                    !temporary && !protected::is_temporary(context, path, spot.how)
+                    !temporary && !protected::is_temporary(context, path, target.how)
                 }
-            }
-        })?;
-    Some(spot.shown.clone())
+            },
+        )?;
+    Some(target.shown.clone())
 }
 
 fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {

@@ -1,9 +1,9 @@
 //! `tools::deny-tools`: what the closed tools would do, no other tool does in their place.
 
 use super::role_tools::shell_writes;
-use crate::decide::Context;
 use crate::decision::Objection;
 use crate::gates::Concern;
+use crate::gates::Context;
 use crate::policy::Rule;
 use crate::tool::matches;
 

@@ -4,7 +4,9 @@ use gix_glob::wildmatch::Mode;
 
 use crate::effects::Effects;
 use crate::facts::{Facts, Kind, Lookups, ResolvedPath};
-use crate::shell::{Directory, Shape, Write, WriteKind, is_spelt_through};
+use crate::shell::{
+    CopyWithLinks, Directory, LinkPlace, Shape, Write, WriteKind, is_spelt_through,
+};
 
 /// A file that would be written, where it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,37 +166,89 @@ fn fixed_directory(glob: &str) -> String {
 
 /// Where the call itself puts links, as absolute paths.
 fn created_links(effects: &Effects, facts: &Facts) -> Vec<String> {
-    let at = |link: &String| match link.strip_prefix("\0home ") {
-        Some(rest) => facts.home.as_deref().map(|home| join(home, rest.trim_start_matches('/'))),
-        None => absolute(Some(link), facts),
-    };
-    // Below a directory that is fresh no link leads that was there before.
-    effects.links.iter().filter(|link| !link.starts_with("\0temporary")).filter_map(at).collect()
+    effects.links.iter().filter_map(|link| link_path(link, facts)).collect()
 }
 
-/// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
-/// before and has another name: what the words do not tell, the places do.
-fn meets(created_links: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
+fn link_path(link: &LinkPlace, facts: &Facts) -> Option<String> {
+    match link {
+        LinkPlace::Path(path) => absolute(Some(path), facts),
+        LinkPlace::UnderHome(rest) => facts.home.as_deref().map(|home| join(home, rest)),
+        // No link that was there before leads below a fresh directory.
+        LinkPlace::Temporary => None,
+    }
+}
+
+/// The copies of which a write may follow a link. What they are copied from has links, or may have them.
+fn copies_with_links<'a>(effects: &'a Effects, facts: &Facts) -> Vec<&'a CopyWithLinks> {
+    let (mut with, mut without): (Vec<_>, Vec<_>) = effects.copies.iter().partition(|copy| {
+        copy.from.as_ref().is_none_or(|from| {
+            let path = link_path(from, facts);
+            *from != LinkPlace::Temporary
+                && path.is_none_or(|path| facts.links.get(&path).is_none_or(|has| *has))
+        })
+    });
+    // A copy of a copy has its links, too.
+    if !with.is_empty() {
+        with.append(&mut without);
+    }
+    with
+}
+
+/// Whether a path goes through a link that the call copies from somewhere.
+fn passes_copied_link(copies: &[&CopyWithLinks], candidate: &Candidate<'_>, facts: &Facts) -> bool {
     let (path, below) = match &candidate.path_kind {
-        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::Fill),
+        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
         CandidatePath::Glob { directory, .. } => (directory, true),
         CandidatePath::Below(path) => (path, true),
         CandidatePath::Temporary | CandidatePath::Unknown => return false,
     };
-    let Some(led) = facts.paths.get(path) else { return false };
+    let copies_itself = matches!(candidate.write.by.as_str(), "cp" | "rsync");
+    copies.iter().filter(|copy| !(copies_itself && copy.own.contains(&candidate.write.path))).any(
+        |copy| match copy.at.as_ref() {
+            None => true,
+            Some(at) => link_path(at, facts).is_some_and(|at| {
+                let real = facts.paths.get(&at).map(|found| found.real.as_str());
+                is_spelt_through(&at, path, below) || leads_through(real, path, below, facts)
+            }),
+        },
+    )
+}
+
+/// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
+/// before and has another name: what the words do not tell, the places do.
+fn passes_created_link(created_links: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
+    let (path, below) = match &candidate.path_kind {
+        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
+        CandidatePath::Glob { directory, .. } => (directory, true),
+        CandidatePath::Below(path) => (path, true),
+        CandidatePath::Temporary | CandidatePath::Unknown => return false,
+    };
+    created_links.iter().filter(|at| !is_spelt_through(at, path, below)).any(|at| {
+        let entry = facts.paths.get(at).map(|found| found.entry.as_str());
+        leads_through(entry, path, below, facts)
+    })
+}
+
+/// Whether a path really leads through this place, whatever it is called; with what is below it, where
+/// that is changed too.
+fn leads_through(place: Option<&str>, path: &str, below: bool, facts: &Facts) -> bool {
+    let Some(resolved) = facts.paths.get(path) else { return false };
     let holds = |upper: &str, lower: &str| {
         lower.strip_prefix(upper).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    created_links.iter().filter(|at| !is_spelt_through(at, path, below)).any(|at| {
-        facts.paths.get(at).is_none_or(|link| {
-            holds(&link.entry, &led.real) || (below && holds(&led.real, &link.entry))
-        })
-    })
+    place
+        .is_none_or(|place| holds(place, &resolved.real) || (below && holds(&resolved.real, place)))
 }
 
 /// Notes what has to be looked up to place these writes.
 pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lookups) {
     lookups.paths.extend(created_links(effects, facts));
+    // A copy that is made once, and nothing else: that follows no link which it brings.
+    let alone = effects.writes.len() == 1;
+    for copy in effects.copies.iter().filter(|copy| !alone || copy.own.is_empty()) {
+        lookups.paths.extend(copy.at.as_ref().and_then(|at| link_path(at, facts)));
+        lookups.links.extend(copy.from.as_ref().and_then(|from| link_path(from, facts)));
+    }
     for candidate in candidates(effects, facts) {
         let tree = match candidate.path_kind {
             CandidatePath::Below(_) => !matches!(candidate.write.how, WriteKind::Delete),
@@ -202,7 +256,7 @@ pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lo
             | CandidatePath::Glob { .. }
             | CandidatePath::Temporary
             | CandidatePath::Unknown => {
-                matches!(candidate.write.how, WriteKind::DeleteTree | WriteKind::Fill)
+                matches!(candidate.write.how, WriteKind::DeleteTree | WriteKind::WriteBelow)
             }
         };
         lookups.paths.extend(candidate.unless);
@@ -233,18 +287,21 @@ pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lo
 pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
     let removes = effects.removes();
     let created_links = created_links(effects, facts);
+    let copies = copies_with_links(effects, facts);
     let mut found: Vec<WriteTarget> = Vec::new();
     for mut candidate in candidates(effects, facts) {
-        if meets(&created_links, &candidate, facts) {
+        if passes_created_link(&created_links, &candidate, facts)
+            || passes_copied_link(&copies, &candidate, facts)
+        {
             candidate.path_kind = CandidatePath::Unknown;
         }
         let entered = candidate.unless.as_ref().and_then(|path| facts.paths.get(path));
-        if entered.is_some_and(|led| led.kind == Kind::Directory) && !removes {
+        if entered.is_some_and(|resolved| resolved.kind == Kind::Directory) && !removes {
             continue;
         }
-        for spot in placed(&candidate, facts, removes) {
-            if !found.contains(&spot) {
-                found.push(spot);
+        for target in placed(&candidate, facts, removes) {
+            if !found.contains(&target) {
+                found.push(target);
             }
         }
     }
@@ -253,14 +310,14 @@ pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
 
 fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteTarget> {
     let write = candidate.write;
-    let spot = |place: Place, how: WriteKind, below: Option<Vec<String>>| WriteTarget {
+    let target = |place: Place, how: WriteKind, below: Option<Vec<String>>| WriteTarget {
         shown: write.path.to_string(),
         place,
         how,
         by: write.by.clone(),
         below,
         holds: match (&candidate.path_kind, how) {
-            (CandidatePath::Path(path) | CandidatePath::Below(path), WriteKind::Fill) => {
+            (CandidatePath::Path(path) | CandidatePath::Below(path), WriteKind::WriteBelow) => {
                 facts.trees.get(path).cloned().flatten()
             }
             _ => None,
@@ -269,70 +326,72 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
             && write.path.may_be_many(),
     };
     match &candidate.path_kind {
-        CandidatePath::Unknown => vec![spot(Place::Unknown, write.how, None)],
+        CandidatePath::Unknown => vec![target(Place::Unknown, write.how, None)],
         // Where exactly does not matter: it is fresh, and outside of every workspace.
         CandidatePath::Temporary => {
-            vec![spot(Place::Outside("/tmp/fresh".to_owned()), write.how, None)]
+            vec![target(Place::Outside("/tmp/fresh".to_owned()), write.how, None)]
         }
         CandidatePath::Path(path) if harmless_device(path) => Vec::new(),
         CandidatePath::Path(path) => match facts.paths.get(path) {
-            None => vec![spot(Place::Unknown, write.how, None)],
-            Some(led) if without_effect(write, led, removes) => Vec::new(),
-            Some(led) if write.there && led.kind != Kind::File => Vec::new(),
-            Some(led) if write.named.is_some() => found(candidate, path, led, facts),
-            Some(led) => {
+            None => vec![target(Place::Unknown, write.how, None)],
+            Some(resolved) if without_effect(write, resolved, removes) => Vec::new(),
+            Some(resolved) if write.only_existing && resolved.kind != Kind::File => Vec::new(),
+            Some(resolved) if write.named.is_some() => found(candidate, path, resolved, facts),
+            Some(resolved) => {
                 let below = match write.how {
                     WriteKind::DeleteTree => facts.trees.get(path).cloned().flatten(),
-                    WriteKind::Change | WriteKind::Fill | WriteKind::Delete => None,
+                    WriteKind::Change | WriteKind::WriteBelow | WriteKind::Delete => None,
                 };
-                let places = both_places(write, led, facts).into_iter();
-                places.map(|place| spot(place, write.how, below.clone())).collect()
+                let places = both_places(write, resolved, facts).into_iter();
+                places.map(|place| target(place, write.how, below.clone())).collect()
             }
         },
         CandidatePath::Below(path) => match facts.paths.get(path) {
-            None => vec![spot(Place::Unknown, write.how, None)],
+            None => vec![target(Place::Unknown, write.how, None)],
             // What a search by name finds is listed.
-            Some(led) if is_listed(write, path, facts) && !removes => {
-                found(candidate, path, led, facts)
+            Some(resolved) if is_listed(write, path, facts) && !removes => {
+                found(candidate, path, resolved, facts)
             }
-            Some(led) => {
+            Some(resolved) => {
                 let how = match write.how {
-                    WriteKind::Change | WriteKind::Fill => WriteKind::Fill,
+                    WriteKind::Change | WriteKind::WriteBelow => WriteKind::WriteBelow,
                     WriteKind::Delete | WriteKind::DeleteTree => WriteKind::DeleteTree,
                 };
                 let below = match how {
                     WriteKind::DeleteTree => facts.trees.get(path).cloned().flatten(),
-                    WriteKind::Change | WriteKind::Fill | WriteKind::Delete => None,
+                    WriteKind::Change | WriteKind::WriteBelow | WriteKind::Delete => None,
                 };
                 // Below a file there is nothing, but beside it may be what is called after it.
-                let real = match (led.kind, led.real.rsplit_once('/')) {
+                let real = match (resolved.kind, resolved.real.rsplit_once('/')) {
                     (Kind::File, Some((parent, _))) => parent,
-                    _ => led.real.as_str(),
+                    _ => resolved.real.as_str(),
                 };
-                vec![spot(inside(real, true, facts), how, below)]
+                vec![target(inside(real, true, facts), how, below)]
             }
         },
         CandidatePath::Glob { glob, directory } => {
             let Some(base) = facts.paths.get(directory) else {
-                return vec![spot(Place::Unknown, write.how, None)];
+                return vec![target(Place::Unknown, write.how, None)];
             };
             let mut found = Vec::new();
             match facts.globs.get(glob) {
                 Some(Some(matches)) => {
-                    for led in matches.iter().filter(|led| !without_effect(write, led, removes)) {
-                        let below = facts.trees.get(&led.entry).cloned().flatten();
-                        let places = both_places(write, led, facts).into_iter();
-                        found.extend(places.map(|place| spot(place, write.how, below.clone())));
+                    for resolved in
+                        matches.iter().filter(|resolved| !without_effect(write, resolved, removes))
+                    {
+                        let below = facts.trees.get(&resolved.entry).cloned().flatten();
+                        let places = both_places(write, resolved, facts).into_iter();
+                        found.extend(places.map(|place| target(place, write.how, below.clone())));
                     }
                 }
-                Some(None) | None => found.push(spot(Place::Unknown, write.how, None)),
+                Some(None) | None => found.push(target(Place::Unknown, write.how, None)),
             }
             // What the command itself makes, or what is named so by the letter.
             let deletes = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree);
             if !deletes || removes {
                 let rest = glob.get(directory.len()..).unwrap_or_default();
                 let probe = format!("{}{}", base.real.trim_end_matches('/'), probe(rest));
-                found.push(spot(inside(&probe, false, facts), write.how, Some(Vec::new())));
+                found.push(target(inside(&probe, false, facts), write.how, Some(Vec::new())));
             }
             found
         }
@@ -349,15 +408,15 @@ fn is_listed(write: &Write, path: &str, facts: &Facts) -> bool {
 fn found(
     candidate: &Candidate<'_>,
     path: &str,
-    led: &ResolvedPath,
+    resolved: &ResolvedPath,
     facts: &Facts,
 ) -> Vec<WriteTarget> {
     let glob = candidate.write.named.as_deref().unwrap_or_default();
-    let spot = |below: &str, many: bool| WriteTarget {
+    let target = |below: &str, many: bool| WriteTarget {
         shown: below.to_owned(),
-        place: inside(&join(&led.entry, below), false, facts),
+        place: inside(&join(&resolved.entry, below), false, facts),
         how: match candidate.write.how {
-            WriteKind::Change | WriteKind::Fill => WriteKind::Change,
+            WriteKind::Change | WriteKind::WriteBelow => WriteKind::Change,
             WriteKind::Delete | WriteKind::DeleteTree => WriteKind::Delete,
         },
         by: candidate.write.by.clone(),
@@ -370,8 +429,8 @@ fn found(
         gix_glob::wildmatch(glob.into(), name.into(), Mode::NO_MATCH_SLASH_LITERAL)
     };
     match facts.trees.get(path) {
-        Some(Some(files)) => files.iter().filter(fits).map(|file| spot(file, false)).collect(),
-        Some(None) | None => vec![spot(&probe(glob), true)],
+        Some(Some(files)) => files.iter().filter(fits).map(|file| target(file, false)).collect(),
+        Some(None) | None => vec![target(&probe(glob), true)],
     }
 }
 
@@ -399,12 +458,12 @@ fn probe(glob: &str) -> String {
 
 /// Whether the write cannot do anything: its place cannot exist, or is a directory that a copy goes
 /// into and not over.
-fn without_effect(write: &Write, led: &ResolvedPath, removes: bool) -> bool {
+fn without_effect(write: &Write, resolved: &ResolvedPath, removes: bool) -> bool {
     let into = matches!(
         write.by.as_str(),
         "cp" | "mv" | "ln" | "install" | "mkdir" | "rsync" | "tee" | ">" | "touch"
     );
-    match led.kind {
+    match resolved.kind {
         Kind::Impossible => !removes,
         Kind::Directory => into && write.how == WriteKind::Change && !removes,
         Kind::Missing | Kind::File => false,
@@ -412,16 +471,16 @@ fn without_effect(write: &Write, led: &ResolvedPath, removes: bool) -> bool {
 }
 
 /// A link is deleted itself, and written through; programs that replace it do either.
-fn both_places(write: &Write, led: &ResolvedPath, facts: &Facts) -> Vec<Place> {
-    let directory = led.kind == Kind::Directory;
-    let entry = inside(&led.entry, directory, facts);
-    let real = inside(&led.real, directory, facts);
+fn both_places(write: &Write, resolved: &ResolvedPath, facts: &Facts) -> Vec<Place> {
+    let directory = resolved.kind == Kind::Directory;
+    let entry = inside(&resolved.entry, directory, facts);
+    let real = inside(&resolved.real, directory, facts);
     let replaces =
         matches!(write.by.as_str(), "ln" | "mv" | "install" | "tar" | "unzip" | "rsync" | "sed");
     match write.how {
         WriteKind::Delete | WriteKind::DeleteTree => vec![entry],
-        WriteKind::Change | WriteKind::Fill if replaces && entry != real => vec![real, entry],
-        WriteKind::Change | WriteKind::Fill => vec![real],
+        WriteKind::Change | WriteKind::WriteBelow if replaces && entry != real => vec![real, entry],
+        WriteKind::Change | WriteKind::WriteBelow => vec![real],
     }
 }
 
@@ -448,8 +507,8 @@ mod tests {
     fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
         let unseen = |command: &str| {
             let reading = crate::shell::read(command);
-            let (writes, links) = (reading.writes, reading.links);
-            let effects = Effects { writes, links, ..Effects::default() };
+            let (writes, links, copies) = (reading.writes, reading.links, reading.copies);
+            let effects = Effects { writes, links, copies, ..Effects::default() };
             let mut facts =
                 Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
             let mut lookups = Lookups::default();
@@ -461,19 +520,37 @@ mod tests {
                 let kind = if real.starts_with("/w/zf1/") { Kind::Impossible } else { Kind::File };
                 facts.paths.insert(path, ResolvedPath { entry, real, kind });
             }
-            write_targets(&effects, &facts).iter().any(|spot| spot.place == Place::Unknown)
+            facts.links.extend(lookups.links.into_iter().map(|path| {
+                let linked = path.contains("zd2");
+                (path, linked)
+            }));
+            write_targets(&effects, &facts).iter().any(|target| target.place == Place::Unknown)
         };
         for command in [
             "ln -s zl2 zk; ln -sf ../zout zl1/../zf1; echo y > zk/zq",
             "ln -sf ../zout zf1; echo y > zl2/zq",
             "ln -sf ../zout zf1; echo y > zl2",
             "ln -sf ../zout zf1; cp -r zd1 zl2",
+            // There are links in `zd2`.
+            "cp -r zd2 zd3; chmod 600 zd3/*",
+            "cp -r zd2 zd3; cp -r zd3 zd4; echo y > zd4/zd3/zm",
+            "cp -RL -a zd2 zd3; echo y > zd3/zm",
+            "rsync -a zd2/ zd3; echo y > zd3/zm",
+            "cp -a zd2 zf1; echo y > zl2/zm",
+            "for x in 1 2; do cp -r zd2 zd3; done",
         ] {
             assert!(unseen(command), "{command}");
         }
-        for command in
-            ["echo y > zl2", "ln -s ../zout zk; echo y > zl2", "ln -s zd1 zk; touch zk/a"]
-        {
+        for command in [
+            "echo y > zl2",
+            "ln -s ../zout zk; echo y > zl2",
+            "ln -s zd1 zk; touch zk/a",
+            "cp -r zd1 zd3; chmod 600 zd3/*",
+            "cp -r zd2 zd3; echo y > zf9",
+            "cp -rL zd2 zd3; echo y > zd3/zm",
+            "cp -r zd2 zd3",
+            "for x in 1 2; do cp -r zd1 zd3; done",
+        ] {
             assert!(!unseen(command), "{command}");
         }
     }

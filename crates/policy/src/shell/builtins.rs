@@ -211,7 +211,7 @@ impl Walker {
                     field.known().is_some_and(|text| matches!(text.as_str(), "EXIT" | "0" | "--"))
                 };
                 let others = arguments.iter().filter(|field| *field != first);
-                let first_of_all = self.traps.is_empty() && self.asides == 0;
+                let first_of_all = self.traps.is_empty() && self.subshell_depth == 0;
                 if first_of_all && others.clone().count() > 0 && others.clone().all(at_end) {
                     self.environment.watch();
                     self.traps.push((text, self.environment.clone()));

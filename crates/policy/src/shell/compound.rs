@@ -59,16 +59,16 @@ impl Walker {
             }
             CompoundCommand::BraceGroup(group) => self.reading_list(&group.list, inherits),
             CompoundCommand::Subshell(group) => {
-                self.apart(|walker| walker.reading_list(&group.list, inherits));
+                self.in_subshell(|walker| walker.reading_list(&group.list, inherits));
             }
             CompoundCommand::Coprocess(command) => {
                 // The parser takes a word in the line above for the name, which bash runs.
                 if let Some(name) = &command.name {
                     for argv in self.word(&name.value) {
-                        self.apart(|walker| walker.start(&argv, &Input::Pipe, &[]));
+                        self.in_subshell(|walker| walker.start(&argv, &Input::Pipe, &[]));
                     }
                 }
-                self.apart(|walker| walker.command(&command.body, Input::Pipe));
+                self.in_subshell(|walker| walker.command(&command.body, Input::Pipe));
             }
             CompoundCommand::IfClause(clause) => self.branches(clause, inherits),
             CompoundCommand::CaseClause(clause) => self.case(clause, inherits),
@@ -124,10 +124,10 @@ impl Walker {
         if inherits {
             return self.list(list);
         }
-        let kept = self.fed;
-        self.fed = true;
+        let kept = self.shared_stdin;
+        self.shared_stdin = true;
         self.list(list);
-        self.fed = kept;
+        self.shared_stdin = kept;
     }
 
     pub(super) fn branches(&mut self, clause: &ast::IfClauseCommand, inherits: bool) {

@@ -57,10 +57,34 @@ pub struct Reading {
     pub by_path: Vec<(String, String)>,
     /// Variables that it sets, for itself or for a program.
     pub sets: Vec<Setting>,
-    /// Names that it gives to something else: where they are, as seen from where it starts.
-    pub links: Vec<String>,
+    /// Names that it gives to something else.
+    pub links: Vec<LinkPlace>,
+    /// What it copies together with the links in it.
+    pub copies: Vec<CopyWithLinks>,
     /// What cannot be read off the text.
     pub hidden: Vec<Hidden>,
+}
+
+/// Where a link is that a command makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkPlace {
+    /// At this path: absolute, or relative to where the whole command starts.
+    Path(String),
+    /// At this path below the home.
+    UnderHome(String),
+    /// In a directory that is fresh.
+    Temporary,
+}
+
+/// A copy in which links stay links. Whether there are any, only a look at the source can tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyWithLinks {
+    /// What is copied; nothing if that is unknown.
+    pub from: Option<LinkPlace>,
+    /// Where the copy is; nothing if it may be anywhere.
+    pub at: Option<LinkPlace>,
+    /// What the copying itself writes, before any link is there.
+    pub own: Vec<Field>,
 }
 
 /// A variable that is set.
@@ -108,7 +132,7 @@ pub struct Write {
     /// Of what lies below, only files whose names this glob matches.
     pub named: Option<String>,
     /// Only if a file is there before the command: what a search would find.
-    pub there: bool,
+    pub only_existing: bool,
 }
 
 /// What happens to a file that is written.
@@ -117,7 +141,7 @@ pub enum WriteKind {
     /// It is made or changed.
     Change,
     /// A directory is filled: anything below the path may be made or changed.
-    Fill,
+    WriteBelow,
     /// It is deleted or moved away.
     Delete,
     /// It is deleted or moved away with everything below it.
@@ -173,6 +197,42 @@ pub enum HiddenReason {
     UnknownOption,
     /// A construct that can run text from elsewhere.
     RunsText,
+}
+
+impl HiddenReason {
+    /// A stable name for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OddCharacter => "odd-character",
+            Self::Unreadable => "unreadable",
+            Self::TooComplex => "too-complex",
+            Self::ComputedName => "computed-name",
+            Self::ComputedText => "computed-text",
+            Self::ComputedPath => "computed-path",
+            Self::ComputedDeletion => "computed-deletion",
+            Self::PipedIntoShell => "piped-into-shell",
+            Self::Interactive => "interactive",
+            Self::UnknownOption => "unknown-option",
+            Self::RunsText => "runs-text",
+        }
+    }
+
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::OddCharacter => "a character that shells read differently",
+            Self::Unreadable => "cannot be read for certain",
+            Self::TooComplex => "too long or too deep",
+            Self::ComputedName => "the program is only known when it runs",
+            Self::ComputedText => "what would run is only known when it runs",
+            Self::ComputedPath => "the file that is written is only known when it runs",
+            Self::ComputedDeletion => "the file that is deleted is only known when it runs",
+            Self::PipedIntoShell => "a shell would run what another program prints",
+            Self::Interactive => "waits for text that nobody sees",
+            Self::UnknownOption => "an unknown option, which may hide a program",
+            Self::RunsText => "can run text from elsewhere",
+        }
+    }
 }
 
 /// Reads a command as bash would.

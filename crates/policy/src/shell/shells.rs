@@ -111,7 +111,7 @@ impl Walker {
             self.hide(HiddenReason::RunsText, "an exported variable");
         }
         let hands_on = self.through.iter().all(|name| HANDS_ON.contains(&name.as_str()));
-        self.apart(|walker| {
+        self.in_subshell(|walker| {
             if !hands_on {
                 walker.environment.exported.clear();
             }
@@ -144,7 +144,7 @@ impl Walker {
     /// A shell or interpreter that is given nothing to run. If it does not stand alone, what is
     /// around it may give it something all the same.
     pub(super) fn waits(&mut self, what: &str) {
-        let alone = self.through.len() < 2 && self.asides == 0;
+        let alone = self.through.len() < 2 && self.subshell_depth == 0;
         self.hide(
             if alone { HiddenReason::Interactive } else { HiddenReason::PipedIntoShell },
             what,
@@ -158,7 +158,7 @@ impl Walker {
 
     /// A program, and what it starts.
     pub(super) fn program(&mut self, argv: &[Field], input: &Input) {
-        let handed = std::mem::take(&mut self.handed);
+        let handed = std::mem::take(&mut self.prefix_assignments);
         if handed.is_empty() {
             return self.program_here(argv, input);
         }

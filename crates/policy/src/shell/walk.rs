@@ -32,7 +32,7 @@ pub(super) struct Walker {
     pub(super) environment: Environment,
     pub(super) through: Vec<String>,
     /// Whether commands read what a pipe or a document gives to several of them.
-    pub(super) fed: bool,
+    pub(super) shared_stdin: bool,
     /// Whether `exec` may have given the shell itself something else to read.
     pub(super) redirected: bool,
     /// Texts that run at some later moment.
@@ -45,8 +45,9 @@ pub(super) struct Walker {
     pub(super) outcome: Option<(WorkingDirectories, WorkingDirectories)>,
     /// Links that the command makes.
     pub(super) links: Vec<Link>,
+    pub(super) copies: Vec<Link>,
     /// How many subshells stand around the command.
-    pub(super) asides: usize,
+    pub(super) subshell_depth: usize,
     /// How many loops stand around the command.
     pub(super) loops: usize,
     /// Every function that is defined anywhere.
@@ -63,7 +64,7 @@ pub(super) struct Walker {
     /// The text that is being read, for places in it.
     pub(super) source: Rc<str>,
     /// Variables that stand in front of the command that is started next.
-    pub(super) handed: Vec<(String, Value)>,
+    pub(super) prefix_assignments: Vec<(String, Value)>,
     /// Texts of files that the command writes.
     pub(super) written: inline::Written,
     /// Here documents that were taken out of the text.
@@ -172,14 +173,14 @@ impl Walker {
     }
 
     /// What a subshell does leaves no trace in the environment.
-    pub(super) fn apart(&mut self, work: impl FnOnce(&mut Self)) {
+    pub(super) fn in_subshell(&mut self, work: impl FnOnce(&mut Self)) {
         if !self.spend_copy() {
             return;
         }
         let kept = self.environment.clone();
-        self.asides += 1;
+        self.subshell_depth += 1;
         work(self);
-        self.asides -= 1;
+        self.subshell_depth -= 1;
         self.environment = kept;
     }
 
@@ -193,7 +194,7 @@ impl Walker {
         if document && !parse::program(text).is_some_and(|program| is_plain(&program.tree)) {
             self.hide(HiddenReason::Unreadable, "a here document inside of a substitution");
         }
-        self.apart(|walker| walker.text(text));
+        self.in_subshell(|walker| walker.text(text));
     }
 
     pub(super) fn aside(&mut self, list: &ast::CompoundList) {
@@ -205,7 +206,7 @@ impl Walker {
         if document && !is_plain_list(std::slice::from_ref(list)) {
             self.hide(HiddenReason::Unreadable, "a here document inside of a substitution");
         }
-        self.apart(|walker| walker.list(list));
+        self.in_subshell(|walker| walker.list(list));
     }
 
     /// Arithmetic runs what is substituted in it, also in the subscripts of its variables.
@@ -243,7 +244,7 @@ impl Walker {
     pub(super) fn list(&mut self, list: &ast::CompoundList) {
         for ast::CompoundListItem(and_or, separator) in &list.0 {
             match separator {
-                ast::SeparatorOperator::Async => self.apart(|walker| walker.and_or(and_or)),
+                ast::SeparatorOperator::Async => self.in_subshell(|walker| walker.and_or(and_or)),
                 ast::SeparatorOperator::Sequence => self.and_or(and_or),
             }
         }
@@ -301,9 +302,9 @@ impl Walker {
                 let before = self.environment.clone();
                 let next = if index == 0 { self.piped(command) } else { input.filtered(command) };
                 let input = std::mem::replace(&mut input, next);
-                self.asides += 1;
+                self.subshell_depth += 1;
                 self.command(command, input);
-                self.asides -= 1;
+                self.subshell_depth -= 1;
                 let after = std::mem::replace(&mut self.environment, before);
                 // With `lastpipe` the last one runs in this shell.
                 if index + 1 == pipeline.seq.len() {
@@ -429,14 +430,14 @@ impl Walker {
         }
         let handed = self.temporarily(&assignments);
         self.redirected |= name.value == "exec" && input != Input::Inherited;
-        let fed = self.fed || self.redirected;
+        let fed = self.shared_stdin || self.redirected;
         let input = if fed && input == Input::Inherited { Input::Pipe } else { input };
         if let [argv] = alternatives.as_slice() {
             self.outcome = None;
             self.remember_text(argv, &input, written);
-            self.handed.clone_from(&handed);
+            self.prefix_assignments.clone_from(&handed);
             self.start(argv, &input, &declared);
-            self.handed.clear();
+            self.prefix_assignments.clear();
             if !self.is_cd(&name.value) {
                 self.outcome = None;
             }
@@ -451,9 +452,9 @@ impl Walker {
             self.environment = before.clone();
             self.outcome = None;
             self.remember_text(&argv, &input, written);
-            self.handed.clone_from(&handed);
+            self.prefix_assignments.clone_from(&handed);
             self.start(&argv, &input, &declared);
-            self.handed.clear();
+            self.prefix_assignments.clear();
             exit_states::add(&mut after, std::mem::take(&mut self.environment));
         }
         self.environment = after.unwrap_or(before);

@@ -45,7 +45,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
     // With `exec -c` nothing is handed on.
     if name == "exec" && arguments.first().is_none_or(|first| first.to_string().starts_with('-')) {
         walker.environment.exported.clear();
-        walker.handed.clear();
+        walker.prefix_assignments.clear();
     }
     let arguments = match behind_word(wrapper, arguments) {
         AfterOptions::Program(rest) => rest,
@@ -74,7 +74,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         ("uv", [first, ..]) if is_python(first) => {
             let argv: Vec<Field> =
                 [Field::text("python3")].into_iter().chain(rest.iter().cloned()).collect();
-            walker.apart(|walker| walker.started(&argv, inner_input));
+            walker.in_subshell(|walker| walker.started(&argv, inner_input));
         }
         (_, []) => {}
         (_, rest) => {
@@ -86,7 +86,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
                 false => vec![rest.to_vec()],
             };
             for argv in commands {
-                walker.apart(|walker| walker.started(&argv, inner_input));
+                walker.in_subshell(|walker| walker.started(&argv, inner_input));
             }
             for argv in xargs::of_git(arguments, rest, input).filter(|_| wrapper.more) {
                 walker.if_there(|walker| walker.started(&argv, inner_input));
@@ -218,7 +218,7 @@ fn daemon(walker: &mut Walker, arguments: &[Field]) {
     match program {
         Some(program) => {
             let argv: Vec<Field> = [program].into_iter().chain(rest.iter().cloned()).collect();
-            walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+            walker.in_subshell(|walker| walker.started(&argv, &Input::Pipe));
         }
         None if arguments.iter().any(|field| field.known().is_none()) => {
             walker.hide(HiddenReason::UnknownOption, "start-stop-daemon");
@@ -257,7 +257,7 @@ fn nix(walker: &mut Walker, arguments: &[Field], input: &Input) {
                 return match more {
                     [] => {}
                     [text] => walker.handed_to_shell(text),
-                    argv => walker.apart(|walker| walker.started(argv, input)),
+                    argv => walker.in_subshell(|walker| walker.started(argv, input)),
                 };
             }
             Some(_) => {}
@@ -416,7 +416,7 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         };
         let argv: Vec<Field> = rest.iter().take(end).map(&mut placed).collect();
         let before = walker.reading.writes.len();
-        walker.apart(|walker| walker.started(&argv, input));
+        walker.in_subshell(|walker| walker.started(&argv, input));
         let named = writers::only_named(arguments);
         for write in walker.reading.writes.iter_mut().skip(before) {
             // The files themselves, not what is called after them.

@@ -2,7 +2,7 @@
 
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::template::ToolLists;
-use bailiwick_policy::decide::is_open;
+use bailiwick_policy::decide::is_always_allowed;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::tool::Tool;
 use bailiwick_policy::{
@@ -80,7 +80,7 @@ fn a_child_may_do_what_it_and_all_above_it_may() {
         }
         let [root, middle, leaf] = [&line[0], &line[1], &line[2]];
         let child = leaf.clone().below(&middle.clone().below(root));
-        assert_eq!(child.above.len(), 2);
+        assert_eq!(child.ancestors.len(), 2);
         let kept: Policy = Policy::parse(child.to_json().as_bytes()).unwrap();
         for tool in TOOLS {
             let strictest = line.iter().map(|one| strictness(outcome(one, tool))).max().unwrap();
@@ -131,18 +131,18 @@ fn who_may_only_read_reaches_no_network_and_neither_do_those_below() {
         for held in [&reader, &below] {
             let denied = decide(held, &call, &facts()).because.unwrap();
             assert_eq!(denied.rule, "template::read-only", "{name}");
-            assert!(!is_open(held, tool), "{name}");
+            assert!(!is_always_allowed(held, tool), "{name}");
         }
         assert_eq!(decide(&writer, &call, &facts()).outcome, Outcome::Allow, "{name}");
-        assert!(is_open(&writer, tool), "{name}");
+        assert!(is_always_allowed(&writer, tool), "{name}");
         // A limit on what is written is none on the network.
         let limit = Limit { whose: "t".into(), read_only: true, ..Limit::default() };
         let limited = Limits(vec![limit]).over(writer.clone()).unwrap();
-        assert!(is_open(&limited, tool), "{name}");
+        assert!(is_always_allowed(&limited, tool), "{name}");
         // What a person is to be asked is not open, and neither is what a list leaves out.
         let asks = policy("asks", &["*"], &[name], false, &ToolLists::default());
         let list = ToolLists { allow_list: None, deny_list: Some(vec![name.to_owned()]) };
         let denies = policy("denies", &["*"], &[], false, &list);
-        assert!(!is_open(&asks, tool) && !is_open(&denies, tool), "{name}");
+        assert!(!is_always_allowed(&asks, tool) && !is_always_allowed(&denies, tool), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::call::{Action, Call, Touch};
 use bailiwick_policy::decision::{Decision, Objection, Outcome, Warning};
-use bailiwick_policy::dialects::{AllowedReply, Answer, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Dialect, HookReply};
 use serde_json::{Value, json};
 
 const TOLD: &str = "some::rule: that is not open here. Instead: do this.";
@@ -13,11 +13,11 @@ fn objection() -> Objection {
     Objection::new("some::rule", "that is not open here", "do this")
 }
 
-fn answer(exit: u8, stdout: &str, stderr: &str) -> Answer {
-    Answer { exit, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
+fn answer(exit: u8, stdout: &str, stderr: &str) -> HookReply {
+    HookReply { exit, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
 }
 
-fn both(decision: &Decision, expected: impl Fn(Dialect, AllowedReply) -> Answer) {
+fn both(decision: &Decision, expected: impl Fn(Dialect, AllowedReply) -> HookReply) {
     for dialect in Dialect::ALL {
         for allowing in [AllowedReply::Silent, AllowedReply::Explicit] {
             let found = dialect.answer(decision, allowing);
@@ -117,7 +117,7 @@ fn changed(call: &Call) -> Vec<String> {
             let changed = targets.iter().filter(|target| target.touch != Touch::Read);
             changed.map(|target| target.path.clone()).collect()
         }
-        Action::Shell(_) | Action::Type | Action::Plain => Vec::new(),
+        Action::Shell(_) | Action::TerminalInput | Action::NoKnownEffect => Vec::new(),
     }
 }
 

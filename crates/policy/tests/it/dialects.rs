@@ -170,7 +170,7 @@ impl Expected {
 
     fn action(&self) -> Action {
         match self.subject {
-            None => Action::Plain,
+            None => Action::NoKnownEffect,
             Some((_, Runs(command))) => Action::Shell(command.to_owned()),
             Some((_, Touches(touch, path))) => files(&[(path, touch)]),
             Some((_, Patches(patched))) => files(patched),
@@ -228,7 +228,7 @@ fn every_payload_is_read_as_what_it_is() {
         assert_eq!(call.directory.as_deref(), Some(expected.directory), "{shown}");
         assert_eq!(call.id.as_deref(), expected.id, "{shown}");
         assert_eq!(call.agent.as_deref(), expected.agent, "{shown}");
-        assert_eq!(call.types_unseen, expected.dialect == Dialect::Codex, "{shown}");
+        assert_eq!(call.ungated_terminal_input, expected.dialect == Dialect::Codex, "{shown}");
     }
 }
 
@@ -286,7 +286,8 @@ fn a_payload_without_what_it_is_about_is_refused() {
                 let call = read(expected.dialect, &changed);
                 let input = changed.pointer(&place).is_some_and(Value::is_object);
                 let enough = input && place == expected.input() && expected.says_enough();
-                let fits = call.as_ref().is_none_or(|call| enough && call.action == Action::Plain);
+                let fits =
+                    call.as_ref().is_none_or(|call| enough && call.action == Action::NoKnownEffect);
                 assert!(fits, "{}: {changed} is read as {call:?}", expected.shown());
                 tried += 1;
             }
@@ -310,7 +311,7 @@ fn whatever_else_is_missing_or_strange_a_call_is_still_what_it_is() {
                 let shown = expected.shown();
                 let tools: Vec<&str> = call.tools.iter().map(|tool| tool.as_str()).collect();
                 assert_eq!(tools, expected.tools, "{shown}: {changed}");
-                let whole = call.action == Action::Plain && place.ends_with("dir_path");
+                let whole = call.action == Action::NoKnownEffect && place.ends_with("dir_path");
                 assert!(whole || call.action == expected.action(), "{shown}: {changed}: {call:?}");
                 let directory = call.directory.as_deref();
                 let fits = directory.is_none_or(|found| expected.directory.ends_with(found))

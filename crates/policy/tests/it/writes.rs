@@ -6,7 +6,7 @@ use bailiwick_policy::shell::{Directory, HiddenReason, Shape, Write, WriteKind, 
 pub(crate) fn told(write: &Write) -> String {
     let path = match write.how {
         WriteKind::Change => format!("{}", write.path),
-        WriteKind::Fill => format!("{}/**", write.path),
+        WriteKind::WriteBelow => format!("{}/**", write.path),
         WriteKind::Delete => format!("-{}", write.path),
         WriteKind::DeleteTree => format!("-{}/**", write.path),
     };
@@ -449,7 +449,7 @@ fn shapes_say_what_is_decided_of_a_path() {
         let last = reading
             .writes
             .iter()
-            .rfind(|write| !write.there)
+            .rfind(|write| !write.only_existing)
             .unwrap_or_else(|| panic!("{text}: nothing"));
         assert_eq!(last.path.shape(), shape, "{text}: {last:?}");
     }

@@ -7,7 +7,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bailiwick_policy::shell::{Reading, Shape, Write, WriteKind, is_spelt_through, read};
+use bailiwick_policy::shell::{
+    CopyWithLinks, LinkPlace, Reading, Shape, Write, WriteKind, is_spelt_through, read,
+};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
@@ -156,7 +158,7 @@ impl Told<'_> {
     }
 
     fn write(&mut self, write: &Write) {
-        let below = matches!(write.how, WriteKind::Fill | WriteKind::DeleteTree);
+        let below = matches!(write.how, WriteKind::WriteBelow | WriteKind::DeleteTree);
         for from in &write.from {
             let from = self.place.work.join(from.path.as_ref().unwrap());
             match write.path.shape() {
@@ -213,7 +215,14 @@ impl Told<'_> {
 /// Whether a write goes through a link of the command by way of another link that was there: only
 /// a look at the disk can tell, and the decision then treats the place as unknown.
 fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
-    let links: Vec<PathBuf> = reading.links.iter().map(|at| place.work.join(at)).collect();
+    let links: Vec<PathBuf> = reading
+        .links
+        .iter()
+        .filter_map(|link| match link {
+            LinkPlace::Path(path) => Some(place.work.join(path)),
+            LinkPlace::UnderHome(_) | LinkPlace::Temporary => None,
+        })
+        .collect();
     let meets = |path: &Path, below: bool| {
         let real = resolved(before, path, true);
         links.iter().any(|at| {
@@ -226,7 +235,7 @@ fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
         write.from.iter().any(|from| {
             let from = place.work.join(from.path.as_ref().unwrap());
             match write.path.shape() {
-                Shape::Known(path) => meets(&from.join(path), write.how == WriteKind::Fill),
+                Shape::Known(path) => meets(&from.join(path), write.how == WriteKind::WriteBelow),
                 Shape::Within(path) => meets(&from.join(path), true),
                 Shape::Glob(path) => {
                     let end = path.find(['*', '?', '[']).unwrap_or(path.len());
@@ -238,6 +247,46 @@ fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
             }
         })
     })
+}
+
+/// Whether a write goes through a copy that has links in it, which only a look at the disk can tell; the
+/// decision then treats the place as unknown, too.
+fn meets_a_copied_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
+    let linked = |copy: &CopyWithLinks| match &copy.from {
+        Some(LinkPlace::Path(from)) => {
+            let from = resolved(before, &place.work.join(from), false);
+            before
+                .iter()
+                .any(|(at, thing)| at.starts_with(&from) && matches!(thing, Thing::Link(_)))
+        }
+        Some(LinkPlace::Temporary) => false,
+        Some(LinkPlace::UnderHome(_)) | None => true,
+    };
+    let others = |copy: &CopyWithLinks| {
+        let own = |write: &&Write| write.by == "cp" && copy.own.contains(&write.path);
+        reading.writes.iter().any(|write| {
+            !own(&write)
+                && write.from.iter().any(|from| {
+                    let from = place.work.join(from.path.as_ref().unwrap());
+                    match (&copy.at, write.path.shape()) {
+                        (Some(LinkPlace::Path(at)), Shape::Known(path)) => {
+                            let below = write.how == WriteKind::WriteBelow;
+                            leads_through(before, &place.work.join(at), &from.join(path), below)
+                        }
+                        _ => true,
+                    }
+                })
+        })
+    };
+    reading.copies.iter().any(linked) && reading.copies.iter().any(others)
+}
+
+/// Whether a path leads through a place, by its name or by what the names stand for.
+fn leads_through(before: &Tree, at: &Path, path: &Path, below: bool) -> bool {
+    let (real_at, real_path) = (resolved(before, at, true), resolved(before, path, true));
+    is_spelt_through(at.to_str().unwrap(), path.to_str().unwrap(), below)
+        || real_path.starts_with(&real_at)
+        || (below && real_at.starts_with(&real_path))
 }
 
 fn is_unsure(reading: &Reading) -> bool {
@@ -285,7 +334,8 @@ fn nothing_that_is_written_escapes_the_reading() {
         compared += 1;
         let place = Place::new(root.join(format!("zz{compared}")), &archive);
         let before = place.seen();
-        if meets_a_link(&reading, &place, &before) {
+        if meets_a_link(&reading, &place, &before) || meets_a_copied_link(&reading, &place, &before)
+        {
             met += 1;
             let _ = fs::remove_dir_all(&place.root);
             continue;

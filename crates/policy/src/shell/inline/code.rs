@@ -59,7 +59,7 @@ impl Scan<'_> {
                 }
             }
         }
-        // Whoever asks for what starts programs and plainly starts none, does so in another way.
+        // Code that imports what starts programs and plainly starts none, does so in another way.
         let module = |token: &Token| match token {
             Token::Text(Some(text)) => {
                 matches!(text.as_str(), "child_process" | "node:child_process")
@@ -301,7 +301,7 @@ impl Scan<'_> {
 }
 
 fn start(walker: &mut Walker, argv: &[Field]) {
-    walker.apart(|walker| walker.started(argv, &Input::Pipe));
+    walker.in_subshell(|walker| walker.started(argv, &Input::Pipe));
 }
 
 /// Whether a mode is one for writing; one that is not known may be.
@@ -322,7 +322,9 @@ pub(super) fn wrote(walker: &mut Walker, path: Option<String>, how: WriteKind, b
             if matches!(path.as_str(), "/dev/stdout" | "/dev/stderr" | "-" | "" | ":memory:") => {}
         Some(path) => walker.wrote(Field::text(path), how, by),
         None => match how {
-            WriteKind::Change | WriteKind::Fill => walker.hide(HiddenReason::ComputedPath, by),
+            WriteKind::Change | WriteKind::WriteBelow => {
+                walker.hide(HiddenReason::ComputedPath, by)
+            }
             WriteKind::Delete | WriteKind::DeleteTree => {
                 walker.hide(HiddenReason::ComputedDeletion, &format!("{by} deletes files"));
             }

@@ -137,7 +137,7 @@ pub(super) fn settings(walker: &mut Walker, text: &str) {
         let words =
             value.split_whitespace().map(|word| word.trim_matches(['"', '\'', '[', ']', '}']));
         let argv: Vec<Field> = words.filter(|word| !word.is_empty()).map(Field::text).collect();
-        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+        walker.in_subshell(|walker| walker.started(&argv, &Input::Pipe));
     }
 }
 

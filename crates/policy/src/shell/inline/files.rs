@@ -67,13 +67,13 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
     if let Some(real) = path.strip_prefix('=').filter(|real| !real.is_empty()) {
         let argv: Vec<Field> =
             [Field::text(real)].into_iter().chain(arguments.iter().cloned()).collect();
-        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+        walker.in_subshell(|walker| walker.started(&argv, &Input::Pipe));
     }
     // A copy of a program, or a link to it, is that program.
     for source in walker.written.copied_from(&name) {
         if walker.written.begin(&name) {
             let argv: Vec<Field> = [source].into_iter().chain(arguments.iter().cloned()).collect();
-            walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+            walker.in_subshell(|walker| walker.started(&argv, &Input::Pipe));
             walker.written.end();
         }
     }
@@ -91,7 +91,7 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
                     && walker.written.begin(&name)
                 {
                     argv.push(Field::text(path));
-                    walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+                    walker.in_subshell(|walker| walker.started(&argv, &Input::Pipe));
                     walker.written.end();
                 }
                 let reading = shebang(&text);

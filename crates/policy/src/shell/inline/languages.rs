@@ -30,7 +30,7 @@ pub(super) enum NameEffect {
 use NameEffect::{
     Database, Hidden, Module, Moves, Nothing, Open, Own, OwnOpen, PerlOpen, Runs, Writes,
 };
-use WriteKind::{Change, Delete, DeleteTree, Fill};
+use WriteKind::{Change, Delete, DeleteTree, WriteBelow};
 
 pub(super) struct Language {
     pub(super) name: &'static str,
@@ -106,7 +106,7 @@ pub(super) const PYTHON: Language = Language {
         (Module, words!("subprocess")),
         (Hidden, words!("subprocess.*")),
         (Nothing, words!("shutil.which shutil.disk_usage shutil.get_terminal_size")),
-        (Writes(Fill, &[1]), words!("shutil.copytree")),
+        (Writes(WriteBelow, &[1]), words!("shutil.copytree")),
         (Writes(Change, &[1]), words!("shutil.copy*")),
         (Moves, words!("shutil.move")),
         (Writes(DeleteTree, &[0]), words!("shutil.rmtree")),
@@ -188,7 +188,7 @@ pub(super) const JAVASCRIPT: Language = Language {
         (Moves, words!("*rename *renameSync")),
         (Writes(Change, &[0]), words!("*mkdir *mkdirSync")),
         (Writes(Change, &[1]), words!("*copyFile *copyFileSync")),
-        (Writes(Fill, &[1]), words!("fs.cp *cpSync")),
+        (Writes(WriteBelow, &[1]), words!("fs.cp *cpSync")),
         (Writes(Change, &[1]), words!("*symlinkSync *linkSync")),
         (Writes(Change, &[0]), words!("*truncateSync *chmodSync")),
         (Open(0), words!("*openSync fs.open")),
@@ -255,7 +255,7 @@ pub(super) const RUBY: Language = Language {
         (Writes(Change, &[1]), words!("IO.copy_stream")),
         (Writes(DeleteTree, &[0]), words!("FileUtils.rm_r* FileUtils.remove_dir")),
         (Writes(Delete, &[0]), words!("FileUtils.rm*")),
-        (Writes(Fill, &[1]), words!("FileUtils.cp_r")),
+        (Writes(WriteBelow, &[1]), words!("FileUtils.cp_r")),
         (Writes(Change, &[1]), words!("FileUtils.cp FileUtils.copy")),
         (Moves, words!("FileUtils.mv FileUtils.move")),
         (Writes(Change, &[0]), words!("FileUtils.mkdir* FileUtils.touch")),

@@ -23,9 +23,9 @@ pub(super) fn look(walker: &mut Walker, module: &str, arguments: &[Field]) {
     };
     match module {
         "timeit" => timed(walker, arguments),
-        "venv" | "virtualenv" => all(walker, WriteKind::Fill),
+        "venv" | "virtualenv" => all(walker, WriteKind::WriteBelow),
         // What is made of sources lies beside them.
-        "compileall" => all(walker, WriteKind::Fill),
+        "compileall" => all(walker, WriteKind::WriteBelow),
         "zipfile" | "tarfile" => {
             if has(&["-c", "--create"]) {
                 if let Some(file) = operands.first() {
@@ -34,7 +34,7 @@ pub(super) fn look(walker: &mut Walker, module: &str, arguments: &[Field]) {
             } else if has(&["-e", "--extract"]) {
                 let here = Field::text(".");
                 let place = operands.get(1).map_or(here, |place| (*place).clone());
-                walker.wrote(place, WriteKind::Fill, module);
+                walker.wrote(place, WriteKind::WriteBelow, module);
             }
         }
         "json.tool" => {

@@ -186,7 +186,7 @@ fn packages(walker: &mut Walker, name: &str, arguments: &[Field]) {
     let versioned = javascript && words.len() > 1 && operand.is_some_and(|word| word == "version");
     if fetched || (versioned && !silent) {
         let argv = [Field::text("git"), Field::unknown_many()];
-        walker.apart(|walker| walker.started(&argv, &Input::Pipe));
+        walker.in_subshell(|walker| walker.started(&argv, &Input::Pipe));
     }
     let set = words.windows(2).any(|two| matches!(two, [pkg, set] if pkg == "pkg" && set == "set"));
     for word in words.iter().filter(|word| set && word.starts_with("scripts.")) {
@@ -196,7 +196,7 @@ fn packages(walker: &mut Walker, name: &str, arguments: &[Field]) {
         }
     }
     for shell in values(&["--script-shell"], arguments) {
-        walker.apart(|walker| walker.started(&[shell, Field::unknown_many()], &Input::Pipe));
+        walker.in_subshell(|walker| walker.started(&[shell, Field::unknown_many()], &Input::Pipe));
     }
 }
 
@@ -261,7 +261,7 @@ fn make(walker: &mut Walker, arguments: &[Field], input: &Input) {
     }
     let shells = arguments.iter().filter_map(Field::known);
     for shell in shells.filter_map(|word| word.strip_prefix("SHELL=").map(str::to_owned)) {
-        walker.apart(|walker| walker.started(&[Field::text(shell)], &Input::Pipe));
+        walker.in_subshell(|walker| walker.started(&[Field::text(shell)], &Input::Pipe));
     }
     let files = values(&["-f", "--file", "--makefile"], arguments);
     for file in &files {

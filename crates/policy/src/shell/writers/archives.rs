@@ -189,19 +189,19 @@ fn extract(walker: &mut Walker, given: &ParsedArguments) {
     }
     // Names may then lead anywhere.
     if given.has(&["P", "absolute-names", "transform", "xform"]) {
-        return walker.wrote(Field::unknown(), WriteKind::Fill, "tar");
+        return walker.wrote(Field::unknown(), WriteKind::WriteBelow, "tar");
     }
-    walker.wrote_all(given.all(&["one-top-level"]), WriteKind::Fill, "tar");
+    walker.wrote_all(given.all(&["one-top-level"]), WriteKind::WriteBelow, "tar");
     // Each is seen from the one before; what is named in front of the first is left here.
     let mut here = Field::text("");
     let directories = given.all(&["C", "directory"]);
     if directories.is_empty() || !given.operands.is_empty() {
-        walker.wrote(Field::text("."), WriteKind::Fill, "tar");
+        walker.wrote(Field::text("."), WriteKind::WriteBelow, "tar");
     }
     for directory in directories {
         here = from_place(Some(&here), &directory).unwrap_or_else(Field::unknown);
         let path = if directory.is_absolute() { directory } else { here.clone() };
-        walker.wrote(path, WriteKind::Fill, "tar");
+        walker.wrote(path, WriteKind::WriteBelow, "tar");
     }
 }
 
@@ -220,10 +220,10 @@ fn unzip(walker: &mut Walker, arguments: &[Field]) {
         return;
     }
     if given.has(&[":"]) {
-        walker.wrote(Field::unknown(), WriteKind::Fill, "unzip");
+        walker.wrote(Field::unknown(), WriteKind::WriteBelow, "unzip");
     }
     let directory = given.value(&["d"]).unwrap_or_else(|| Field::text("."));
-    walker.wrote(directory, WriteKind::Fill, "unzip");
+    walker.wrote(directory, WriteKind::WriteBelow, "unzip");
 }
 
 const ZIP: Grammar = Grammar {
@@ -286,5 +286,5 @@ fn zip(walker: &mut Walker, arguments: &[Field]) {
     if given.has(&["m", "move"]) {
         walker.wrote_all(files, WriteKind::DeleteTree, "zip");
     }
-    walker.wrote_all(given.all(&["b", "temp-path"]), WriteKind::Fill, "zip");
+    walker.wrote_all(given.all(&["b", "temp-path"]), WriteKind::WriteBelow, "zip");
 }

@@ -92,7 +92,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
         walker.wrote_all(operands.drain(1..), WriteKind::Change, name);
     }
     walker.wrote_all(given.all(&["o"]), WriteKind::Change, name);
-    walker.wrote_all(given.all(&["output-dir-flat"]), WriteKind::Fill, name);
+    walker.wrote_all(given.all(&["output-dir-flat"]), WriteKind::WriteBelow, name);
     if given.has(&["o"]) && !given.unsure {
         let deleted = operands.into_iter().filter(|_| removes);
         walker.wrote_all(deleted, WriteKind::Delete, name);
@@ -101,7 +101,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
     for operand in operands.iter().filter(|operand| operand.known().as_deref() != Some("-")) {
         one(walker, name, operand, &endings(&given, ending), takes, removes);
         if given.has(&["r", "recursive"]) {
-            walker.wrote(operand.clone(), WriteKind::Fill, name);
+            walker.wrote(operand.clone(), WriteKind::WriteBelow, name);
         }
         if given.has(&["N", "name"]) && takes {
             let parent = operand.parent().unwrap_or_else(Field::unknown);

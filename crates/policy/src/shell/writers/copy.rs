@@ -75,7 +75,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     // A directory that is moved brings everything with it.
     let tree =
         name == "mv" || (name == "cp" && given.has(&["a", "r", "R", "archive", "recursive"]));
-    let how = if tree { WriteKind::Fill } else { WriteKind::Change };
+    let how = if tree { WriteKind::WriteBelow } else { WriteKind::Change };
     if given.unsure {
         walker.wrote_all(given.operands.iter().cloned(), how, name);
     }
@@ -105,6 +105,10 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         "mv" => walker.moved_links(&sources, &targets, true),
         "cp" if tree || given.has(&["d", "P", "no-dereference"]) => {
             walker.moved_links(&sources, &targets, false);
+            let keeps = ["a", "d", "H", "P", "archive", "no-dereference"];
+            if !given.has(&["L", "dereference"]) || given.has(&keeps) {
+                walker.copied_with_links(&sources, &targets);
+            }
         }
         _ => {}
     }
@@ -293,7 +297,7 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
         walker.wrote_all(given.all(&[option]), WriteKind::Change, "rsync");
     }
     for option in ["backup-dir", "partial-dir", "temp-dir", "T"] {
-        walker.wrote_all(given.all(&[option]), WriteKind::Fill, "rsync");
+        walker.wrote_all(given.all(&[option]), WriteKind::WriteBelow, "rsync");
     }
     let mut sources = given.operands.clone();
     if given.unsure {
@@ -324,7 +328,10 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
         "delete-during",
         "delete-excluded",
     ]);
-    walker.wrote(destination.clone(), WriteKind::Fill, "rsync");
+    if given.unsure || given.has(&["a", "archive", "l", "links"]) {
+        walker.copied_with_links(&sources, std::slice::from_ref(&destination));
+    }
+    walker.wrote(destination.clone(), WriteKind::WriteBelow, "rsync");
     if deletes {
         walker.wrote(destination, WriteKind::DeleteTree, "rsync");
     }

@@ -208,7 +208,7 @@ fn wget(walker: &mut Walker, arguments: &[Field]) {
     let logs = ["o", "output-file", "a", "append-output", "save-cookies", "rejected-log"];
     walker.wrote_all(not_dash(given.all(&logs)), WriteKind::Change, "wget");
     let traces = ["warc-file", "warc-tempdir", "hsts-file"];
-    walker.wrote_all(given.all(&traces), WriteKind::Fill, "wget");
+    walker.wrote_all(given.all(&traces), WriteKind::WriteBelow, "wget");
     // Commands and files of options may name files to write.
     if given.has(&["e", "execute", "config"]) || given.unsure {
         walker.wrote(Field::unknown(), WriteKind::Change, "wget");
@@ -230,7 +230,7 @@ fn fetched(walker: &mut Walker, given: &ParsedArguments) {
     let directory = given.value(&["P", "directory-prefix"]).unwrap_or_else(|| Field::text("."));
     let deep = ["r", "m", "p", "x", "recursive", "mirror", "page-requisites", "force-directories"];
     match given.has(&deep) {
-        true => walker.wrote(directory, WriteKind::Fill, "wget"),
+        true => walker.wrote(directory, WriteKind::WriteBelow, "wget"),
         false => walker.wrote(directory.below(&any()), WriteKind::Change, "wget"),
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::field::{Field, Piece};
 use super::super::walk::Walker;
 use super::super::working_directories::{from_place, tidy};
-use super::super::{Directory, HiddenReason, Write, WriteKind};
+use super::super::{CopyWithLinks, Directory, HiddenReason, LinkPlace, Write, WriteKind};
 
 /// A name for what has another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub(in super::super) struct Link {
     /// What the command that made it may have written before it was there.
     own: Vec<Field>,
 }
+
+/// How the home and a fresh directory are spelt: as no file is.
+const HOME_ROOT: &str = "\0home ";
+const TEMPORARY_ROOT: &str = "\0temporary";
 
 /// More names than this are too many to follow.
 const MAX_COUNT: usize = 64;
@@ -68,24 +72,40 @@ impl Walker {
         }
     }
 
-    fn link(&mut self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) {
-        let at = at.and_then(spelt_whole);
-        let same = |link: &&mut Link| link.at == at && link.to == to;
-        if let Some(link) = self.links.iter_mut().find(same) {
-            // Made again, when it may be there already.
-            return link.own.clear();
+    /// Copies in which links stay links, `cp -r` and `rsync -a`.
+    pub(super) fn copied_with_links(&mut self, sources: &[Field], targets: &[Field]) {
+        let places = Rc::clone(&self.environment.working_directories.places);
+        for place in places.iter() {
+            for target in targets {
+                let at = from_place(place.path.as_ref(), target);
+                for source in sources {
+                    let from = from_place(place.path.as_ref(), source);
+                    let copy = self.new_link(at.as_ref(), from, targets);
+                    add(&mut self.copies, copy);
+                }
+            }
         }
+    }
+
+    fn link(&mut self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) {
+        let link = self.new_link(at, to, targets);
+        add(&mut self.links, link);
+    }
+
+    fn new_link(&self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) -> Link {
         let own = if self.loops > 0 { Vec::new() } else { targets.to_vec() };
-        self.links.push(Link { at, to, own });
+        Link { at: at.and_then(spelt_whole), to, own }
     }
 
     /// Adds what is written through the links of the command.
     pub(in super::super) fn follow_links(&mut self) {
+        self.reading.copies = std::mem::take(&mut self.copies).iter().map(Link::as_copy).collect();
         let links = std::mem::take(&mut self.links);
         if links.is_empty() {
             return;
         }
-        self.reading.links = links.iter().filter_map(|link| link.at.clone()).collect();
+        self.reading.links =
+            links.iter().filter_map(|link| link.at.as_deref().map(link_place)).collect();
         let mut next = 0;
         // Through which links each write goes: once through each is enough.
         let mut passed: Vec<Vec<usize>> = vec![Vec::new(); self.reading.writes.len()];
@@ -110,6 +130,25 @@ impl Walker {
     }
 }
 
+impl Link {
+    fn as_copy(&self) -> CopyWithLinks {
+        let from = self.to.as_ref().and_then(spelt_whole);
+        CopyWithLinks {
+            from: from.as_deref().map(link_place),
+            at: self.at.as_deref().map(link_place),
+            own: self.own.clone(),
+        }
+    }
+}
+
+fn add(links: &mut Vec<Link>, link: Link) {
+    match links.iter_mut().find(|known| known.at == link.at && known.to == link.to) {
+        // Made again, when it may be there already.
+        Some(known) => known.own.clear(),
+        None => links.push(link),
+    }
+}
+
 /// How a path is spelt as far as it is text, and the pieces behind.
 fn spelt(path: &Field) -> Option<(String, Vec<Piece>)> {
     let text = |piece: &Piece| match piece {
@@ -127,9 +166,9 @@ fn spelt(path: &Field) -> Option<(String, Vec<Piece>)> {
     let (first, behind) = path.pieces().split_first()?;
     // Roots that have no name here get one that no file has.
     let (root, pieces) = if let Piece::Home(user) = first {
-        (format!("\0home {}", user.as_deref().unwrap_or_default()), behind)
+        (format!("{HOME_ROOT}{}", user.as_deref().unwrap_or_default()), behind)
     } else if *first == Piece::Temporary {
-        ("\0temporary".to_owned(), behind)
+        (TEMPORARY_ROOT.to_owned(), behind)
     } else {
         (text(first)?, behind)
     };
@@ -138,6 +177,14 @@ fn spelt(path: &Field) -> Option<(String, Vec<Piece>)> {
     let rest: Vec<Piece> = rest.collect();
     let end = if rest.is_empty() { "" } else { trailing(&whole) };
     Some((tidy(&whole) + end, rest))
+}
+
+fn link_place(spelling: &str) -> LinkPlace {
+    match spelling.strip_prefix(HOME_ROOT) {
+        Some(rest) => LinkPlace::UnderHome(rest.trim_start_matches('/').to_owned()),
+        None if spelling.starts_with(TEMPORARY_ROOT) => LinkPlace::Temporary,
+        None => LinkPlace::Path(spelling.to_owned()),
+    }
 }
 
 /// How a path is spelt, if all of it is text.
@@ -164,10 +211,11 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
         _ => (loosely(at, &text), false),
     };
     // What is changed with everything below it is changed through the links below it, too.
-    let fills = (write.how == WriteKind::Fill && write.by != "mv") || rest.contains(&Piece::Below);
+    let fills =
+        (write.how == WriteKind::WriteBelow && write.by != "mv") || rest.contains(&Piece::Below);
     if fills && holds(&text, at) {
         let whole = link.to.as_ref().map(|to| match write.how {
-            WriteKind::Fill => to.clone(),
+            WriteKind::WriteBelow => to.clone(),
             WriteKind::Change | WriteKind::Delete | WriteKind::DeleteTree => {
                 Field::of(to.pieces().iter().cloned().chain([Piece::Below]).collect())
             }
@@ -177,7 +225,8 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
     // Deleting a name deletes nothing else, and what is moved to a name replaces it.
     let away = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
         || write.by == "ln"
-        || (!exact && (write.by == "mv" || (write.by == "cp" && write.how == WriteKind::Fill)));
+        || (!exact
+            && (write.by == "mv" || (write.by == "cp" && write.how == WriteKind::WriteBelow)));
     let deeper = behind.into_iter().filter(|behind| {
         let itself = behind.is_empty() && rest.is_empty();
         !(itself && away)

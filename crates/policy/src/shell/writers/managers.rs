@@ -31,7 +31,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
     }
     if let Some(new) = readings.iter().find(|reading| name == "cargo" && reading.verb == "new") {
         let place = new.operands.first().map_or_else(Field::unknown, |place| Field::text(*place));
-        walker.wrote(place, WriteKind::Fill, name);
+        walker.wrote(place, WriteKind::WriteBelow, name);
     }
     true
 }

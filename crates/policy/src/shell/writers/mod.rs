@@ -70,7 +70,7 @@ impl Walker {
                 how,
                 by,
                 named: None,
-                there: false,
+                only_existing: false,
             });
         }
         let mut from = Vec::new();
@@ -89,13 +89,20 @@ impl Walker {
                         how,
                         by,
                         named: None,
-                        there: false,
+                        only_existing: false,
                     });
                 }
             }
         }
         if !from.is_empty() {
-            self.reading.writes.push(Write { path, from, how, by, named: None, there: false });
+            self.reading.writes.push(Write {
+                path,
+                from,
+                how,
+                by,
+                named: None,
+                only_existing: false,
+            });
         }
     }
 
@@ -104,12 +111,12 @@ impl Walker {
     pub(super) fn if_there(&mut self, work: impl FnOnce(&mut Self)) {
         let (runs, hidden) = (self.reading.runs.len(), self.reading.hidden.len());
         let (writes, unseen) = (self.reading.writes.len(), self.reading.unseen.len());
-        self.apart(work);
+        self.in_subshell(work);
         self.reading.runs.truncate(runs);
         self.reading.hidden.truncate(hidden);
         self.reading.unseen.truncate(unseen);
         for write in self.reading.writes.iter_mut().skip(writes) {
-            write.there = true;
+            write.only_existing = true;
         }
     }
 

@@ -50,7 +50,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
     let outputs = given.all(program.outputs);
     let tree =
         given.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp" | "setfacl");
-    let how = if tree { WriteKind::Fill } else { program.how };
+    let how = if tree { WriteKind::WriteBelow } else { program.how };
     // A mode may look like options: `chmod -x file`.
     let behind = match given.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
         true => Operands::All,
@@ -237,7 +237,7 @@ fn copy_over(walker: &mut Walker, arguments: &[Field]) {
     if host.contains(':') || shown.starts_with("scp://") {
         return;
     }
-    let how = if given.has(&["r"]) { WriteKind::Fill } else { WriteKind::Change };
+    let how = if given.has(&["r"]) { WriteKind::WriteBelow } else { WriteKind::Change };
     walker.wrote(target.clone(), how, "scp");
     for source in sources {
         walker.wrote(target.below(&source.base_name()), how, "scp");
@@ -339,5 +339,5 @@ fn compile(walker: &mut Walker, name: &str, arguments: &[Field]) {
         WriteKind::Change,
         name,
     );
-    walker.wrote_all(directories, WriteKind::Fill, name);
+    walker.wrote_all(directories, WriteKind::WriteBelow, name);
 }

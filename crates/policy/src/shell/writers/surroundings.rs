@@ -15,7 +15,7 @@ impl Walker {
         work: impl FnOnce(&mut Self),
     ) {
         match name {
-            "env" | "sudo" | "doas" | "su" | "runuser" | "find" => self.apart(|walker| {
+            "env" | "sudo" | "doas" | "su" | "runuser" | "find" => self.in_subshell(|walker| {
                 walker.surround(name, arguments);
                 work(walker);
             }),

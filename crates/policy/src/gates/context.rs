@@ -1,0 +1,45 @@
+//! Everything that a gate may look at.
+
+use std::cell::OnceCell;
+
+use crate::call::Call;
+use crate::effects::Effects;
+use crate::facts::Facts;
+use crate::paths::WriteTarget;
+use crate::policy::Policy;
+
+/// Everything that a gate may look at.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    /// What binds the agent.
+    pub(crate) policy: &'a Policy,
+    /// What it asks for.
+    pub(crate) call: &'a Call,
+    /// What that would do.
+    pub(crate) effects: &'a Effects,
+    /// Where that would write.
+    pub(crate) write_targets: &'a [WriteTarget],
+    /// What is known of the world.
+    pub(crate) facts: &'a Facts,
+    /// Made when the first rule asks for them.
+    command_lines: OnceCell<Vec<String>>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        policy: &'a Policy,
+        call: &'a Call,
+        effects: &'a Effects,
+        write_targets: &'a [WriteTarget],
+        facts: &'a Facts,
+    ) -> Self {
+        Self { policy, call, effects, write_targets, facts, command_lines: OnceCell::new() }
+    }
+
+    /// Every command that the call runs, as patterns see it.
+    pub(crate) fn command_lines(&self) -> &[String] {
+        self.command_lines.get_or_init(|| {
+            self.effects.runs.iter().flat_map(|run| super::texts(run, self)).collect()
+        })
+    }
+}
