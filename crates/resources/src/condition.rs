@@ -116,6 +116,14 @@ condition_types! {
     RequirementsDiscovered,
     /// Each need has its grant.
     GrantsResolved,
+    /// The forge of the repository answers.
+    ForgeReachable,
+    /// The token and its account may read and write what is needed.
+    AccountSufficient,
+    /// It can be read which other accounts may write to the repository.
+    ActorRightsKnown,
+    /// The forge is new enough for every feature.
+    ForgeVersionSupported,
 }
 
 /// A condition of an object.
@@ -192,13 +200,17 @@ pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
             &[ConfigMapExists, KeysExist, SubjectAuthorized, PolicyAdmitted, Ready]
         }
         Kind::AgentCapabilityRequirement => &[RequirementsDiscovered, GrantsResolved, Ready],
-        Kind::AgentSubagent
-        | Kind::AgentToolProfile
-        | Kind::AgentMcpServer
-        | Kind::AgentSkill
-        | Kind::AgentContextLabel
-        | Kind::AgentWorkspacePolicy
-        | Kind::AgentDispatchAttempt
+        Kind::Repository => {
+            &[ForgeReachable, AccountSufficient, ActorRightsKnown, ForgeVersionSupported, Ready]
+        }
+        Kind::AgentSubagent => &[SubagentsValid, Ready],
+        Kind::AgentToolProfile => &[ToolsAdmitted, Ready],
+        Kind::AgentMcpServer => &[McpHealthy, Ready],
+        Kind::AgentSkill => &[SkillsValidated, Ready],
+        Kind::AgentContextLabel => &[ContextLabelsValid, Ready],
+        Kind::AgentWorkspacePolicy => &[PolicyAdmitted, Ready],
+        Kind::RunnerPool => &[RuntimeIdentityReady, Ready],
+        Kind::AgentDispatchAttempt
         | Kind::WorkItemSessionLink
         | Kind::WorkItemWorkspaceLink
         | Kind::AgentWorkspace
@@ -209,8 +221,6 @@ pub fn expected_conditions(kind: super::Kind) -> &'static [ConditionType] {
         | Kind::AgentReviewArtifact
         | Kind::AgentTriggerExecution
         | Kind::WebhookDelivery
-        | Kind::Repository
-        | Kind::RunnerPool
         | Kind::ServiceAccount
         | Kind::Role
         | Kind::RoleBinding

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Kind, Resource};
+use crate::{Condition, Fault, Kind, Resource};
 
 /// The maximum length of a fragment in bytes.
 const MAX_FRAGMENT_LENGTH: usize = 16 * 1024;
@@ -71,6 +71,8 @@ pub struct AgentContextLabelStatus {
     pub digest: String,
     /// Patterns in the text that are not allowed.
     pub unsafe_patterns: Vec<String>,
+    /// The conditions of the label.
+    pub conditions: Vec<Condition>,
     /// The generation that this status describes.
     pub observed_generation: u64,
 }

@@ -1,6 +1,8 @@
 //! Runs and attempts as the control plane shows them. The run itself is the one of the ledger: this
 //! is its view, with what led to it.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -264,10 +266,39 @@ pub struct AgentDispatchRunStatus {
     /// branch when a retry started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pushed: Option<String>,
+    /// The objects that a failed run depends on, as `Kind/name` with a digest of what they said when it failed. A retry
+    /// after a change of one of them is a `rerun-after-fix`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed_with: BTreeMap<String, String>,
+    /// The number of the issue that the run has opened. Later attempts comment on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opened_issue: Option<u64>,
+    /// The contexts that were gathered again, in order. The last one is used by the next attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context_refreshes: Vec<ContextRefresh>,
     /// The conditions of the run.
     pub conditions: Vec<Condition>,
     /// The generation that this status describes.
     pub observed_generation: u64,
+}
+
+/// A context that was gathered again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ContextRefresh {
+    /// The name of the AgentContextBundle. Earlier bundles are kept.
+    pub bundle: String,
+    /// The digest of the bundle.
+    pub digest: String,
+    /// The reason that the person gave.
+    pub reason: String,
+    /// The person who requested it.
+    pub requested_by: String,
+    /// When it was gathered.
+    pub at: Moment,
+    /// The name of the first attempt that uses it. If left out, the next one will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<String>,
 }
 
 /// A write-back of a run.
@@ -294,6 +325,9 @@ pub struct WriteBackRecord {
     /// The URL of the result on the forge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The number or ID of the result on the forge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// How often the forge did not respond.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
@@ -303,6 +337,15 @@ pub struct WriteBackRecord {
     /// The earliest time of the next try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_at: Option<Moment>,
+    /// The commit that the target branch has moved to. The change is rebased onto it, verified and requested again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
+    /// How often the change was rebased.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rebases: u32,
+    /// When the forge rejected the credential. The write-back is tried again when the credential has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential_rejected_at: Option<Moment>,
 }
 
 fn is_zero(tries: &u32) -> bool {
@@ -415,6 +458,9 @@ pub struct AgentDispatchAttempt {
     /// The message of that person, or the reason for a repair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// With `rerun-after-fix`: the objects that were changed since the last attempt failed, as `Kind/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<String>,
     /// The stack and everything that it refers to, at the time of the attempt.
     pub agent_stack_snapshot: StackSnapshot,
     /// The digest of its context bundle.
@@ -440,7 +486,8 @@ pub enum AttemptReason {
     Resume,
     /// The work of the last attempt did not pass the checks.
     Repair,
-    /// A dependency of the last attempt was fixed.
+    /// The last attempt failed, and something that it depends on was changed since. Admitted again, with the stack and
+    /// the permissions of today.
     RerunAfterFix,
     /// A person sent another message; the session is resumed.
     Continuation,

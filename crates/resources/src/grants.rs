@@ -122,7 +122,6 @@ impl Resource for AgentSecretGrant {
         if self.rotation_policy.is_some_and(|policy| policy.max_age_days == 0) {
             faults.push(Fault::new("spec.rotationPolicy.maxAgeDays", "it must be at least 1"));
         }
-        faults.extend(subject(&self.subject, self.deny));
         faults
     }
 }
@@ -194,15 +193,8 @@ impl Resource for AgentConfigGrant {
     type Status = GrantStatus;
 
     fn faults(&self) -> Vec<Fault> {
-        let mut faults = keys("spec.configMapRef", &self.config_map_ref);
-        faults.extend(subject(&self.subject, self.deny));
-        faults
+        keys("spec.configMapRef", &self.config_map_ref)
     }
-}
-
-fn subject(subject: &Subject, deny: bool) -> Option<Fault> {
-    let nothing = subject.gets_nothing().filter(|_| !deny)?;
-    Some(Fault::new("spec.subject", nothing))
 }
 
 fn keys(field: &str, reference: &KeysRef) -> Vec<Fault> {

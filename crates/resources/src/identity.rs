@@ -191,7 +191,8 @@ pub enum EscalationPolicy {
     Deny,
     /// An admin must approve it.
     RequireAdminApproval,
-    /// It is allowed for the owner of the scope. Not supported: it is refused.
+    /// It is allowed for trusted runs if the person who applied the binding owns every file of the repository, by the
+    /// CODEOWNERS file of its default branch. Only for the scope `repository`.
     AllowIfOwner,
 }
 
@@ -229,11 +230,9 @@ impl Resource for AgentRoleBinding {
         if self.subject.name.is_empty() {
             faults.push(Fault::new("spec.subject.name", "say who"));
         }
-        if let Some(nothing) = self.subject.gets_nothing() {
-            faults.push(Fault::new("spec.subject", nothing));
-        }
-        if self.escalation_policy == EscalationPolicy::AllowIfOwner {
-            let message = "nobody keeps who owns what: write `deny` or `require-admin-approval`";
+        let by_owner = self.escalation_policy == EscalationPolicy::AllowIfOwner;
+        if by_owner && self.scope.kind != ScopeKind::Repository {
+            let message = "`allow-if-owner` needs the scope `repository`: CODEOWNERS says nothing about other scopes";
             faults.push(Fault::new("spec.escalationPolicy", message));
         }
         for rule in &self.resource_rules {

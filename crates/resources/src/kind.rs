@@ -1,10 +1,12 @@
 //! The kinds of resources there are.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use bailiwick_model::nearest::nearest;
 
@@ -21,7 +23,7 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident $plural:literal $short:literal $author:ident;)*) => {
         /// The kind of a resource.
         #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema,
         )]
         pub enum Kind {
             $($(#[$doc])* $name,)*
@@ -124,6 +126,18 @@ kinds! {
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    /// Reads the name exactly as it is written in the field `kind`.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        Self::ALL.iter().find(|kind| kind.as_str() == text).copied().ok_or_else(|| {
+            let near = nearest(&text, Self::ALL.iter().map(|kind| kind.as_str()));
+            let near = near.map(str::to_owned);
+            D::Error::custom(UnknownKind { text: text.into_owned(), near })
+        })
     }
 }
 

@@ -346,4 +346,40 @@ reasons! {
     AccessReviewUnavailable,
     /// Nobody has looked yet.
     NotYetObserved,
+
+    // A repository.
+    /// The forge answers.
+    ForgeAnswers,
+    /// The repository has no forge that is asked.
+    NoForge,
+    /// The forge takes long to answer; its repository waits, others do not.
+    ForgeSlow,
+    /// The forge cannot be reached, or answers with an error of its own.
+    ForgeUnreachable,
+    /// The forge refuses our requests.
+    ForgeRefused,
+    /// The credential for the forge is not set, or cannot be decrypted.
+    CredentialMissing,
+    /// The forge does not accept the token.
+    ForgeTokenRejected,
+    /// The forge has no such repository, or does not show it to the account.
+    ForgeRepositoryNotFound,
+    /// The repository has another name or address now.
+    ForgeRepositoryRenamed,
+    /// The token lacks a scope that is needed.
+    ForgeScopeMissing,
+    /// The account may not write to the repository.
+    ForgeWriteAccessMissing,
+    /// The account may do what is needed.
+    ForgeAccountSuffices,
+    /// The write access of other accounts can be read.
+    ActorRightsReadable,
+    /// The write access of other accounts cannot be read, so that their comments and labels are not trusted.
+    ActorRightsUnreadable,
+    /// The forge has every feature that is used.
+    ForgeVersionCurrent,
+    /// The forge is too old for some features.
+    ForgeVersionOld,
+    /// The forge does not tell its version.
+    ForgeVersionUnknown,
 }

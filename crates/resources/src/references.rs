@@ -66,9 +66,9 @@ pub struct KeyRef {
 pub enum SubjectKind {
     /// A person.
     User,
-    /// A group. Nothing can be granted to it, because its members are not known; it can only be denied.
+    /// A group of the identity provider. Its members are known after they have signed in.
     Group,
-    /// A team. Nothing can be granted to it, because its members are not known; it can only be denied.
+    /// A team. It is the same as a group of this name.
     Team,
     /// A stack.
     AgentStack,
@@ -98,24 +98,6 @@ pub struct Subject {
     /// If given, only with this AgentServiceAccount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_account_ref: Option<String>,
-}
-
-impl Subject {
-    /// Why nothing can be granted to it: the members of teams and groups are not known. It can still be denied.
-    pub fn gets_nothing(&self) -> Option<&'static str> {
-        match self.kind {
-            SubjectKind::Group | SubjectKind::Team => {
-                Some("nobody says who is in it: name people, a stack or an identity")
-            }
-            SubjectKind::User
-            | SubjectKind::AgentStack
-            | SubjectKind::RunnerPool
-            | SubjectKind::ServiceAccount
-            | SubjectKind::Tool
-            | SubjectKind::Skill
-            | SubjectKind::McpServer => None,
-        }
-    }
 }
 
 /// Globs of what is included and excluded.

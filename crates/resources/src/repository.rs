@@ -1,9 +1,11 @@
 //! A repository that agents may work on, and its forge.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, ForgeKind, KeyRef, Kind, Moment, Resource, TrustTier};
+use crate::{Condition, Fault, ForgeKind, KeyRef, Kind, Moment, Reason, Resource, TrustTier};
 
 /// A repository, its forge and the policy for work in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +41,14 @@ pub struct Repository {
     /// The polling interval for missed events, such as `10m`. If left out, the forge is not polled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_every: Option<super::Span>,
+    /// If true, runs that are started from an issue keep their state in it: the control plane reads the issue before a
+    /// run starts, and writes the result, the checkpoint and labels when it has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub issue_memory: bool,
+    /// The forge accounts and mail addresses of people, by their name in tokens and sign-ins. They are compared with
+    /// CODEOWNERS for role bindings with `allow-if-owner`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub accounts: BTreeMap<String, Vec<String>>,
 }
 
 fn main_branch() -> String {
@@ -97,6 +107,70 @@ pub struct RepositoryStatus {
     /// The current errors in polling, fetching from or writing to the forge, one line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// The same errors with their reasons, one for each use of the forge that fails.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forge_problems: Vec<ForgeProblem>,
+    /// What the forge says about the credential and about itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forge_facts: Option<ForgeFacts>,
+    /// The conditions of the repository.
+    pub conditions: Vec<Condition>,
+    /// The generation that the conditions describe.
+    pub observed_generation: u64,
+}
+
+/// What a forge says about a credential and about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ForgeFacts {
+    /// The version of the forge, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether the account may write to the repository.
+    pub may_write: bool,
+    /// Scopes that the token lacks, such as `write:issue`.
+    pub missing_scopes: Vec<String>,
+    /// Whether the write access of other accounts can be read.
+    pub reads_rights: bool,
+    /// Features that the forge is too old for, each with the version that has it.
+    pub missing_features: Vec<String>,
+}
+
+/// What a forge is used for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum ForgeUse {
+    /// It is asked what there is.
+    Asking,
+    /// A commit is fetched from it.
+    Fetching,
+    /// Something is written to it.
+    Writing,
+}
+
+impl ForgeUse {
+    /// The name in documents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asking => "asking",
+            Self::Fetching => "fetching",
+            Self::Writing => "writing",
+        }
+    }
+}
+
+/// A use of a forge that fails. It is removed when the same use works again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForgeProblem {
+    /// What the forge was used for.
+    pub used_for: ForgeUse,
+    /// A stable code for the reason.
+    pub reason: Reason,
+    /// A message for people. Programs must not parse it.
+    pub message: String,
 }
 
 impl Resource for Repository {
@@ -124,6 +198,17 @@ impl Resource for Repository {
         };
         if remote && self.api_url.is_none() {
             faults.push(Fault::new("spec.apiUrl", "say where the forge's API is"));
+        }
+        let mut known = BTreeSet::new();
+        for account in self.accounts.values().flatten() {
+            if account.is_empty() || account.starts_with('@') || account.contains('/') {
+                let message = "write an account as `name`, or a mail address";
+                faults.push(Fault::new("spec.accounts", message));
+            } else if !known.insert(account.to_lowercase()) {
+                let message =
+                    format!("`{account}` is there twice: an account belongs to one person");
+                faults.push(Fault::new("spec.accounts", message));
+            }
         }
         faults
     }

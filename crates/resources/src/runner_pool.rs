@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Kind, Resource, Span, TrustTier};
+use crate::{Condition, Fault, Kind, Resource, Span, TrustTier};
 
 /// A pool of runners for attempts of one trust tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +58,10 @@ pub struct RunnerPoolStatus {
     pub active: u32,
     /// The number of waiting attempts.
     pub queued: u32,
+    /// The conditions of the pool.
+    pub conditions: Vec<Condition>,
+    /// The generation that this status describes.
+    pub observed_generation: u64,
 }
 
 impl Resource for RunnerPool {

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, KeysRef, Kind, Resource, Validation};
+use crate::{Condition, Fault, KeysRef, Kind, Resource, Validation};
+
+const MAX_PACKAGE_NAME: usize = 100;
 
 /// A reusable procedure and its requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +58,7 @@ pub enum SkillFormat {
     File,
     /// A directory in the repository with a SKILL.md.
     Directory,
-    /// An npm package. Not supported: the skill is invalid.
+    /// A directory with a SKILL.md on the machine of the control plane, pinned by its digest.
     Package,
     /// The text in the resource itself.
     Inline,
@@ -69,12 +71,37 @@ pub struct SkillSource {
     /// The path in the base commit of the repository. For `file` and `directory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The package with its version. For `package`.
+    /// The package and its digest, as `NAME@sha256:DIGEST`. For `package`. The directory is `packages/NAME` in the
+    /// configuration directory of the user who runs the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
     /// The text. For `inline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
+}
+
+/// A package, pinned by the digest of its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRef {
+    /// The name of its directory.
+    pub name: String,
+    /// 64 hexadecimal digits.
+    pub sha256: String,
+}
+
+impl PackageRef {
+    /// Reads `NAME@sha256:DIGEST`. A name cannot lead to another directory.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, sha256) = text.split_once("@sha256:")?;
+        let in_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = !name.is_empty()
+            && name.len() <= MAX_PACKAGE_NAME
+            && !name.starts_with('.')
+            && name.chars().all(in_name);
+        let in_digest = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+        let is_digest = sha256.len() == 64 && sha256.chars().all(in_digest);
+        (is_name && is_digest).then(|| Self { name: name.to_owned(), sha256: sha256.to_owned() })
+    }
 }
 
 /// The status of a skill.
@@ -88,6 +115,8 @@ pub struct AgentSkillStatus {
     /// The digest of the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The conditions of the skill.
+    pub conditions: Vec<Condition>,
     /// The generation that this status describes.
     pub observed_generation: u64,
 }
@@ -112,6 +141,10 @@ impl Resource for AgentSkill {
             let message = format!("this format needs `{wanted}` and nothing else");
             faults.push(Fault::new("spec.sourceRef", message));
         }
+        if source.package.as_ref().is_some_and(|text| PackageRef::parse(text).is_none()) {
+            let message = "write NAME@sha256:DIGEST, with the 64 digits of the package's digest";
+            faults.push(Fault::new("spec.sourceRef.package", message));
+        }
         let outside = |path: &String| {
             path.starts_with('/') || path.split('/').any(|part| part == ".." || part == ".git")
         };
@@ -120,5 +153,25 @@ impl Resource for AgentSkill {
             faults.push(Fault::new("spec.sourceRef.path", message));
         }
         faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PackageRef;
+
+    #[test]
+    fn a_package_is_a_plain_name_and_a_digest() {
+        let digest = "0123456789abcdef".repeat(4);
+        let found = PackageRef::parse(&format!("release-1.2.0@sha256:{digest}")).unwrap();
+        assert_eq!((found.name.as_str(), &found.sha256), ("release-1.2.0", &digest));
+        for name in ["", "..", ".git", "a/b", "/etc", "a b", "a\0"] {
+            assert_eq!(PackageRef::parse(&format!("{name}@sha256:{digest}")), None, "{name}");
+        }
+        for wrong in ["release", "release@1.2.0", "release@sha256:", "release@sha256:abc"] {
+            assert_eq!(PackageRef::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(PackageRef::parse(&format!("a@sha256:{}", digest.to_uppercase())), None);
+        assert_eq!(PackageRef::parse(&format!("a@sha256:{digest}0")), None);
     }
 }

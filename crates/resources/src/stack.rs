@@ -280,6 +280,8 @@ pub struct PermissionRefs {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteBackTarget {
+    /// A new issue.
+    OpenIssue,
     /// A comment on an issue.
     IssueComment,
     /// A comment on a pull request.
@@ -307,6 +309,7 @@ pub enum WriteBackTarget {
 impl WriteBackTarget {
     /// All targets.
     pub const ALL: &[Self] = &[
+        Self::OpenIssue,
         Self::IssueComment,
         Self::PullRequestComment,
         Self::PullRequestReview,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ApprovalPolicy, ApprovalReason, Fault, Kind, Resource};
+use crate::{ApprovalPolicy, ApprovalReason, Condition, Fault, Kind, Resource};
 
 /// An agent that a stack can delegate to. It can never have more rights than its stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -146,14 +146,24 @@ pub enum ContextPolicy {
     /// Only the message of its parent. This is the default.
     #[default]
     SummaryOnly,
-    /// Sources that the parent names. Not supported: it is refused.
+    /// The message of its parent, and the sources that the parent names out of its own context.
     SelectedSources,
     /// The whole context of its parent, without secrets.
     FullRedacted,
-    /// Only artifacts. Not supported: it is refused.
+    /// The message of its parent, and the outputs of finished sub-agents that the parent names.
     ArtifactOnly,
     /// Only the message of its parent, like `summary-only`.
     NoContext,
+}
+
+/// The status of a definition that stacks use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DefinitionStatus {
+    /// The conditions of the definition.
+    pub conditions: Vec<Condition>,
+    /// The generation that this status describes.
+    pub observed_generation: u64,
 }
 
 /// An empty status.
@@ -163,7 +173,7 @@ pub struct NoStatus {}
 
 impl Resource for AgentSubagent {
     const KIND: Kind = Kind::AgentSubagent;
-    type Status = NoStatus;
+    type Status = DefinitionStatus;
 
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
@@ -172,15 +182,6 @@ impl Resource for AgentSubagent {
         }
         if self.task_kinds.is_empty() {
             faults.push(Fault::new("spec.taskKinds", "name at least one"));
-        }
-        match self.context_policy {
-            ContextPolicy::SummaryOnly | ContextPolicy::FullRedacted | ContextPolicy::NoContext => {
-            }
-            ContextPolicy::SelectedSources | ContextPolicy::ArtifactOnly => {
-                let message = "a parent has no way to name sources or artifacts: it tells a sub-agent what it \
-                               needs, so write summary-only or full-redacted";
-                faults.push(Fault::new("spec.contextPolicy", message));
-            }
         }
         let calls = |reason: &ApprovalReason| *reason == ApprovalReason::ToolCall;
         if !self.approval_policy.require_for.iter().all(calls) {

@@ -6,7 +6,7 @@ use bailiwick_model::AuditLevel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, KeysRef, Kind, NoStatus, Resource};
+use crate::{DefinitionStatus, Fault, KeysRef, Kind, Resource};
 
 /// Limits on tools, commands, files and hosts. Other limits apply as well: a call must be allowed by all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +118,7 @@ pub enum ToolApproval {
 
 impl Resource for AgentToolProfile {
     const KIND: Kind = Kind::AgentToolProfile;
-    type Status = NoStatus;
+    type Status = DefinitionStatus;
 
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();

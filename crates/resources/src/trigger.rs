@@ -25,6 +25,9 @@ pub struct WebhookDelivery {
     pub bytes: u64,
     /// When it was received.
     pub received_at: Moment,
+    /// When it happened, by the clock of the forge; known of events that were found by polling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub happened_at: Option<Moment>,
     /// The headers that describe the event. Signatures are not stored.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,

@@ -323,6 +323,8 @@ pub enum WorkItemMode {
     Link,
     /// It creates a work item if the event has none.
     Create,
+    /// Like `create`. If its run succeeds, it also opens an issue, if the write-back policy allows `open-issue`.
+    OpenIssue,
     /// It does neither.
     None,
 }

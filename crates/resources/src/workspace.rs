@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Kind, Moment, NoStatus, Resource, Span, TrustTier};
+use crate::{DefinitionStatus, Fault, Kind, Moment, Resource, Span, TrustTier};
 
 /// How workspaces are created and retained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub struct AgentWorkspacePolicy {
 pub enum WorkspaceMode {
     /// For each run.
     PerRun,
-    /// For each work item. Not supported: each run still gets its own workspace.
+    /// For each work item: a later run takes over the files that an earlier one has left.
     PerWorkItem,
 }
 
@@ -41,7 +41,7 @@ pub struct RetentionPolicy {
 
 impl Resource for AgentWorkspacePolicy {
     const KIND: Kind = Kind::AgentWorkspacePolicy;
-    type Status = NoStatus;
+    type Status = DefinitionStatus;
 
     fn faults(&self) -> Vec<Fault> {
         Vec::new()
