@@ -6,7 +6,7 @@ use bailiwick_model::{Capability, CapabilityName, Category, Problem, Source, tom
 
 use serde_spanned::Spanned;
 
-use crate::kit::{Layer, Layout};
+use crate::layer::{Layer, Layout};
 
 /// Finds the capability `name` in a layer. Its directory may still have the name of an earlier
 /// version; the name of today goes before that.

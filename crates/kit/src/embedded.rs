@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use include_dir::{Dir, File, include_dir};
 
-use crate::kit::{Layer, Layout, Origin};
+use crate::layer::{Layer, Layout, Origin};
 use crate::tree::{Tree, TreeError};
 
 static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded");

@@ -3,7 +3,7 @@
 use bailiwick_model::{Problem, Role, RoleName, Source, toml_file};
 
 use crate::capability_file::bad_pattern;
-use crate::kit::Layer;
+use crate::layer::Layer;
 
 /// Reads and checks the role `name` from its file.
 pub(crate) fn read(name: &RoleName, source: &Source) -> Result<Role, Vec<Problem>> {

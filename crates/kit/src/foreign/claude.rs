@@ -8,8 +8,8 @@ use bailiwick_model::{Problem, Source};
 
 use super::fields::Fields;
 use super::node::Node;
-use super::tool_table::{Allowed, Row, denied_with, known, row};
 use super::{Effect, Note, Options, frontmatter};
+use crate::tool_table::{Allowed, Row, denied_with, known, row};
 
 /// Its tools by name.
 pub(crate) static TOOLS: [Row; 31] = [

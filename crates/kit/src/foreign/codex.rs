@@ -7,8 +7,8 @@ use bailiwick_model::{Problem, Source};
 
 use super::fields::{Fields, LeftoverFields, UnknownKeys};
 use super::node::Node;
-use super::tool_table::Allowed;
 use super::{Effect, Note, Options};
+use crate::tool_table::Allowed;
 
 /// A remark at the beginning of a file that we wrote: the tools, which Codex has no list for. It
 /// only narrows, so it does not matter who wrote it.

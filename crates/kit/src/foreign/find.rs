@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 8;
 
 /// A file that may be an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundAgentFile {
     /// How it is written.
     pub format: Format,
     /// The file.
@@ -18,7 +18,7 @@ pub struct Found {
 }
 
 /// All files of these formats, and what could not be read.
-pub fn find(tree: &dyn Tree, formats: &[Format]) -> (Vec<Found>, Vec<Problem>) {
+pub fn find(tree: &dyn Tree, formats: &[Format]) -> (Vec<FoundAgentFile>, Vec<Problem>) {
     let mut search = Search { tree, found: Vec::new(), problems: Vec::new() };
     for format in formats {
         let (roots, ending, deep): (&[&str], &str, bool) = match format {
@@ -38,7 +38,7 @@ pub fn find(tree: &dyn Tree, formats: &[Format]) -> (Vec<Found>, Vec<Problem>) {
 
 struct Search<'a> {
     tree: &'a dyn Tree,
-    found: Vec<Found>,
+    found: Vec<FoundAgentFile>,
     problems: Vec<Problem>,
 }
 
@@ -56,7 +56,8 @@ impl Search<'_> {
             if name.ends_with(ending) {
                 match self.tree.read(&below) {
                     Ok(Some(text)) => {
-                        self.found.push(Found { format, source: Source::new(below, text) });
+                        self.found
+                            .push(FoundAgentFile { format, source: Source::new(below, text) });
                     }
                     Ok(None) => {}
                     Err(error) => self.unreadable(&error.path, &error.why),

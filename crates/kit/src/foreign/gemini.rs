@@ -9,8 +9,8 @@ use bailiwick_model::{Problem, Source};
 
 use super::fields::Fields;
 use super::node::Node;
-use super::tool_table::{Allowed, Row, known, row};
 use super::{Effect, Note, Options, frontmatter};
+use crate::tool_table::{Allowed, Row, known, row};
 
 /// Its tools by name, but those for agents.
 pub(crate) static TOOLS: [Row; 15] = [

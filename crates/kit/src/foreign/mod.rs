@@ -24,7 +24,6 @@ mod node;
 mod opencode;
 mod render;
 mod skill;
-pub(crate) mod tool_table;
 
 use std::fmt;
 
@@ -33,7 +32,7 @@ use bailiwick_model::{Problem, Source};
 use serde::Serialize;
 
 pub use agents_md::nearest as nearest_agents_md;
-pub use find::{Found, find};
+pub use find::{FoundAgentFile, find};
 pub use render::render;
 
 pub(crate) use claude::TOOLS as CLAUDE_TOOLS;

@@ -10,8 +10,8 @@ use bailiwick_model::{Problem, Source};
 
 use super::fields::Fields;
 use super::node::Node;
-use super::tool_table::{Allowed, Row, matches, row};
 use super::{Effect, Note, Options, frontmatter};
+use crate::tool_table::{Allowed, Row, matches, row};
 
 /// Our tools, each with the permissions that it needs.
 pub(crate) static TOOLS: [Row; 16] = [

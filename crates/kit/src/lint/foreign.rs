@@ -5,8 +5,8 @@ use std::path::Path;
 use bailiwick_model::template::AgentType;
 use bailiwick_model::{Problem, Severity};
 
-use crate::foreign::{self, Format, Found, Options};
-use crate::kit::Origin;
+use crate::foreign::{self, Format, FoundAgentFile, Options};
+use crate::layer::Origin;
 use crate::templates::Templates;
 use crate::tree::Tree;
 
@@ -16,7 +16,7 @@ pub(super) fn check(tree: &dyn Tree, templates: &Templates) -> (usize, Vec<Probl
     let own = own(templates);
     let is_own = |name: &AgentType| own.iter().any(|other| other.folds_to(name));
     let (found, mut problems) = foreign::find(tree, &Format::AGENTS);
-    let mut ready: Vec<(AgentType, Found)> = Vec::new();
+    let mut ready: Vec<(AgentType, FoundAgentFile)> = Vec::new();
     for file in found {
         match foreign::import(file.format, &file.source, &Options::default()) {
             Ok(imported) if is_own(&imported.template.agent_type) => {}
@@ -54,7 +54,7 @@ fn own(templates: &Templates) -> Vec<AgentType> {
 }
 
 /// The type that a file would be by its name.
-fn stem(file: &Found) -> Option<AgentType> {
+fn stem(file: &FoundAgentFile) -> Option<AgentType> {
     let stem = Path::new(&*file.source.file).file_stem()?.to_str()?;
     AgentType::parse(stem).ok()
 }

@@ -3,7 +3,8 @@
 
 use bailiwick_model::Problem;
 
-use crate::kit::{Kit, Origin};
+use crate::kit::Kit;
+use crate::layer::Origin;
 use crate::manifest::{Program, assemble, find, names};
 
 /// What is wrong with the manifests of a kit.

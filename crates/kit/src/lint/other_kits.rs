@@ -5,7 +5,8 @@
 
 use bailiwick_model::{Problem, Severity};
 
-use crate::kit::{Kit, Layer, Layout};
+use crate::kit::Kit;
+use crate::layer::{Layer, Layout};
 
 /// What this program lacks of the other one, and how texts are written here.
 const SOFTENED: [&str; 6] = [

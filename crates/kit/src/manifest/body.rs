@@ -6,9 +6,9 @@ use serde_spanned::Spanned;
 
 use super::file::Manifest;
 use crate::bind::{SEPARATOR, capabilities, texts};
-use crate::foreign::tool_table::matches;
 use crate::kit::Kit;
 use crate::resolve::{ResolvedRole, resolve};
+use crate::tool_table::matches;
 
 /// A text with what is odd about it.
 #[derive(Debug)]

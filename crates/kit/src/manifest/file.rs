@@ -83,7 +83,7 @@ struct File {
     output_extra_fields: Vec<String>,
     #[serde(default)]
     references: References,
-    /// Whoever starts the agent chooses the model.
+    /// The caller that starts the agent chooses the model.
     #[serde(default, rename = "model")]
     _model: Option<String>,
     #[serde(default, rename = "produces_artifact")]

@@ -17,7 +17,8 @@ use bailiwick_model::{Problem, Source};
 pub use file::{Block, Handoff, Manifest, read};
 pub use output::{AssembledFile, Program, assemble};
 
-use crate::kit::{Kit, Layer, Layout, Origin};
+use crate::kit::Kit;
+use crate::layer::{Layer, Layout, Origin};
 
 /// A manifest with its file.
 #[derive(Debug, Clone)]

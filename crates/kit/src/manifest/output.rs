@@ -8,9 +8,9 @@ use toml_edit::{DocumentMut, value};
 
 use super::body;
 use super::file::Manifest;
-use crate::foreign::tool_table::Row;
 use crate::foreign::{CLAUDE_TOOLS, GEMINI_TOOLS, OPENCODE_TOOLS, TOOLS_REMARK, quoted};
 use crate::kit::Kit;
+use crate::tool_table::Row;
 
 /// Tools with which nothing can be changed.
 const HARMLESS: [&str; 12] = [

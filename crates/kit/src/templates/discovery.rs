@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::file::{self, NO_TEMPLATE, Parsed};
 use crate::embedded;
-use crate::kit::Origin;
+use crate::layer::Origin;
 use crate::tree::{Tree, TreeError};
 
 /// Our own directory of templates, in a project.

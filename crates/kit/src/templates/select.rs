@@ -5,7 +5,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::file::NO_TEMPLATE;
-use crate::foreign::tool_table::matches;
+use crate::tool_table::matches;
 
 /// The effort that every model has.
 const NO_EFFORT: &str = "none";

@@ -30,7 +30,7 @@ fn templates_with_nothing_wrong_have_no_problem() {
         )]),
     )]);
     let report = lint(&kit, &[]).and_templates(&kit, &templates);
-    assert_eq!((report.templates, report.problems), (5, Vec::new()));
+    assert_eq!((report.templates, report.problems), (6, Vec::new()));
 }
 
 #[test]

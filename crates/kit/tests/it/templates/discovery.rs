@@ -132,7 +132,7 @@ fn the_stem_is_trimmed_and_in_lower_case_and_the_ending_has_any_case() {
 fn files_that_are_no_markdown_are_no_templates() {
     let templates = layered(files(&["a.txt", "md", "b.md.bak"], "x"), files(&NOTHING, ""));
     let inventory = templates.inventory();
-    assert_eq!(inventory.templates.len(), 4, "the embedded ones alone");
+    assert_eq!(inventory.templates.len(), 5, "the embedded ones alone");
     assert_eq!(inventory.strays, []);
 }
 
@@ -147,7 +147,7 @@ fn badly_named_files_are_reported() {
     for name in bad {
         assert!(strays.contains(&format!("repo/agents/{name}")), "{name}");
     }
-    assert_eq!(inventory.templates.len(), 4);
+    assert_eq!(inventory.templates.len(), 5);
     assert_eq!(told(templates.find("default")), "missing agent template: default");
 }
 

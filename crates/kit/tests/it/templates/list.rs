@@ -50,7 +50,11 @@ fn agent_type_description_allow_list_and_deny_list_are_always_there() {
     let agents = answer["agents"].as_array().unwrap();
     let types: Vec<&str> =
         agents.iter().map(|agent| agent["agent_type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["architect", "auditor", "explorer", "orchestrator", "worker"], "sorted");
+    assert_eq!(
+        types,
+        ["architect", "auditor", "explorer", "orchestrator", "reviewer", "worker"],
+        "sorted"
+    );
     for agent in agents {
         for key in ["agent_type", "description", "allow_list", "deny_list"] {
             assert!(agent.get(key).is_some(), "{key} in {agent}");

@@ -23,7 +23,7 @@ fn there_are_exactly_these_templates_and_all_keep_the_contract() {
     let templates = Templates::over_embedded(Vec::new());
     let inventory = templates.inventory();
     let names: Vec<&str> = inventory.templates.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["architect", "explorer", "orchestrator", "worker"]);
+    assert_eq!(names, ["architect", "explorer", "orchestrator", "reviewer", "worker"]);
     assert_eq!(inventory.strays, []);
     let listed = list::list(&templates, &ListAgents::default()).unwrap();
     assert!(listed.agents.iter().all(|agent| agent.description.len() <= 120), "{listed:?}");
@@ -38,7 +38,7 @@ fn orchestrator_has_no_allow_list() {
 
 #[test]
 fn worker_and_explorer_have_allow_lists_without_spawn_agent_but_with_plan_and_listings() {
-    for name in ["worker", "explorer"] {
+    for name in ["worker", "explorer", "reviewer"] {
         let list = allowed(name);
         for needed in ["update_plan", "list_agents", "list_active_agents"] {
             assert!(list.iter().any(|tool| tool == needed), "{name} lacks {needed}");
@@ -56,7 +56,7 @@ fn explorer_is_read_only_and_worker_is_not() {
     assert!(!shipped("worker").read_only);
     let writers = ["Write", "Edit", "apply_patch"];
     assert!(allowed("worker").iter().any(|tool| writers.contains(&tool.as_str())));
-    for reader in ["explorer", "architect"] {
+    for reader in ["explorer", "architect", "reviewer"] {
         assert!(!allowed(reader).iter().any(|tool| writers.contains(&tool.as_str())), "{reader}");
     }
 }
@@ -68,7 +68,7 @@ fn if_the_directory_has_no_file_of_an_embedded_name_all_are_copied() {
         let files: Vec<(String, String)> =
             plan(&present).into_iter().map(|seed| (seed.file, seed.text)).collect();
         assert_eq!(files, agent_templates(), "{present:?}");
-        assert_eq!(files.len(), 4);
+        assert_eq!(files.len(), 5);
     }
 }
 
