@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::ports::{RunStore, StoreError, WorkspaceError, Workspaces};
 use crate::spawn::{Refusal, Request, Step, plan};
 
-/// Why a spawn did not come to its end.
+/// Why a spawn failed.
 #[derive(Debug, Error)]
 pub enum SpawnError {
     /// It may not begin.

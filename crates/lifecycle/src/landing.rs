@@ -1,6 +1,6 @@
 //! Landing: nothing lands but a tree that was verified on the base that it lands on.
 
-use bailiwick_model::{AgentId, Run};
+use bailiwick_model::{AgentId, CommitId, Run, TreeId};
 use thiserror::Error;
 
 use crate::ports::{LandError, Landed, Landing, Method, Work};
@@ -11,7 +11,7 @@ const ATTEMPTS: usize = 5;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct LandingRequest {
     /// Whose work.
     pub agent: AgentId,
     /// A branch to make instead of advancing the base, by its full name.
@@ -24,24 +24,24 @@ pub struct Order {
 
 /// Work that has landed, with the verification behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct LandResult {
     /// What was verified.
     pub verification: Verification,
     /// The branch that moved.
     pub branch: String,
     /// Where it was.
-    pub onto: String,
+    pub onto: CommitId,
     /// The tree that was verified there.
-    pub tree: String,
+    pub tree: TreeId,
     /// What has landed.
     pub landed: Landed,
 }
 
-/// What whoever watches a landing hears.
+/// What the watcher of a landing hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watched<'a> {
-    /// This is about to be tried. Whoever writes it down can tell the ledger later, if we are killed
-    /// before we do.
+pub enum LandEvent<'a> {
+    /// This is about to be tried. Written down, it can be told to the ledger later, if we are killed
+    /// before that.
     Landing(&'a Landing),
     /// The base moved, and the new merge is verified.
     Moved {
@@ -52,18 +52,18 @@ pub enum Watched<'a> {
     },
 }
 
-/// Why work did not land.
+/// Why work did not land; `E` is why the watcher of the landing stopped it.
 #[derive(Debug, Error)]
-pub enum NotLanded {
+pub enum NotLanded<E> {
     /// It does not hold.
     #[error("the work was verified and does not hold")]
     Failed(Box<Verification>),
     /// The branch would not have it.
     #[error(transparent)]
     Refused(#[from] LandError),
-    /// It could not be written down that it is about to land.
+    /// The watcher stopped it.
     #[error("{0}")]
-    Unrecorded(String),
+    Stopped(E),
     /// The base moved each time that the work was verified on it.
     #[error("{branch} moved {ATTEMPTS} times while the work was verified; try again")]
     KeptMoving {
@@ -74,12 +74,12 @@ pub enum NotLanded {
 
 /// Verifies, then lands exactly the tree that was verified; if the base moved meanwhile, verifies the
 /// new merge first. `watch` hears of each landing before it is tried, and why it begins again.
-pub fn land<W: Work>(
-    order: &Order,
+pub fn land<W: Work, E>(
+    order: &LandingRequest,
     work: &W,
     verify: &mut dyn FnMut() -> Verification,
-    watch: &mut dyn FnMut(Watched<'_>) -> Result<(), String>,
-) -> Result<Done, NotLanded> {
+    watch: &mut dyn FnMut(LandEvent<'_>) -> Result<(), E>,
+) -> Result<LandResult, NotLanded<E>> {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
         let verification = verify();
@@ -104,15 +104,15 @@ pub fn land<W: Work>(
             method: order.method,
             message: format!("{}Bailiwick-Base: {onto}\n", order.message),
         };
-        watch(Watched::Landing(&landing)).map_err(NotLanded::Unrecorded)?;
+        watch(LandEvent::Landing(&landing)).map_err(NotLanded::Stopped)?;
         match work.land(&landing) {
             Ok(landed) => {
                 let tree = landing.tree;
-                return Ok(Done { verification, branch, onto, tree, landed });
+                return Ok(LandResult { verification, branch, onto, tree, landed });
             }
             Err(LandError::Moved { branch, now }) if order.branch.is_none() => {
-                watch(Watched::Moved { branch: &branch, now: &now })
-                    .map_err(NotLanded::Unrecorded)?;
+                watch(LandEvent::Moved { branch: &branch, now: &now })
+                    .map_err(NotLanded::Stopped)?;
                 last = branch;
             }
             Err(error) => return Err(error.into()),

@@ -4,6 +4,7 @@
 //! out through the [`ports`].
 
 pub mod brief;
+mod check_result;
 pub mod commit_subject;
 pub mod delegation;
 pub mod executor;

@@ -5,7 +5,7 @@ use bailiwick_verify::Verdict;
 use crate::verification::CheckResult;
 
 /// How much of one failure the next agent is told.
-const MOST: usize = 4_000;
+const MAX_CHARS: usize = 4_000;
 
 /// How many files that were left out are named.
 const NAMED: usize = 20;
@@ -19,7 +19,7 @@ pub enum Former {
     RolledBack,
 }
 
-/// What the next agent is told of the attempt before it. What checks printed is data, fenced so that
+/// What the next agent reads about the attempt before it. What checks printed is data, fenced so that
 /// nothing in it ends the fence.
 pub fn failure_report(
     former: &str,
@@ -71,7 +71,7 @@ fn one_line(text: &str) -> String {
 }
 
 fn fenced(text: &str) -> String {
-    let cut: String = text.chars().take(MOST).collect();
+    let cut: String = text.chars().take(MAX_CHARS).collect();
     let longest = cut.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let more = if cut.len() < text.len() { "\n…" } else { "" };

@@ -7,7 +7,7 @@ use bailiwick_model::{AgentId, Source, Task};
 use crate::change::{Change, Entry, Mode};
 use crate::checks::Subject;
 use crate::facts::{Facts, Pass, Texts};
-use crate::job::{CommandResult, Job, Outcome, Termination};
+use crate::job::{CommandResult, Job, JobOutcome, Termination};
 use crate::verdict::Verdict;
 
 /// A task with these lines after its header.
@@ -92,7 +92,7 @@ pub(crate) fn result(line: &str, code: i32, tail: &str) -> CommandResult {
 }
 
 /// Facts with the outcome of one job.
-pub(crate) fn after(job: Job, outcome: Outcome) -> Facts {
+pub(crate) fn after(job: Job, outcome: JobOutcome) -> Facts {
     Facts { jobs: BTreeMap::from([(job, outcome)]), ..facts() }
 }
 

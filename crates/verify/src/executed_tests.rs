@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::{self, Job, Outcome};
+use crate::job::{self, Job, JobOutcome};
 use crate::test_tally;
 
 pub use lines::TestCounter;
@@ -17,26 +17,28 @@ pub struct ExecutedTests(BTreeMap<String, u64>);
 
 impl ExecutedTests {
     /// The executed tests of a job; none if it failed, because a job that failed can end early.
-    pub fn of_passed(outcome: &Outcome) -> Option<Self> {
+    pub fn of_passed(outcome: &JobOutcome) -> Option<Self> {
         let passed = match outcome {
-            Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => false,
-            Outcome::Commands(results) => results.iter().all(|result| result.succeeded()),
-            Outcome::Tests { .. } => test_tally::tally(outcome).is_some_and(|all| all.is_clean()),
+            JobOutcome::CouldNotRun { .. } | JobOutcome::TreeChanged { .. } => false,
+            JobOutcome::Commands(results) => results.iter().all(|result| result.succeeded()),
+            JobOutcome::Tests { .. } => {
+                test_tally::tally(outcome).is_some_and(|all| all.is_clean())
+            }
         };
         passed.then(|| Self::of(outcome))
     }
 
     /// The executed tests of a job, whether they passed or not.
-    pub fn of(outcome: &Outcome) -> Self {
+    pub fn of(outcome: &JobOutcome) -> Self {
         match outcome {
-            Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => Self::default(),
-            Outcome::Commands(results) => {
+            JobOutcome::CouldNotRun { .. } | JobOutcome::TreeChanged { .. } => Self::default(),
+            JobOutcome::Commands(results) => {
                 let reported = |result: &job::CommandResult| {
                     Some((result.line.clone(), result.executed_tests?))
                 };
                 Self(results.iter().filter_map(reported).collect())
             }
-            Outcome::Tests { crates, .. } => {
+            JobOutcome::Tests { crates, .. } => {
                 let mut all = BTreeMap::new();
                 for tests in crates {
                     let count = test_tally::executed(tests);
@@ -101,9 +103,9 @@ mod tests {
     use crate::example::result;
     use crate::job::{CommandResult, CrateTests, Crates, Harness, TestProgram, TestResult};
 
-    fn command(tests: Option<u64>, code: i32) -> Outcome {
+    fn command(tests: Option<u64>, code: i32) -> JobOutcome {
         let result = CommandResult { executed_tests: tests, ..result("npm test", code, "") };
-        Outcome::Commands(vec![result])
+        JobOutcome::Commands(vec![result])
     }
 
     fn compared(before: Option<u64>, after: Option<u64>) -> Option<Comparison> {
@@ -149,7 +151,7 @@ mod tests {
             documentation: None,
         };
         let crates = crates.iter().map(tests).collect();
-        ExecutedTests::of(&Outcome::Tests { build: Vec::new(), crates })
+        ExecutedTests::of(&JobOutcome::Tests { build: Vec::new(), crates })
     }
 
     #[test]

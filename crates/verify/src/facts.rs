@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
 use crate::executed_tests::Comparison;
-use crate::job::{Job, Outcome};
+use crate::job::{Job, JobOutcome};
 use crate::verdict::Verdict;
 
 /// The tree that a verdict is about.
@@ -51,7 +51,7 @@ pub struct Facts {
     /// What each commit of the work changed in manifests and lock files.
     pub commits: Option<Vec<CommitDifferences>>,
     /// The outcomes of the jobs.
-    pub jobs: BTreeMap<Job, Outcome>,
+    pub jobs: BTreeMap<Job, JobOutcome>,
     /// How many tests the jobs executed, on the base and with the change.
     pub executed_tests: Option<Vec<Comparison>>,
     /// The state of the repository.

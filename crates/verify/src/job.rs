@@ -42,7 +42,7 @@ pub enum Warnings {
 /// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum JobOutcome {
     /// It could not be started, or its subject does not exist.
     CouldNotRun { why: String },
     /// A command changed files of the measured tree, so its results do not count.

@@ -27,5 +27,5 @@ pub use change::{Change, Entry, Mode};
 pub use checks::{Check, CheckMethod, Subject, judge, needs};
 pub use executed_tests::ExecutedTests;
 pub use facts::{Facts, Needs, Pass};
-pub use job::{Job, Outcome};
+pub use job::{Job, JobOutcome};
 pub use verdict::Verdict;

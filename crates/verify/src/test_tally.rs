@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::job::{CrateTests, Harness, Outcome, TestProgram, TestResult};
+use crate::job::{CrateTests, Harness, JobOutcome, TestProgram, TestResult};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -28,10 +28,12 @@ impl Tally {
 }
 
 /// Counts the tests; none if the outcome has no tests.
-pub(crate) fn tally(outcome: &Outcome) -> Option<Tally> {
+pub(crate) fn tally(outcome: &JobOutcome) -> Option<Tally> {
     let (build, crates) = match outcome {
-        Outcome::Tests { build, crates } => (build, crates),
-        Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => {
+        JobOutcome::Tests { build, crates } => (build, crates),
+        JobOutcome::CouldNotRun { .. }
+        | JobOutcome::TreeChanged { .. }
+        | JobOutcome::Commands(_) => {
             return None;
         }
     };

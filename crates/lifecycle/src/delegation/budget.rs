@@ -14,7 +14,7 @@ use super::estimate::{Estimate, Known, Origin, part, set};
 use crate::supervision::Spent;
 use crate::supervision::budget::{Budget, Limit};
 
-/// What is reserved and spent in a tree of runs. Whoever holds one writes it down before an agent is
+/// What is reserved and spent in a tree of runs. Its supervisor writes it down before an agent is
 /// started, and reads it back after a kill.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ struct Entry {
 
 /// How a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum TreeState {
     /// It may go on, with this much.
     Open(Allowance),
     /// It has spent all of this, and waits until a person raises it.
@@ -298,7 +298,7 @@ impl Tree {
     }
 
     /// Lets a person give a run more. What one below the root gets, comes from the one above it.
-    pub fn raise(mut self, run: &AgentId, by: &Allowance) -> (Self, Result<Standing, Refusal>) {
+    pub fn raise(mut self, run: &AgentId, by: &Allowance) -> (Self, Result<TreeState, Refusal>) {
         let Some(entry) = self.runs.get(run) else {
             return (self, Err(Refusal::Unknown(run.clone())));
         };
@@ -328,19 +328,19 @@ impl Tree {
     }
 
     /// How a run stands; nothing if it is not in the tree.
-    pub fn standing(&self, run: &AgentId) -> Option<Standing> {
+    pub fn standing(&self, run: &AgentId) -> Option<TreeState> {
         let entry = self.runs.get(run)?;
         if entry.settled {
-            return Some(Standing::Settled);
+            return Some(TreeState::Settled);
         }
         if let Some(limit) = entry.paused {
-            return Some(Standing::Paused(limit));
+            return Some(TreeState::Paused(limit));
         }
         let mut left = Allowance::default();
         for limit in Limit::ALL {
             set(&mut left, limit, self.remaining(run, limit));
         }
-        Some(Standing::Open(left))
+        Some(TreeState::Open(left))
     }
 
     /// What a run has left, of what is limited: without what it spent, what is reserved for those that
@@ -384,7 +384,7 @@ impl Tree {
         taken.fold(own, u64::saturating_add)
     }
 
-    /// Pauses whoever has nothing left, of a run and those above it: nobody else's changed. What comes
+    /// Pauses those with nothing left, of a run and those above it: nobody else's changed. What comes
     /// back later does not let them go on: a person does.
     fn paused(mut self, run: &AgentId) -> Self {
         let mut next = Some(run.clone());

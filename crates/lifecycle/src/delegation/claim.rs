@@ -180,13 +180,13 @@ pub enum Holding {
 
 /// What a claim still proves, seeing the claims of the same repository that came after it.
 pub fn holding(own: &Claim, later: &[Claim]) -> Holding {
-    use bailiwick_model::claim::Outcome;
+    use bailiwick_model::claim::ClaimOutcome;
     let later = later.iter().filter(|claim| claim.fence > own.fence);
     let met = meeting(&own.run, &own.line, &own.repository, &own.area(), later);
     match (met.into_iter().next(), own.release) {
         (Some(obstacle), _) => Holding::Stale(Box::new(obstacle)),
         // One whose time was over without anybody taking it.
-        (None, None | Some(Release { outcome: Outcome::Expired, .. })) => Holding::Holds,
+        (None, None | Some(Release { outcome: ClaimOutcome::Expired, .. })) => Holding::Holds,
         (None, Some(release)) => Holding::Released(release),
     }
 }
@@ -235,10 +235,10 @@ pub enum Next {
 }
 
 /// What is to be done, as the repository's settings say. Who waits for too long gives up: the lease
-/// of whoever is in the way can be renewed for ever.
-pub fn next(on_overlap: OnOverlap, waited: u64, patience: u64) -> Next {
+/// of a claim in the way can be renewed for ever.
+pub fn next(on_overlap: OnOverlap, waited: u64, timeout: u64) -> Next {
     match on_overlap {
-        OnOverlap::Wait if waited < patience => Next::Wait,
+        OnOverlap::Wait if waited < timeout => Next::Wait,
         OnOverlap::Wait | OnOverlap::Refuse => Next::Refuse,
     }
 }
@@ -246,7 +246,7 @@ pub fn next(on_overlap: OnOverlap, waited: u64, patience: u64) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bailiwick_model::claim::Outcome;
+    use bailiwick_model::claim::ClaimOutcome;
     use bailiwick_model::role::EscalationPolicy;
     use bailiwick_policy::ToolStack;
     use bailiwick_policy::pattern::Patterns;
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(reason, "`two` has claim 4 there: both have `src/lexer.rs`");
         // Its time is over; it is released; it is elsewhere; it is of another repository.
         assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
-        let release = Some(Release { outcome: Outcome::Failed, at: 1 });
+        let release = Some(Release { outcome: ClaimOutcome::Failed, at: 1 });
         assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
         let sources = wish("two", "src/**").granted(Fence(5), 0);
         assert_eq!(obstacles(&wish("one", "docs/*.md"), &[sources], 50), []);
@@ -362,7 +362,7 @@ mod tests {
             ask_commands: None,
             limit_of: None,
             tool_lists: ToolStack::unlimited(),
-            above: Vec::new(),
+            ancestors: Vec::new(),
         };
         let both = [GateModule::ScopeFilesWhitelist, GateModule::ScopeFilesDenylist];
         let lists = |inside: &str, except: &[&str]| {
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
         let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
         assert_eq!(writable(&nothing), None);
-        // Who is only told of it can write everywhere.
+        // An agent that only reads about it can write everywhere.
         for severity in [GateSeverity::Warn, GateSeverity::Advisory] {
             let mut told = policy(all, &both);
             told.rules.iter_mut().for_each(|rule| rule.severity = severity);
@@ -410,18 +410,18 @@ mod tests {
         // The other one holds: the lower fence came first and is over.
         assert_eq!(holding(&higher, std::slice::from_ref(&own)), Holding::Holds);
         // Also if nothing came of it: what it did to the base is not known here.
-        let release = Some(Release { outcome: Outcome::Failed, at: 300 });
+        let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
         assert!(matches!(holding(&own, &[Claim { release, ..higher }]), Holding::Stale(_)));
     }
 
     #[test]
     fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
-        for outcome in Outcome::ALL {
+        for outcome in ClaimOutcome::ALL {
             let release = Some(Release { outcome, at: 7 });
             let own = Claim { release, ..wish("one", "a").granted(Fence(1), 0) };
             assert_eq!(
                 holding(&own, &[]) == Holding::Holds,
-                outcome == Outcome::Expired,
+                outcome == ClaimOutcome::Expired,
                 "{outcome}"
             );
         }

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 
-/// For how long a yes waits for its call, in milliseconds.
-const LASTS: u64 = 60_000;
+/// For how long a consent waits for its call.
+const CONSENT_LIFETIME_MS: u64 = 60_000;
 /// How much of a call a person is shown, in characters.
-const SHOWN: usize = 4000;
+const MAX_CHARS: usize = 4000;
 /// How much of one field of a call a person is shown, and how much of all of them, in characters.
-const SHOWN_OF_FIELD: usize = 2000;
-const SHOWN_OF_ALL: usize = 8000;
+const MAX_FIELD_CHARS: usize = 2000;
+const MAX_PREVIEW_CHARS: usize = 8000;
 /// What stands behind something of which more was said.
-const REST: &str = " … [cut]";
+const CUT_MARK: &str = " … [cut]";
 
 /// What people have said yes to, and what has not been called since.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,7 +33,7 @@ impl Consents {
     /// What is left when this call has come, and whether a person has said yes to exactly it. A yes is
     /// for one call.
     pub fn used(mut self, tool: &str, arguments: &Value, now: u64) -> (Self, bool) {
-        self.0.retain(|yes| now.saturating_sub(yes.at) < LASTS);
+        self.0.retain(|yes| now.saturating_sub(yes.at) < CONSENT_LIFETIME_MS);
         let place =
             self.0.iter().position(|yes| yes.tool == tool && is_same(&yes.input, arguments));
         if let Some(place) = place {
@@ -68,23 +68,32 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What a call says, for a person: who, what, and then the rest. `clean` takes secrets out.
-pub fn shown(input: &Value, clean: impl FnOnce(&str) -> String) -> String {
-    let text = clean(&words(input));
-    match text.char_indices().nth(SHOWN) {
-        None => text,
-        Some((end, _)) => format!("{}{REST}", text.get(..end).unwrap_or_default()),
-    }
+/// What a person reads of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallText {
+    /// The text; where it is cut, a mark says so.
+    pub text: String,
+    /// Whether the call has more text than this.
+    pub is_cut: bool,
 }
 
-/// Whether more was said than is shown.
-pub fn is_cut(shown: &str) -> bool {
-    shown.ends_with(REST)
+impl CallText {
+    /// Who is to do what, and then the rest. `clean` takes secrets out.
+    pub fn of(input: &Value, clean: impl FnOnce(&str) -> String) -> Self {
+        let text = clean(&words(input));
+        match text.char_indices().nth(MAX_CHARS) {
+            None => Self { text, is_cut: false },
+            Some((end, _)) => {
+                let text = format!("{}{CUT_MARK}", text.get(..end).unwrap_or_default());
+                Self { text, is_cut: true }
+            }
+        }
+    }
 }
 
 /// What any call is given, for a person: every field, each cut by itself, the short ones first, so that a
 /// long one hides none of the others. `clean` takes secrets out, before anything is cut.
-pub fn offered(input: &Value, clean: impl Fn(&str) -> String) -> String {
+pub fn input_preview(input: &Value, clean: impl Fn(&str) -> String) -> String {
     let mut parts: Vec<String> = match input {
         Value::Null => Vec::new(),
         Value::Object(fields) => {
@@ -102,7 +111,7 @@ pub fn offered(input: &Value, clean: impl Fn(&str) -> String) -> String {
     for (number, part) in parts.iter().enumerate() {
         let part = cut(part);
         length += part.chars().count();
-        if length > SHOWN_OF_ALL {
+        if length > MAX_PREVIEW_CHARS {
             text.push_str(&format!(" … [{} fields more]", count - number));
             break;
         }
@@ -124,7 +133,7 @@ fn name(key: &str) -> String {
 }
 
 fn cut(part: &str) -> String {
-    match part.char_indices().nth(SHOWN_OF_FIELD) {
+    match part.char_indices().nth(MAX_FIELD_CHARS) {
         None => part.to_owned(),
         Some((end, _)) => {
             let (shown, rest) = part.split_at_checked(end).unwrap_or((part, ""));
@@ -134,9 +143,9 @@ fn cut(part: &str) -> String {
 }
 
 /// Whether this is what a person was shown of a call with this input.
-pub fn is_shown(input: &Value, text: &str) -> bool {
+pub fn matches_call_text(input: &Value, text: &str) -> bool {
     let words = words(input);
-    match text.strip_suffix(REST) {
+    match text.strip_suffix(CUT_MARK) {
         None => words == text,
         Some(beginning) => words.starts_with(beginning),
     }
@@ -187,7 +196,7 @@ mod tests {
                 false,
             ),
             ("mcp__bailiwick__send_input", asked.clone(), 100, false),
-            (SPAWN, asked.clone(), 100 + LASTS, false),
+            (SPAWN, asked.clone(), 100 + CONSENT_LIFETIME_MS, false),
         ] {
             let (left, found) = given.clone().used(tool, &arguments, now);
             assert_eq!(found, counts, "{tool} {arguments} {now}");
@@ -217,26 +226,27 @@ mod tests {
         let hide = |text: &str| text.replace("hunter2", "***");
         let input = json!({"message": "Say hunter2.", "agent_type": "helper", "model": null,
             "files": ["src/**"]});
-        assert_eq!(shown(&input, hide), "helper: Say ***.: files=[\"src/**\"]");
-        assert_eq!(shown(&json!({"id": "a", "message": "go"}), hide), "a: go");
-        assert_eq!(shown(&json!({}), hide), "");
+        assert_eq!(CallText::of(&input, hide).text, "helper: Say ***.: files=[\"src/**\"]");
+        assert_eq!(CallText::of(&json!({"id": "a", "message": "go"}), hide).text, "a: go");
+        let nothing = CallText::of(&json!({}), hide);
+        assert_eq!((nothing.text.as_str(), nothing.is_cut), ("", false));
         // Secrets go before it is cut.
-        let long = json!({"message": format!("{}hunter2", "x".repeat(SHOWN - 2))});
-        let text = shown(&long, hide);
-        assert!(text.ends_with(REST) && !text.contains("hunt"), "{text}");
-        let cleaned = json!({"message": format!("{}***", "x".repeat(SHOWN - 2))});
-        assert!(is_shown(&cleaned, &text));
-        assert!(is_shown(&json!({"id": "a", "message": "go"}), "a: go"));
-        assert!(!is_shown(&json!({"id": "a", "message": "stop"}), "a: go"));
+        let long = json!({"message": format!("{}hunter2", "x".repeat(MAX_CHARS - 2))});
+        let CallText { text, is_cut } = CallText::of(&long, hide);
+        assert!(is_cut && text.ends_with(CUT_MARK) && !text.contains("hunt"), "{text}");
+        let cleaned = json!({"message": format!("{}***", "x".repeat(MAX_CHARS - 2))});
+        assert!(matches_call_text(&cleaned, &text));
+        assert!(matches_call_text(&json!({"id": "a", "message": "go"}), "a: go"));
+        assert!(!matches_call_text(&json!({"id": "a", "message": "stop"}), "a: go"));
     }
 
     #[test]
     fn no_field_of_a_call_hides_another() {
         let hide = |text: &str| text.replace("hunter2", "***");
-        let long = format!("{}hunter2", "x".repeat(SHOWN_OF_FIELD - 12));
+        let long = format!("{}hunter2", "x".repeat(MAX_FIELD_CHARS - 12));
         let input =
             json!({"content": long, "url": "https://evil.example", "none": null, "a=b c": 1});
-        let text = offered(&input, hide);
+        let text = input_preview(&input, hide);
         assert!(
             text.starts_with("\"a=b c\"=1 url=\"https://evil.example\" content=\"xx"),
             "{text}"
@@ -244,12 +254,15 @@ mod tests {
         // Secrets go before it is cut.
         assert!(text.ends_with("characters more]") || text.ends_with("***\""), "{text}");
         assert!(!text.contains("hunt"), "{text}");
-        let whole = json!({"content": "x".repeat(3 * SHOWN_OF_FIELD)});
-        assert!(offered(&whole, hide).ends_with("… [4010 characters more]"));
+        let whole = json!({"content": "x".repeat(3 * MAX_FIELD_CHARS)});
+        assert!(input_preview(&whole, hide).ends_with("… [4010 characters more]"));
         let many: Map<String, Value> =
-            (0..20).map(|n| (format!("f{n}"), json!("x".repeat(SHOWN_OF_FIELD)))).collect();
-        assert!(offered(&Value::Object(many), hide).ends_with(" … [17 fields more]"));
-        assert_eq!(offered(&json!("patch"), hide), "\"patch\"");
-        assert!(offered(&json!(null), hide).is_empty() && offered(&json!({}), hide).is_empty());
+            (0..20).map(|n| (format!("f{n}"), json!("x".repeat(MAX_FIELD_CHARS)))).collect();
+        assert!(input_preview(&Value::Object(many), hide).ends_with(" … [17 fields more]"));
+        assert_eq!(input_preview(&json!("patch"), hide), "\"patch\"");
+        assert!(
+            input_preview(&json!(null), hide).is_empty()
+                && input_preview(&json!({}), hide).is_empty()
+        );
     }
 }

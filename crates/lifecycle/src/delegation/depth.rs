@@ -16,7 +16,7 @@ pub enum Setter {
     Template,
     /// The stack, or the settings of the repository.
     Stack,
-    /// Whoever started it.
+    /// Its parent.
     Call,
 }
 

@@ -8,7 +8,7 @@ use crate::supervision::budget::{Budget, Limit};
 /// What is known of a run that has not begun.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// What whoever asks for it thinks.
+    /// What the caller thinks.
     pub caller: Allowance,
     /// What earlier runs of the same template took.
     pub earlier: Vec<Spent>,
@@ -23,7 +23,7 @@ pub struct Known {
 /// Where an estimate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// From whoever asks.
+    /// From the caller.
     Caller,
     /// The middle of what earlier runs took.
     Earlier,
@@ -54,7 +54,7 @@ impl Estimate {
 }
 
 impl Known {
-    /// Whether whoever asks said anything.
+    /// Whether the caller said anything.
     pub fn is_said(&self) -> bool {
         self.caller != Allowance::default()
     }

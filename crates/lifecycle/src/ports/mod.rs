@@ -14,7 +14,9 @@ use bailiwick_model::{AgentId, Run, RunName, RunStatus, Sha256Hex, Task};
 use thiserror::Error;
 
 pub use delegation::{Consent, Delegation};
-pub use supervision::{Events, ForbiddenFile, ForbiddenFiles, Judge, Judgement, TreeChecks};
+pub use supervision::{
+    ChecksNotRun, Events, ForbiddenFile, ForbiddenFiles, Judge, Judgement, TreeChecks,
+};
 pub use work::{
     Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };

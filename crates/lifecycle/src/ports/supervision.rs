@@ -11,8 +11,10 @@ use bailiwick_policy::protocol::Question;
 use bailiwick_policy::record::RecordedCall;
 use serde_json::Value;
 
+use thiserror::Error;
+
 use super::{Snapshot, StoreError, WorkError};
-use crate::verification::CheckResult;
+use crate::check_result::CheckResult;
 
 /// Keeps the events of one run for good.
 pub trait Events: Send {
@@ -36,10 +38,10 @@ pub struct Judgement {
     /// What the tool is given, as the program says it; for comparing with what the model asked for.
     pub input: Value,
     /// What a tool of ours is told, as people read it, without secrets; nothing for other tools.
-    pub words: Option<String>,
+    pub own_tool_text: Option<String>,
     /// What a person is shown of what the tool is given before they say yes, without secrets; empty for a
     /// command, which is shown as it is.
-    pub offered: String,
+    pub input_preview: String,
 }
 
 /// Finds new files that a limit on paths forbids. Mounts protect what is there; a new name is found
@@ -63,6 +65,17 @@ pub struct ForbiddenFile {
     pub capability: String,
 }
 
+/// Why checks could not be run, whatever the tree is.
+#[derive(Debug, Error)]
+pub enum ChecksNotRun {
+    /// The base of the work is not known.
+    #[error(transparent)]
+    Base(#[from] WorkError),
+    /// A check could not be run.
+    #[error(transparent)]
+    Check(Box<dyn std::error::Error + Send + Sync>),
+}
+
 /// Checks an agent's tree while it works, by what its role has marked for that.
 pub trait TreeChecks: Send + Sync {
     /// The tree as it is now; why there is none where it cannot be told.
@@ -71,7 +84,11 @@ pub trait TreeChecks: Send + Sync {
     /// Runs every marked check on that tree, one after the other, and ends what runs once `gone` says that
     /// nobody needs the verdicts any more. A check that took too long has failed. An error means that one
     /// could not be run, whatever the tree is: nothing is known of that tree then.
-    fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String>;
+    fn check(
+        &self,
+        work: &Snapshot,
+        gone: &Arc<AtomicBool>,
+    ) -> Result<Vec<CheckResult>, ChecksNotRun>;
 
     /// How long both may take.
     fn time(&self) -> Duration;

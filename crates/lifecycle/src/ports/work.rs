@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bailiwick_model::{CommitId, TreeId};
 use bailiwick_verify::Change;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 use thiserror::Error;
@@ -11,15 +12,15 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// The commit that is checked out in its worktree.
-    pub head: String,
+    pub head: CommitId,
     /// A commit on `head` that has all of it; `head` itself where everything is committed.
-    pub commit: String,
+    pub commit: CommitId,
     /// The tree of that commit.
-    pub tree: String,
+    pub tree: TreeId,
     /// The commit where the work left the base branch.
-    pub merge_base: String,
+    pub merge_base: CommitId,
     /// The tree of that commit.
-    pub merge_base_tree: String,
+    pub merge_base_tree: TreeId,
 }
 
 /// The branch that the work is to land on, as it is today.
@@ -28,9 +29,9 @@ pub struct Base {
     /// Its full name, for example `refs/heads/main`.
     pub branch: String,
     /// Its commit.
-    pub tip: String,
+    pub tip: CommitId,
     /// The tree of that commit.
-    pub tree: String,
+    pub tree: TreeId,
     /// How it was found, in a few words.
     pub found: String,
 }
@@ -41,7 +42,7 @@ pub enum Merge {
     /// A tree.
     Clean {
         /// Its name.
-        tree: String,
+        tree: TreeId,
     },
     /// None.
     Conflicts(Vec<Conflict>),
@@ -77,13 +78,13 @@ pub struct Landing {
     /// The branch to advance, by its full name.
     pub branch: String,
     /// Where that branch must be; nothing if it must not be there yet.
-    pub expected: Option<String>,
+    pub expected: Option<CommitId>,
     /// The commit of the base branch that the tree was verified on.
-    pub onto: String,
+    pub onto: CommitId,
     /// The work.
     pub work: Snapshot,
     /// The verified tree.
-    pub tree: String,
+    pub tree: TreeId,
     /// How.
     pub method: Method,
     /// The message, with its trailers.
@@ -94,7 +95,7 @@ pub struct Landing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Landed {
     /// The commit that the branch is at now.
-    pub commit: String,
+    pub commit: CommitId,
     /// The checkouts that were brought up to it.
     pub checkouts: Vec<PathBuf>,
 }
@@ -136,7 +137,7 @@ pub enum LandError {
         /// The branch.
         branch: String,
         /// The tree.
-        tree: String,
+        tree: TreeId,
     },
     /// The way of landing gives another tree than the one that was verified.
     #[error("{how} gives another tree than the one that was verified: {why}")]
@@ -155,9 +156,9 @@ pub enum LandError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Its name.
-    pub name: String,
+    pub name: CommitId,
     /// Its parents; none of a root.
-    pub parents: Vec<String>,
+    pub parents: Vec<CommitId>,
 }
 
 /// Why source control could not say or do something.
@@ -169,7 +170,7 @@ pub struct WorkError {
     /// What went wrong.
     pub why: String,
     /// Whether it is about what the agent has in its worktree, which the agent can mend.
-    pub of_tree: bool,
+    pub caused_by_work: bool,
 }
 
 /// One agent's work in one repository.
@@ -203,11 +204,16 @@ pub trait Work {
     fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError>;
 
     /// A tree with these changes made to it.
-    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError>;
+    fn with_changes(&self, tree: &TreeId, changes: &[&Change]) -> Result<TreeId, WorkError>;
 
     /// Puts a tree into an empty directory, as a repository of its own whose HEAD is a commit with
     /// these parents.
-    fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError>;
+    fn materialise(
+        &self,
+        tree: &TreeId,
+        parents: &[&CommitId],
+        directory: &Path,
+    ) -> Result<(), WorkError>;
 
     /// How the repository stands against how it stood at the spawn.
     fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError>;

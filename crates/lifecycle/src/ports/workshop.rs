@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 use thiserror::Error;
 
 use super::Preparation;
@@ -16,7 +16,7 @@ pub struct WorkshopError {
     /// What went wrong.
     pub why: String,
     /// Whether the tree may be why: a command ran on it and failed, or found what it may not have.
-    pub of_tree: bool,
+    pub caused_by_work: bool,
 }
 
 /// Who sees what a setup has installed.
@@ -54,5 +54,5 @@ pub trait CheckEnvironment {
     fn changed(&mut self, paths: &[String]);
 
     /// Runs a job on the tree; `tell` hears what is running.
-    fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome;
+    fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> JobOutcome;
 }

@@ -73,7 +73,7 @@ pub struct Spent {
 
 /// How a budget stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum BudgetState {
     /// There is enough left.
     Fine,
     /// These are nearly spent.
@@ -130,20 +130,20 @@ impl Budget {
     }
 
     /// How it stands when this is spent.
-    pub fn standing(&self, spent: &Spent) -> Standing {
+    pub fn budget_state(&self, spent: &Spent) -> BudgetState {
         let mut near = Vec::new();
         for limit in Limit::ALL {
             let Some(most) = self.of_limit(limit) else { continue };
             let used = spent.of_limit(limit);
             if used >= most {
-                return Standing::Exhausted(limit);
+                return BudgetState::Exhausted(limit);
             }
             let (part, whole) = NEAR;
             if used.saturating_mul(whole) >= most.saturating_mul(part) {
                 near.push(limit);
             }
         }
-        if near.is_empty() { Standing::Fine } else { Standing::Near(near) }
+        if near.is_empty() { BudgetState::Fine } else { BudgetState::Near(near) }
     }
 
     /// Whether one more answer may be asked for while so many are on their way, each thought to take what
@@ -163,7 +163,7 @@ impl Budget {
         })
     }
 
-    /// The event that tells of it.
+    /// The event that reports it.
     pub fn event(&self, limit: Limit, spent: &Spent) -> EventKind {
         let (used, most) = (spent.of_limit(limit), self.of_limit(limit).unwrap_or_default());
         EventKind::Limit {
@@ -223,15 +223,15 @@ mod tests {
             Budget(Allowance { tokens: Some(100), turns: Some(5), ..Allowance::default() });
         let with =
             |tokens, turns| Spent { used: Used { tokens, turns, ..Used::default() }, time: 0 };
-        assert_eq!(budget.standing(&with(79, 3)), Standing::Fine);
-        assert_eq!(budget.standing(&with(80, 3)), Standing::Near(vec![Limit::Tokens]));
+        assert_eq!(budget.budget_state(&with(79, 3)), BudgetState::Fine);
+        assert_eq!(budget.budget_state(&with(80, 3)), BudgetState::Near(vec![Limit::Tokens]));
         assert_eq!(
-            budget.standing(&with(80, 4)),
-            Standing::Near(vec![Limit::Tokens, Limit::Turns])
+            budget.budget_state(&with(80, 4)),
+            BudgetState::Near(vec![Limit::Tokens, Limit::Turns])
         );
-        assert_eq!(budget.standing(&with(80, 5)), Standing::Exhausted(Limit::Turns));
-        assert_eq!(budget.standing(&with(1_000, 0)), Standing::Exhausted(Limit::Tokens));
-        assert_eq!(Budget::default().standing(&with(u64::MAX, u64::MAX)), Standing::Fine);
+        assert_eq!(budget.budget_state(&with(80, 5)), BudgetState::Exhausted(Limit::Turns));
+        assert_eq!(budget.budget_state(&with(1_000, 0)), BudgetState::Exhausted(Limit::Tokens));
+        assert_eq!(Budget::default().budget_state(&with(u64::MAX, u64::MAX)), BudgetState::Fine);
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub mod prices;
 pub mod redaction;
 pub mod trees;
 
-pub use budget::{Budget, Spent, Standing};
-pub use enforcement::{CliBehaviour, EnforcementBreach, Evidence, Unfinished, Watch};
+pub use budget::{Budget, BudgetState, Spent};
+pub use enforcement::{CallTracker, CliBehaviour, EnforcementBreach, Evidence, Unfinished};
 pub use prices::Prices;
 pub use redaction::Redaction;
 pub use trees::Trees;

@@ -1,4 +1,4 @@
-//! Which trees of an agent are checked between its calls, and what it is told of them: of each that
+//! Which trees of an agent are checked between its calls, and what it hears about them: of each that
 //! fails, once.
 //!
 //! Only once, because mending takes calls: who is denied until the tree holds can never make it hold.
@@ -17,7 +17,7 @@ const INSTEAD: &str = "mend what you have changed; your calls go on from here, a
                        at the end whether your work lands";
 
 /// How much of what was found the agent is told, in characters.
-const LONGEST: usize = 6000;
+const MAX_FOUND_CHARS: usize = 6000;
 
 /// What is known of an agent's trees.
 #[derive(Debug, Clone, Default)]
@@ -26,9 +26,9 @@ pub struct Trees {
     begins: bool,
     seen: BTreeSet<String>,
     /// A tree that fails, of which the agent has not been told.
-    untold: Option<(String, Objection)>,
+    pending: Option<(String, Objection)>,
     /// What the agent was told last.
-    told: Option<(String, Objection)>,
+    last_taken: Option<(String, Objection)>,
     /// Why the agent's files were no tree when they were last looked at.
     refused: Option<Objection>,
 }
@@ -43,7 +43,7 @@ impl Trees {
             } else if let EventKind::Decision { answer: Answer::Deny, rule: Some(rule), .. } =
                 &event.what
             {
-                trees.untold.take_if(|(_, objection)| objection.rule == *rule);
+                trees.pending.take_if(|(_, objection)| objection.rule == *rule);
             }
         }
         trees
@@ -53,11 +53,11 @@ impl Trees {
     /// nothing twice.
     pub fn is_new(&mut self, work: &Snapshot) -> bool {
         self.refused = None;
-        self.untold.take_if(|(tree, _)| *tree != work.tree);
+        self.pending.take_if(|(tree, _)| *tree != work.tree);
         if std::mem::take(&mut self.begins) {
-            self.seen.insert(work.tree.clone());
+            self.seen.insert(work.tree.to_string());
         }
-        work.tree != work.merge_base_tree && !self.seen.contains(&work.tree)
+        work.tree != work.merge_base_tree && !self.seen.contains(work.tree.as_str())
     }
 
     /// The agent's files are no tree, for a reason that the agent can mend: it is told so once, as long as
@@ -67,7 +67,7 @@ impl Trees {
         self.begins = false;
         if self.refused.as_ref() != Some(why) {
             self.refused = Some(why.clone());
-            self.untold = Some((String::new(), why.clone()));
+            self.pending = Some((String::new(), why.clone()));
         }
     }
 
@@ -83,28 +83,28 @@ impl Trees {
     }
 
     /// What the agent has to be told; it is taken for told then.
-    pub fn tell(&mut self) -> Option<Objection> {
-        self.told = self.untold.take();
-        self.told.as_ref().map(|(_, objection)| objection.clone())
+    pub fn take_objection(&mut self) -> Option<Objection> {
+        self.last_taken = self.pending.take();
+        self.last_taken.as_ref().map(|(_, objection)| objection.clone())
     }
 
     /// The agent has not heard what it was told: it is told again, as long as its tree is the same.
-    pub fn untell(&mut self, objection: &Objection) {
-        let told = self.told.take_if(|(_, told)| told == objection);
-        self.untold = self.untold.take().or(told);
+    pub fn restore_objection(&mut self, objection: &Objection) {
+        let last_taken = self.last_taken.take_if(|(_, last_taken)| last_taken == objection);
+        self.pending = self.pending.take().or(last_taken);
     }
 
     fn note(&mut self, check: &str, tree: &str, ok: bool, found: &str) {
-        self.untold.take_if(|(untold, _)| untold != tree);
+        self.pending.take_if(|(pending, _)| pending != tree);
         self.seen.insert(tree.to_owned());
         if ok {
             return;
         }
         let reason = format!("check {check} failed after your last change: {}", cut(found));
-        match &mut self.untold {
+        match &mut self.pending {
             Some((_, objection)) => objection.reason = format!("{}\n{reason}", objection.reason),
             None => {
-                self.untold = Some((tree.to_owned(), Objection::new(check, reason, INSTEAD)));
+                self.pending = Some((tree.to_owned(), Objection::new(check, reason, INSTEAD)));
             }
         }
     }
@@ -122,12 +122,12 @@ fn found(verdict: &Verdict) -> String {
 /// The beginning says what failed, the end why.
 fn cut(found: &str) -> String {
     let length = found.chars().count();
-    if length <= LONGEST {
+    if length <= MAX_FOUND_CHARS {
         return found.to_owned();
     }
     let first = found.lines().next().unwrap_or_default();
-    let first: String = first.chars().take(LONGEST / 4).collect();
-    let last: String = found.chars().skip(length - LONGEST * 3 / 4).collect();
+    let first: String = first.chars().take(MAX_FOUND_CHARS / 4).collect();
+    let last: String = found.chars().skip(length - MAX_FOUND_CHARS * 3 / 4).collect();
     format!("{first}\n…\n{last}")
 }
 
@@ -135,15 +135,16 @@ fn cut(found: &str) -> String {
 mod tests {
     use super::*;
     use bailiwick_model::event::ReportedBy;
+    use bailiwick_model::{CommitId, TreeId};
     use bailiwick_verify::Pass;
 
     fn work(tree: &str) -> Snapshot {
         Snapshot {
-            head: "h".to_owned(),
-            commit: "c".to_owned(),
-            tree: tree.to_owned(),
-            merge_base: "b".to_owned(),
-            merge_base_tree: "given".to_owned(),
+            head: CommitId::new("h"),
+            commit: CommitId::new("c"),
+            tree: TreeId::new(tree),
+            merge_base: CommitId::new("b"),
+            merge_base_tree: TreeId::new("given"),
         }
     }
 
@@ -182,17 +183,17 @@ mod tests {
         );
         assert_eq!(kept.len(), 3);
         assert!(!trees.is_new(&work("one")), "it is the same one");
-        let told = trees.tell().unwrap();
-        assert_eq!(told.rule, "quality::b");
+        let last_taken = trees.take_objection().unwrap();
+        assert_eq!(last_taken.rule, "quality::b");
         for words in ["check quality::b failed after your last change", "line 7", "quality::c"] {
-            assert!(told.reason.contains(words), "{}", told.reason);
+            assert!(last_taken.reason.contains(words), "{}", last_taken.reason);
         }
-        assert_eq!(trees.tell(), None);
+        assert_eq!(trees.take_objection(), None);
         assert!(!trees.is_new(&work("one")));
-        assert_eq!(trees.tell(), None, "and never again");
+        assert_eq!(trees.take_objection(), None, "and never again");
         assert!(trees.is_new(&work("two")));
         trees.checked("two", &[result("quality::b", Verdict::pass("fine"))]);
-        assert_eq!(trees.tell(), None, "what holds is not told");
+        assert_eq!(trees.take_objection(), None, "what holds is not told");
     }
 
     #[test]
@@ -200,17 +201,17 @@ mod tests {
         let mut trees = Trees::new(&[event(EventKind::Announced)]);
         assert!(trees.is_new(&work("one")));
         trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
-        let told = trees.tell().unwrap();
-        trees.untell(&Objection::new("other", "no", "no"));
-        assert_eq!(trees.tell(), None, "that was told by somebody else");
+        let last_taken = trees.take_objection().unwrap();
+        trees.restore_objection(&Objection::new("other", "no", "no"));
+        assert_eq!(trees.take_objection(), None, "that was told by somebody else");
         trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
-        assert_eq!(trees.tell().as_ref(), Some(&told));
-        trees.untell(&told);
+        assert_eq!(trees.take_objection().as_ref(), Some(&last_taken));
+        trees.restore_objection(&last_taken);
         assert!(!trees.is_new(&work("one")));
-        assert_eq!(trees.tell().as_ref(), Some(&told));
-        trees.untell(&told);
+        assert_eq!(trees.take_objection().as_ref(), Some(&last_taken));
+        trees.restore_objection(&last_taken);
         assert!(trees.is_new(&work("two")));
-        assert_eq!(trees.tell(), None);
+        assert_eq!(trees.take_objection(), None);
     }
 
     #[test]
@@ -219,19 +220,19 @@ mod tests {
         assert!(!trees.is_new(&work("given")));
         let (one, two) = (Objection::new("r", "one", "mend"), Objection::new("r", "two", "mend"));
         trees.refused(&one);
-        assert_eq!(trees.tell().as_ref(), Some(&one));
-        trees.untell(&one);
+        assert_eq!(trees.take_objection().as_ref(), Some(&one));
+        trees.restore_objection(&one);
         trees.refused(&one);
-        assert_eq!(trees.tell().as_ref(), Some(&one), "nobody had heard it");
+        assert_eq!(trees.take_objection().as_ref(), Some(&one), "nobody had heard it");
         trees.refused(&one);
-        assert_eq!(trees.tell(), None, "it was told");
+        assert_eq!(trees.take_objection(), None, "it was told");
         trees.refused(&two);
-        assert_eq!(trees.tell().as_ref(), Some(&two), "that is another reason");
+        assert_eq!(trees.take_objection().as_ref(), Some(&two), "that is another reason");
         trees.refused(&one);
         assert!(trees.is_new(&work("one")));
-        assert_eq!(trees.tell(), None, "it was mended");
+        assert_eq!(trees.take_objection(), None, "it was mended");
         trees.refused(&one);
-        assert_eq!(trees.tell().as_ref(), Some(&one), "and broken again");
+        assert_eq!(trees.take_objection().as_ref(), Some(&one), "and broken again");
     }
 
     #[test]
@@ -252,7 +253,7 @@ mod tests {
         assert!(trees.is_new(&work("one")));
         trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
         assert!(!trees.is_new(&work("given")));
-        assert_eq!(trees.tell(), None);
+        assert_eq!(trees.take_objection(), None);
     }
 
     #[test]
@@ -262,21 +263,24 @@ mod tests {
         let results = [result("quality::a", Verdict::fail("no"))];
         let mut events: Vec<Event> =
             first.checked("one", &results).into_iter().map(event).collect();
-        let mut untold = Trees::new(&events);
-        assert!(!untold.is_new(&work("one")), "it was checked already");
-        assert_eq!(untold.tell(), first.tell(), "nobody had told it");
+        let mut pending = Trees::new(&events);
+        assert!(!pending.is_new(&work("one")), "it was checked already");
+        assert_eq!(pending.take_objection(), first.take_objection(), "nobody had told it");
         events.push(event(denied("scope::other")));
-        assert!(Trees::new(&events).tell().is_some(), "another rule has denied another call");
+        assert!(
+            Trees::new(&events).take_objection().is_some(),
+            "another rule has denied another call"
+        );
         events.push(event(denied("quality::a")));
-        assert_eq!(Trees::new(&events).tell(), None);
+        assert_eq!(Trees::new(&events).take_objection(), None);
     }
 
     #[test]
     fn a_long_output_is_told_by_its_beginning_and_its_end() {
-        let long = format!("`make` ended with 2\n{}the end", "x".repeat(2 * LONGEST));
-        let told = cut(&long);
-        assert!(told.starts_with("`make` ended with 2\n") && told.ends_with("the end"));
-        assert!(told.chars().count() <= LONGEST + 4);
+        let long = format!("`make` ended with 2\n{}the end", "x".repeat(2 * MAX_FOUND_CHARS));
+        let last_taken = cut(&long);
+        assert!(last_taken.starts_with("`make` ended with 2\n") && last_taken.ends_with("the end"));
+        assert!(last_taken.chars().count() <= MAX_FOUND_CHARS + 4);
         assert_eq!(cut("short"), "short");
     }
 }

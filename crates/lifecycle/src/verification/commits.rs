@@ -18,7 +18,7 @@ pub(super) fn look_up<W: Work>(
         };
         let against = parents.iter().map(|parent| difference(work, parent, &commit.name));
         let against = against.collect::<Result<Vec<_>, _>>()?;
-        Ok(CommitDifferences { commit: commit.name, per_parent: against })
+        Ok(CommitDifferences { commit: commit.name.into(), per_parent: against })
     });
     commits.collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bailiwick_verify::checks::{Subject, needs};
 use bailiwick_verify::executed_tests::Comparison;
-use bailiwick_verify::{ExecutedTests, Facts, Job, Outcome, Pass};
+use bailiwick_verify::{ExecutedTests, Facts, Job, JobOutcome, Pass};
 
 use super::reuse;
 use super::run::{Running, Tree};
@@ -50,7 +50,7 @@ impl<W: Work> Running<'_, '_, W> {
         &mut self,
         tree: &Tree<'_>,
         job: &Job,
-        outcome: Option<&Outcome>,
+        outcome: Option<&JobOutcome>,
     ) -> Option<ExecutedTests> {
         let copied = self.copied_files();
         let key =
@@ -64,8 +64,8 @@ impl<W: Work> Running<'_, '_, W> {
                     return found;
                 }
                 match self.run(job, tree) {
-                    Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } => return None,
-                    outcome @ (Outcome::Commands(_) | Outcome::Tests { .. }) => {
+                    JobOutcome::CouldNotRun { .. } | JobOutcome::TreeChanged { .. } => return None,
+                    outcome @ (JobOutcome::Commands(_) | JobOutcome::Tests { .. }) => {
                         ExecutedTests::of(&outcome)
                     }
                 }

@@ -14,12 +14,12 @@ mod run;
 mod set_up;
 
 use bailiwick_model::capability::RunMode;
-use bailiwick_model::{AgentId, Task};
-use bailiwick_verify::{Check, Pass, Verdict};
-use serde::Serialize;
+use bailiwick_model::{AgentId, Task, TreeId};
+use bailiwick_verify::{Check, Pass};
 
 use crate::ports::{Base, Preparation, Snapshot};
 
+pub use crate::check_result::CheckResult;
 pub use plan::{NoCheck, of_capability, of_role};
 pub use reuse::Verdicts;
 pub use run::{Checked, World, check_tree, nothing_found, verify};
@@ -74,20 +74,6 @@ pub(crate) fn includes(mode: RunMode, pass: Pass) -> bool {
     }
 }
 
-/// What came of one check on one tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CheckResult {
-    /// The capability.
-    pub capability: String,
-    /// The tree.
-    pub pass: Pass,
-    /// The verdict.
-    #[serde(flatten)]
-    pub verdict: Verdict,
-    /// Whether the same tree was checked with the same parameters before, and that verdict taken.
-    pub reused: bool,
-}
-
 /// What came of all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
@@ -96,7 +82,7 @@ pub struct Verification {
     /// The work.
     pub work: Option<Snapshot>,
     /// The tree that would land, if there was a trial merge and it was clean.
-    pub merged: Option<String>,
+    pub merged: Option<TreeId>,
     /// The verdicts, in the order in which they were reached.
     pub results: Vec<CheckResult>,
     /// Checks that the mode left out.
@@ -120,7 +106,7 @@ impl Verification {
     }
 }
 
-/// What is being done, for whoever watches.
+/// What is being done, for a watcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// The work is being looked at.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_model::Run;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::well_known::is_manifest;
+use bailiwick_model::{CommitId, Run, TreeId};
 use bailiwick_verify::checks::{CheckMethod, Subject, judge, needs};
 use bailiwick_verify::facts::{Report, Texts};
-use bailiwick_verify::{Change, Facts, Job, Needs, Outcome, Pass, Verdict};
+use bailiwick_verify::{Change, Facts, Job, JobOutcome, Needs, Pass, Verdict};
 
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{commits, includes, reuse, set_up};
@@ -34,7 +34,7 @@ pub struct World<'a, W> {
 }
 
 /// Runs every check on every tree that it looks at. Whatever cannot be looked up is a failure of the
-/// checks that need it, so that a verification always comes to its end.
+/// checks that need it, so that a verification always ends.
 pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verification {
     let left_out = request.checks.iter().filter(|planned| {
         ![Pass::Worktree, Pass::SimulatedMerge]
@@ -132,9 +132,9 @@ pub fn nothing_found(request: &Request<'_>, error: &WorkError) -> Verification {
 /// A tree that is checked.
 pub(super) struct Tree<'a> {
     pub(super) pass: Pass,
-    pub(super) before: String,
-    pub(super) tree: String,
-    pub(super) parents: Vec<String>,
+    pub(super) before: TreeId,
+    pub(super) tree: TreeId,
+    pub(super) parents: Vec<CommitId>,
     pub(super) base: &'a Base,
     pub(super) work: &'a Snapshot,
 }
@@ -156,11 +156,11 @@ enum Place<'a> {
     NotOpened,
     Open {
         workshop: Box<dyn CheckEnvironment + 'a>,
-        holds: Option<(String, Result<(), Unready>)>,
+        holds: Option<(TreeId, Result<(), Unready>)>,
         /// The trees that dependencies were fetched for.
-        fetched: Vec<String>,
+        fetched: Vec<TreeId>,
         /// The tree whose setup the trees after it see.
-        set_up: Option<String>,
+        set_up: Option<TreeId>,
     },
     Refused(String),
 }
@@ -170,18 +170,18 @@ enum Place<'a> {
 struct Unready {
     why: String,
     /// Whether the tree may be why.
-    of_tree: bool,
+    caused_by_work: bool,
 }
 
 impl From<WorkError> for Unready {
     fn from(error: WorkError) -> Self {
-        Self { why: error.to_string(), of_tree: error.of_tree }
+        Self { why: error.to_string(), caused_by_work: error.caused_by_work }
     }
 }
 
 impl From<WorkshopError> for Unready {
     fn from(error: WorkshopError) -> Self {
-        Self { why: error.to_string(), of_tree: error.of_tree }
+        Self { why: error.to_string(), caused_by_work: error.caused_by_work }
     }
 }
 
@@ -226,12 +226,12 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         let found = self.world.work.changes(&tree.before, &tree.tree);
         let found = found.and_then(|changes| {
             self.world.work.require_submodule_commits(&changes)?;
-            Ok((self.passing(tree, &changes)?, changes))
+            Ok((self.reverted_paths(tree, &changes)?, changes))
         });
-        let (passing, changes) = match found {
+        let (reverted_paths, changes) = match found {
             Ok(found) => found,
             Err(error) => {
-                if !error.of_tree {
+                if !error.caused_by_work {
                     self.trouble.get_or_insert_with(|| error.to_string());
                 }
                 for planned in checks {
@@ -245,7 +245,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
             agent: request.agent,
             task: request.task,
             changes: changes.as_slice(),
-            intermediate_paths: passing.as_slice(),
+            intermediate_paths: reverted_paths.as_slice(),
         };
         let is_report = |planned: &Planned| {
             planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat)
@@ -273,7 +273,11 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     }
 
     /// Paths that commits of the work touched, and that do not differ at the end.
-    fn passing(&self, tree: &Tree<'_>, changes: &[Change]) -> Result<Vec<String>, WorkError> {
+    fn reverted_paths(
+        &self,
+        tree: &Tree<'_>,
+        changes: &[Change],
+    ) -> Result<Vec<String>, WorkError> {
         match tree.pass {
             Pass::Worktree => {
                 let mut touched = self.world.work.touched(tree.work)?;
@@ -384,23 +388,25 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         self.copied.clone()
     }
 
-    pub(super) fn run(&mut self, job: &Job, tree: &Tree<'_>) -> Outcome {
-        if let Err(Unready { why, of_tree }) = self.make_ready(tree) {
-            if !of_tree {
+    pub(super) fn run(&mut self, job: &Job, tree: &Tree<'_>) -> JobOutcome {
+        if let Err(Unready { why, caused_by_work }) = self.make_ready(tree) {
+            if !caused_by_work {
                 self.trouble.get_or_insert_with(|| why.clone());
             }
-            return Outcome::CouldNotRun { why };
+            return JobOutcome::CouldNotRun { why };
         }
         let Self { place, world, .. } = self;
         let outcome = match place {
             Place::Open { workshop, .. } => {
                 workshop.run(job, &mut |line| (world.tell)(Progress::Running(line)))
             }
-            Place::Refused(why) => Outcome::CouldNotRun { why: why.clone() },
-            Place::NotOpened => Outcome::CouldNotRun { why: "there is no place to run it".into() },
+            Place::Refused(why) => JobOutcome::CouldNotRun { why: why.clone() },
+            Place::NotOpened => {
+                JobOutcome::CouldNotRun { why: "there is no place to run it".into() }
+            }
         };
         // A command that a shell is given can always be run; what cargo says may be of its manifests.
-        if let (Job::Command { .. }, Outcome::CouldNotRun { why }) = (job, &outcome) {
+        if let (Job::Command { .. }, JobOutcome::CouldNotRun { why }) = (job, &outcome) {
             self.trouble.get_or_insert_with(|| why.clone());
         }
         outcome
@@ -419,10 +425,10 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         let Self { place, world, request, .. } = self;
         let (workshop, holds, fetched, set_up) = match place {
             Place::Open { workshop, holds, fetched, set_up } => (workshop, holds, fetched, set_up),
-            Place::Refused(why) => return Err(Unready { why: why.clone(), of_tree: false }),
+            Place::Refused(why) => return Err(Unready { why: why.clone(), caused_by_work: false }),
             Place::NotOpened => {
                 let why = "there is no place to run it".to_owned();
-                return Err(Unready { why, of_tree: false });
+                return Err(Unready { why, caused_by_work: false });
             }
         };
         if let Some((_, made)) = holds.as_ref().filter(|(held, _)| *held == tree.tree) {
@@ -459,8 +465,8 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
                     rest.setup.clear();
                 }
             }
-            let parents: Vec<&str> = tree.parents.iter().map(String::as_str).collect();
             let directory = workshop.clear()?;
+            let parents: Vec<&CommitId> = tree.parents.iter().collect();
             world.work.materialise(&tree.tree, &parents, directory)?;
             let paths = changes.iter().flat_map(Change::paths).map(str::to_owned);
             workshop.changed(&paths.collect::<Vec<_>>());
@@ -479,7 +485,7 @@ fn fetched_from<W: Work>(
     work: &W,
     tree: &Tree<'_>,
     changes: &[Change],
-) -> Result<String, WorkError> {
+) -> Result<TreeId, WorkError> {
     let allowed = request.task.verification.allow_dependency_changes.as_ref();
     let allowed = allowed.is_some_and(|allowed| *allowed.get_ref());
     let is_manifest = |change: &&Change| change.paths().all(is_manifest);

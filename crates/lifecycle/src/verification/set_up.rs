@@ -1,6 +1,7 @@
 //! Which tree the setup of a task runs on: the base, and never what an agent wrote, unless a person
 //! allows its manifests and lock files.
 
+use bailiwick_model::TreeId;
 use bailiwick_model::well_known::{is_manifest, is_registry_configuration};
 use bailiwick_verify::Change;
 use bailiwick_verify::checks::changed_dependencies;
@@ -20,19 +21,19 @@ pub enum ChangedSetup {
 /// The tree for the setup of `tree`, which was `before` without the agent's changes.
 pub(super) fn source<W: Work>(
     work: &W,
-    before: &str,
+    before: &TreeId,
     changes: &[Change],
     changed: ChangedSetup,
-) -> Result<String, WorkError> {
+) -> Result<TreeId, WorkError> {
     let manifests: Vec<&Change> =
         changes.iter().filter(|change| change.paths().any(is_manifest)).collect();
     if manifests.is_empty() {
-        return Ok(before.to_owned());
+        return Ok(before.clone());
     }
     let paths: Vec<String> = manifests.iter().map(|change| change.path.clone()).collect();
     let differing = changed_dependencies(changes, &work.texts(changes, &paths)?);
     if differing.is_empty() {
-        return Ok(before.to_owned());
+        return Ok(before.clone());
     }
     match changed {
         ChangedSetup::Refused => Err(WorkError {
@@ -40,7 +41,7 @@ pub(super) fn source<W: Work>(
             why: "they are not installed, because that runs what the agent chose; look at the \
                   change, then allow it with --allow-setup (`bailiwick verify` and `bailiwick land`)"
                 .to_owned(),
-            of_tree: true,
+            caused_by_work: true,
         }),
         ChangedSetup::Allowed => {
             // Where packages come from is said by the base alone.

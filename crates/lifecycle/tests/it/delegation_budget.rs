@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_lifecycle::delegation::budget::{Refusal, Standing, Tree};
+use bailiwick_lifecycle::delegation::budget::{Refusal, Tree, TreeState};
 use bailiwick_lifecycle::delegation::estimate::Known;
 use bailiwick_lifecycle::supervision::Spent;
 use bailiwick_lifecycle::supervision::budget::Limit;
@@ -196,9 +196,9 @@ fn play(root: u64, steps: &[Step]) {
         assert_eq!(serde_json::from_str::<Tree>(&text).unwrap(), tree);
         for (run, entry) in &plain.runs {
             let expected = match (entry.ended, entry.paused) {
-                (true, _) => Standing::Settled,
-                (false, true) => Standing::Paused(Limit::Tokens),
-                (false, false) => Standing::Open(tokens(u64::try_from(plain.left(*run)).unwrap())),
+                (true, _) => TreeState::Settled,
+                (false, true) => TreeState::Paused(Limit::Tokens),
+                (false, false) => TreeState::Open(tokens(u64::try_from(plain.left(*run)).unwrap())),
             };
             assert_eq!(tree.standing(&id(*run)), Some(expected), "{step:?} run {run} of {plain:?}");
         }
@@ -276,7 +276,7 @@ fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
             let place =
                 if open[0] == 0 && !random.once_in(10) { 0 } else { random.below(open.len()) };
             let run = open[place];
-            if !matches!(tree.standing(&id(run)), Some(Standing::Open(_))) {
+            if !matches!(tree.standing(&id(run)), Some(TreeState::Open(_))) {
                 open.remove(place);
                 continue;
             }
@@ -355,7 +355,7 @@ fn a_tree_whose_runs_are_raised_and_taken_up_again_keeps_its_bound() {
                         Err(_) => refused += 1,
                     }
                 }
-                _ if matches!(tree.standing(&id(run)), Some(Standing::Open(_))) => {
+                _ if matches!(tree.standing(&id(run)), Some(TreeState::Open(_))) => {
                     let sum = &mut own.get_mut(&run).unwrap().0;
                     *sum += 1 + amount(&mut random, 20);
                     tree = tree.spend(&id(run), &spent(*sum));

@@ -40,7 +40,7 @@ fn the_run_is_recorded_under_what_is_really_written() {
 }
 
 #[test]
-fn the_parent_is_the_creator_and_otherwise_whoever_asks() {
+fn the_parent_is_the_creator_and_otherwise_the_caller() {
     let plain = "[task]\nrole = \"read-only\"\n";
     let child = "[task]\nrole = \"read-only\"\nparent-agent = \"ag-0\"\n";
     let people = |task: &str, creator: Option<&str>| {

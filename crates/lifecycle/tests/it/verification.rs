@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use bailiwick_lifecycle::landing::{self, NotLanded, Order};
+use bailiwick_lifecycle::landing::{self, LandingRequest, NotLanded};
 use bailiwick_lifecycle::ports::{
     Base, CheckEnvironment, Commit, Conflict, LandError, Landed, Landing, Merge, Method,
     Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
@@ -16,11 +17,12 @@ use bailiwick_lifecycle::verification::{
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::{CapabilityName, Source, Task};
+use bailiwick_model::{CommitId, TreeId};
 use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::checks::CheckMethod;
 use bailiwick_verify::facts::{Report, ReportError, RepositoryFacts, Texts};
 use bailiwick_verify::job::{CommandResult, Termination};
-use bailiwick_verify::{Change, Check, ExecutedTests, Job, Outcome, Pass, Verdict};
+use bailiwick_verify::{Change, Check, ExecutedTests, Job, JobOutcome, Pass, Verdict};
 
 use crate::kit_in_memory::id;
 
@@ -43,7 +45,7 @@ struct Repository {
 fn repository(merged: &str) -> Repository {
     Repository {
         tip: RefCell::new("new".to_owned()),
-        merge: RefCell::new(Merge::Clean { tree: merged.to_owned() }),
+        merge: RefCell::new(Merge::Clean { tree: TreeId::new(merged) }),
         snapshot_fails: false,
         materialised: RefCell::default(),
         landed: RefCell::default(),
@@ -59,8 +61,8 @@ impl Work for Repository {
         let tip = self.tip.borrow().clone();
         Ok(Base {
             branch: "refs/heads/main".into(),
-            tree: format!("{tip}-tree"),
-            tip,
+            tree: TreeId::new(format!("{tip}-tree")),
+            tip: CommitId::new(tip.as_str()),
             found: "told".into(),
         })
     }
@@ -68,14 +70,14 @@ impl Work for Repository {
     fn snapshot(&self, _base: &Base) -> Result<Snapshot, WorkError> {
         if self.snapshot_fails {
             let (what, why) = ("the worktree".into(), "it is gone".into());
-            return Err(WorkError { what, why, of_tree: false });
+            return Err(WorkError { what, why, caused_by_work: false });
         }
         Ok(Snapshot {
-            head: "head".into(),
-            commit: "commit".into(),
-            tree: "work".into(),
-            merge_base: "old".into(),
-            merge_base_tree: "old-tree".into(),
+            head: CommitId::new("head"),
+            commit: CommitId::new("commit"),
+            tree: TreeId::new("work"),
+            merge_base: CommitId::new("old"),
+            merge_base_tree: TreeId::new("old-tree"),
         })
     }
 
@@ -103,12 +105,12 @@ impl Work for Repository {
         Ok(self.merge.borrow().clone())
     }
 
-    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
-        Ok(format!("{tree} with {} changes", changes.len()))
+    fn with_changes(&self, tree: &TreeId, changes: &[&Change]) -> Result<TreeId, WorkError> {
+        Ok(TreeId::new(format!("{tree} with {} changes", changes.len())))
     }
 
-    fn materialise(&self, tree: &str, _: &[&str], _: &Path) -> Result<(), WorkError> {
-        self.materialised.borrow_mut().push(tree.to_owned());
+    fn materialise(&self, tree: &TreeId, _: &[&CommitId], _: &Path) -> Result<(), WorkError> {
+        self.materialised.borrow_mut().push(tree.to_string());
         Ok(())
     }
 
@@ -125,7 +127,7 @@ impl Work for Repository {
             return Err(LandError::Moved { branch: landing.branch.clone(), now });
         }
         self.landed.borrow_mut().push(landing.clone());
-        Ok(Landed { commit: "landed".into(), checkouts: Vec::new() })
+        Ok(Landed { commit: CommitId::new("landed"), checkouts: Vec::new() })
     }
 }
 
@@ -159,7 +161,7 @@ impl CheckEnvironment for Bench<'_> {
         match how.setup.first() {
             Some(line) if line.contains("fails") => {
                 let (what, why) = (line.clone(), "it failed".to_owned());
-                Err(WorkshopError { what, why, of_tree: line.contains("of the tree") })
+                Err(WorkshopError { what, why, caused_by_work: line.contains("of the tree") })
             }
             Some(_) | None => {
                 self.repository.materialised.borrow_mut().push("set up".to_owned());
@@ -170,15 +172,15 @@ impl CheckEnvironment for Bench<'_> {
 
     fn changed(&mut self, _paths: &[String]) {}
 
-    fn run(&mut self, job: &Job, _tell: &mut dyn FnMut(&str)) -> Outcome {
+    fn run(&mut self, job: &Job, _tell: &mut dyn FnMut(&str)) -> JobOutcome {
         let Job::Command { line } = job else { panic!("only commands here: {job:?}") };
         if line == "cannot run" {
-            return Outcome::CouldNotRun { why: "no sandbox".to_owned() };
+            return JobOutcome::CouldNotRun { why: "no sandbox".to_owned() };
         }
         let tree = self.repository.materialised.borrow().last().cloned().unwrap();
         self.repository.ran_on.borrow_mut().push(tree.clone());
         let code = i32::from(line.split_whitespace().any(|word| word == tree));
-        Outcome::Commands(vec![CommandResult {
+        JobOutcome::Commands(vec![CommandResult {
             line: line.clone(),
             ended: Termination::Exit(code),
             tail: String::new(),
@@ -312,7 +314,7 @@ fn a_check_that_fails_in_the_worktree_is_not_repeated_and_the_others_go_on() {
 #[test]
 fn a_tree_is_checked_once_with_the_same_parameters() {
     let mut repository = repository("work");
-    repository.merge = RefCell::new(Merge::Clean { tree: "work".to_owned() });
+    repository.merge = RefCell::new(Merge::Clean { tree: TreeId::new("work") });
     repository.tip.replace("old".to_owned());
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
     let mut kept = Kept::default();
@@ -488,8 +490,13 @@ fn a_setup_runs_on_the_base_unless_a_person_allows_what_the_agent_changed() {
     }
 }
 
-fn order() -> Order {
-    Order { agent: id("ag-1"), branch: None, method: Method::Merge, message: "m".to_owned() }
+fn order() -> LandingRequest {
+    LandingRequest {
+        agent: id("ag-1"),
+        branch: None,
+        method: Method::Merge,
+        message: "m".to_owned(),
+    }
 }
 
 #[test]
@@ -502,7 +509,8 @@ fn a_base_that_moved_is_verified_again_before_anything_lands() {
         *times.borrow_mut() += 1;
         run(&repository, &checks, RunMode::Both, &mut Kept::default())
     };
-    let done = landing::land(&order(), &repository, &mut again, &mut |_| Ok(())).unwrap();
+    let done =
+        landing::land(&order(), &repository, &mut again, &mut |_| Ok::<_, Infallible>(())).unwrap();
     assert_eq!(*times.borrow(), 3);
     assert_eq!(done.onto, "newer-0", "what it was verified on last");
     let landed = repository.landed.borrow();
@@ -515,15 +523,17 @@ fn nothing_lands_that_does_not_hold_or_never_stands_still() {
     let repository = repository("merged");
     let failing = [planned("quality::fails", "fails on merged", RunMode::Both)];
     let mut verify = || run(&repository, &failing, RunMode::Both, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
+    let refused =
+        landing::land(&order(), &repository, &mut verify, &mut |_| Ok::<_, Infallible>(()));
     assert!(matches!(refused, Err(NotLanded::Failed(_))));
     let holding = [planned("quality::holds", "holds", RunMode::Both)];
     let mut half = || run(&repository, &holding, RunMode::Worktree, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut half, &mut |_| Ok(()));
+    let refused = landing::land(&order(), &repository, &mut half, &mut |_| Ok::<_, Infallible>(()));
     assert!(matches!(refused, Err(NotLanded::Failed(_))), "without a merge nothing lands");
     repository.moves.replace(1000);
     let mut verify = || run(&repository, &holding, RunMode::Both, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut verify, &mut |_| Ok(()));
+    let refused =
+        landing::land(&order(), &repository, &mut verify, &mut |_| Ok::<_, Infallible>(()));
     assert!(matches!(refused, Err(NotLanded::KeptMoving { .. })));
     assert!(repository.landed.borrow().is_empty());
 }

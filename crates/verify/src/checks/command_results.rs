@@ -2,7 +2,9 @@
 
 use super::{Subject, paths};
 use crate::facts::Facts;
-use crate::job::{CommandResult, Crates, Job, Outcome, describe, describe_termination, last_lines};
+use crate::job::{
+    CommandResult, Crates, Job, JobOutcome, describe, describe_termination, last_lines,
+};
 use crate::missing;
 use crate::verdict::Verdict;
 
@@ -56,21 +58,22 @@ fn succeeded_commands<'a>(job: &Job, facts: &'a Facts) -> Result<&'a [CommandRes
     let name = describe(job);
     match facts.jobs.get(job) {
         None => Err(Verdict::fail(format!("{name} was not run"))),
-        Some(Outcome::CouldNotRun { why }) => {
+        Some(JobOutcome::CouldNotRun { why }) => {
             Err(Verdict::fail(format!("{name} could not be run: {why}")))
         }
-        Some(Outcome::TreeChanged { line, paths }) => Err(tree_changed(line, paths)),
-        Some(Outcome::Tests { .. }) => {
+        Some(JobOutcome::TreeChanged { line, paths }) => Err(tree_changed(line, paths)),
+        Some(JobOutcome::Tests { .. }) => {
             Err(Verdict::fail(format!("{name} was run as tests, not as commands")))
         }
-        Some(Outcome::Commands(results)) => match results.iter().find(|result| !result.succeeded())
-        {
-            Some(failed) => Err(failure(failed)),
-            None if results.is_empty() => {
-                Err(Verdict::fail(format!("{name} ran no command: nothing was measured")))
+        Some(JobOutcome::Commands(results)) => {
+            match results.iter().find(|result| !result.succeeded()) {
+                Some(failed) => Err(failure(failed)),
+                None if results.is_empty() => {
+                    Err(Verdict::fail(format!("{name} ran no command: nothing was measured")))
+                }
+                None => Ok(results),
             }
-            None => Ok(results),
-        },
+        }
     }
 }
 
@@ -120,16 +123,18 @@ mod tests {
         Job::Command { line: "make".to_owned() }
     }
 
-    fn judged(outcome: Outcome) -> Verdict {
+    fn judged(outcome: JobOutcome) -> Verdict {
         all_succeeded(&[job()], &after(job(), outcome))
     }
 
     #[test]
     fn every_command_must_have_run_and_exited_with_0() {
-        let passed = judged(Outcome::Commands(vec![result("a", 0, ""), result("b", 0, "")]));
+        let passed = judged(JobOutcome::Commands(vec![result("a", 0, ""), result("b", 0, "")]));
         assert_eq!(evidence(&passed), "`a`, `b` exited with 0");
-        let failed =
-            judged(Outcome::Commands(vec![result("a", 0, "fine"), result("b", 3, "no\nnever\n")]));
+        let failed = judged(JobOutcome::Commands(vec![
+            result("a", 0, "fine"),
+            result("b", 3, "no\nnever\n"),
+        ]));
         assert_eq!(
             (reason(&failed), detail(&failed)),
             ("`b` exited with 3".into(), "no\nnever".into())
@@ -138,8 +143,11 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_with_help() {
-        let failed =
-            judged(Outcome::Commands(vec![result("npm test", 127, "sh: 1: mocha: not found\n")]));
+        let failed = judged(JobOutcome::Commands(vec![result(
+            "npm test",
+            127,
+            "sh: 1: mocha: not found\n",
+        )]));
         assert_eq!(
             reason(&failed),
             "`npm test` exited with 127: the program `mocha` was not found"
@@ -152,14 +160,14 @@ mod tests {
     #[test]
     fn a_job_without_results_fails() {
         let paths = ["a", "b"].map(str::to_owned).to_vec();
-        let tree_changed = Outcome::TreeChanged { line: "make".to_owned(), paths };
+        let tree_changed = JobOutcome::TreeChanged { line: "make".to_owned(), paths };
         for (verdict, message) in [
             (all_succeeded(&[job()], &facts()), "was not run"),
             (all_succeeded(&[], &facts()), "nothing was measured"),
-            (judged(Outcome::Commands(vec![])), "nothing was measured"),
-            (judged(Outcome::CouldNotRun { why: "no cargo".into() }), "no cargo"),
+            (judged(JobOutcome::Commands(vec![])), "nothing was measured"),
+            (judged(JobOutcome::CouldNotRun { why: "no cargo".into() }), "no cargo"),
             (judged(tree_changed), "`make` changed tracked files: a, b"),
-            (judged(Outcome::Tests { build: vec![], crates: vec![] }), "as tests"),
+            (judged(JobOutcome::Tests { build: vec![], crates: vec![] }), "as tests"),
         ] {
             assert!(reason(&verdict).contains(message), "{}", reason(&verdict));
         }
@@ -174,13 +182,13 @@ mod tests {
             (Termination::Exit(-1), "with -1"),
         ] {
             let ended = CommandResult { ended: end, ..result("make", 0, "") };
-            assert!(reason(&judged(Outcome::Commands(vec![ended]))).contains(message));
+            assert!(reason(&judged(JobOutcome::Commands(vec![ended]))).contains(message));
         }
     }
 
     #[test]
     fn a_command_that_could_not_write_to_the_tree_fails_with_help() {
-        let with = |tail| detail(&judged(Outcome::Commands(vec![result("make fmt", 1, tail)])));
+        let with = |tail| detail(&judged(JobOutcome::Commands(vec![result("make fmt", 1, tail)])));
         assert!(with("cannot create a.c: Read-only file system").contains("help: tracked files"));
         assert!(!with("a.c: error").contains("help:"));
     }

@@ -163,7 +163,7 @@ mod tests {
         let jobs = needs(&check, &subject).jobs;
         let with = |code| {
             let result = crate::example::result("make lint", code, "");
-            crate::example::after(jobs[0].clone(), crate::job::Outcome::Commands(vec![result]))
+            crate::example::after(jobs[0].clone(), crate::job::JobOutcome::Commands(vec![result]))
         };
         assert!(judge(&check, &subject, &with(0)).is_pass());
         assert!(!judge(&check, &subject, &with(1)).is_pass());

@@ -9,7 +9,7 @@ use bailiwick_model::well_known::report_path;
 use super::Subject;
 use crate::change::{Change, Entry, Mode};
 use crate::facts::{Facts, Needs, Pass, Report, ReportError};
-use crate::job::{Job, Outcome};
+use crate::job::{Job, JobOutcome};
 use crate::report::fields::{Field, fields, normalized};
 use crate::report::{claims, line_delta, touched};
 use crate::test_tally::{Tally, tally};
@@ -218,10 +218,12 @@ fn tallies(facts: &Facts) -> Vec<(Tally, u64)> {
     runs.filter_map(|(_, outcome)| Some((tally(outcome)?, documentation_tests(outcome)))).collect()
 }
 
-fn documentation_tests(outcome: &Outcome) -> u64 {
+fn documentation_tests(outcome: &JobOutcome) -> u64 {
     let crates = match outcome {
-        Outcome::Tests { crates, .. } => crates.as_slice(),
-        Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => &[],
+        JobOutcome::Tests { crates, .. } => crates.as_slice(),
+        JobOutcome::CouldNotRun { .. }
+        | JobOutcome::TreeChanged { .. }
+        | JobOutcome::Commands(_) => &[],
     };
     let runs = crates.iter().filter_map(|tests| tests.documentation.as_ref());
     let lines =

@@ -22,7 +22,7 @@ fn job(subject: &Subject<'_>) -> Job {
 mod tests {
     use super::*;
     use crate::example::{added, after, agent, facts, result, subject, task};
-    use crate::job::{Crates, Outcome};
+    use crate::job::{Crates, JobOutcome};
 
     #[test]
     fn the_crates_of_the_task_or_those_with_changes_are_checked() {
@@ -41,7 +41,7 @@ mod tests {
     fn cargo_must_exit_with_0() {
         let (task, agent) = (task(""), agent());
         let subject = subject(&task, &agent, &[]);
-        let ended = |code| Outcome::Commands(vec![result("cargo check", code, "")]);
+        let ended = |code| JobOutcome::Commands(vec![result("cargo check", code, "")]);
         assert!(judge(&subject, &after(job(&subject), ended(0))).is_pass());
         assert!(!judge(&subject, &after(job(&subject), ended(101))).is_pass());
         assert!(!judge(&subject, &facts()).is_pass());

@@ -28,7 +28,7 @@ mod tests {
 
     use super::*;
     use crate::example::{agent, facts, reason, result, subject, task};
-    use crate::job::Outcome;
+    use crate::job::JobOutcome;
 
     #[test]
     fn every_command_of_the_task_must_succeed() {
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(jobs.len(), 2);
         let with = |codes: &[i32]| {
             let outcomes = jobs.iter().zip(codes).map(|(job, code)| {
-                (job.clone(), Outcome::Commands(vec![result("make", *code, "")]))
+                (job.clone(), JobOutcome::Commands(vec![result("make", *code, "")]))
             });
             Facts { jobs: BTreeMap::from_iter(outcomes), ..facts() }
         };

@@ -5,7 +5,7 @@
 
 use super::{Subject, command_results, disabled_tests};
 use crate::facts::{Facts, Needs};
-use crate::job::{Job, Outcome};
+use crate::job::{Job, JobOutcome};
 use crate::test_tally::{Tally, tally};
 use crate::verdict::Verdict;
 
@@ -22,10 +22,10 @@ pub(super) fn judge(subject: &Subject<'_>, facts: &Facts) -> Verdict {
     let name = crate::job::describe(&job);
     let (outcome, tally) = match facts.jobs.get(&job).map(|outcome| (outcome, tally(outcome))) {
         None => return Verdict::fail(format!("{name} was not run")),
-        Some((Outcome::CouldNotRun { why }, _)) => {
+        Some((JobOutcome::CouldNotRun { why }, _)) => {
             return Verdict::fail(format!("{name} could not be run: {why}"));
         }
-        Some((Outcome::TreeChanged { line, paths }, _)) => {
+        Some((JobOutcome::TreeChanged { line, paths }, _)) => {
             return command_results::tree_changed(line, paths);
         }
         Some((_, None)) => {
@@ -82,10 +82,12 @@ fn failure(tally: &Tally) -> Option<Verdict> {
 }
 
 /// The part that was not measured, if any.
-fn unmeasured(subject: &Subject<'_>, outcome: &Outcome) -> Option<String> {
+fn unmeasured(subject: &Subject<'_>, outcome: &JobOutcome) -> Option<String> {
     let (build, crates) = match outcome {
-        Outcome::Tests { build, crates } => (build, crates),
-        Outcome::CouldNotRun { .. } | Outcome::TreeChanged { .. } | Outcome::Commands(_) => {
+        JobOutcome::Tests { build, crates } => (build, crates),
+        JobOutcome::CouldNotRun { .. }
+        | JobOutcome::TreeChanged { .. }
+        | JobOutcome::Commands(_) => {
             return None;
         }
     };
@@ -122,12 +124,12 @@ mod tests {
         TestProgram { target: "lib".to_owned(), harness, run }
     }
 
-    fn outcome(programs: Vec<TestProgram>) -> Outcome {
+    fn outcome(programs: Vec<TestProgram>) -> JobOutcome {
         let crates = vec![CrateTests { name: "one".to_owned(), programs, documentation: None }];
-        Outcome::Tests { build: vec![result("cargo test --no-run", 0, "")], crates }
+        JobOutcome::Tests { build: vec![result("cargo test --no-run", 0, "")], crates }
     }
 
-    fn judged(rest: &str, outcome: Outcome) -> Verdict {
+    fn judged(rest: &str, outcome: JobOutcome) -> Verdict {
         let (task, agent) = (task(rest), agent());
         let subject = subject(&task, &agent, &[]);
         judge(&subject, &after(job(&subject), outcome))
@@ -228,7 +230,7 @@ mod tests {
             let documentation = Some(result("cargo test --doc", code, "doc"));
             let programs = vec![program(&["a"], &[("a", OK)], result("lib", 0, ""))];
             let tests = CrateTests { name: "one".to_owned(), programs, documentation };
-            Outcome::Tests { build: vec![result("build", 0, "")], crates: vec![tests] }
+            JobOutcome::Tests { build: vec![result("build", 0, "")], crates: vec![tests] }
         };
         assert!(judged(&minimum(1), with(0)).is_pass());
         assert!(!judged(&minimum(2), with(0)).is_pass());
@@ -240,7 +242,7 @@ mod tests {
         let empty = || outcome(vec![program(&[], &[], result("lib", 0, ""))]);
         assert!(reason(&judged("", empty())).contains("no test ran"));
         assert!(judged(&minimum(0), empty()).is_pass());
-        let nothing = Outcome::Tests { build: vec![], crates: vec![] };
+        let nothing = JobOutcome::Tests { build: vec![], crates: vec![] };
         assert!(!judged("[verification]\ntest-count-min = 0", nothing).is_pass());
     }
 
@@ -249,14 +251,15 @@ mod tests {
         let (task, agent) = (task(&minimum(1)), agent());
         let subject = subject(&task, &agent, &[]);
         assert!(reason(&judge(&subject, &facts())).contains("was not run"));
-        let could_not = Outcome::CouldNotRun { why: "no such crate".into() };
+        let could_not = JobOutcome::CouldNotRun { why: "no such crate".into() };
         assert!(reason(&judged(&minimum(1), could_not)).contains("no such crate"));
         let (line, paths) = ("cargo test --no-run".to_owned(), vec!["tests/it.rs".to_owned()]);
-        let changed = judged(&minimum(1), Outcome::TreeChanged { line, paths });
+        let changed = judged(&minimum(1), JobOutcome::TreeChanged { line, paths });
         assert!(reason(&changed).ends_with("changed tracked files: tests/it.rs"));
-        let commands = Outcome::Commands(vec![result("cargo test", 0, "")]);
+        let commands = JobOutcome::Commands(vec![result("cargo test", 0, "")]);
         assert!(!judged(&minimum(1), commands).is_pass());
-        let broken = Outcome::Tests { build: vec![result("build", 101, "E0308")], crates: vec![] };
+        let broken =
+            JobOutcome::Tests { build: vec![result("build", 101, "E0308")], crates: vec![] };
         assert_eq!(detail(&judged(&minimum(1), broken)), "E0308");
         let other = "[verification]\ncargo-test-crates = [\"one\", \"two\"]";
         let one = outcome(vec![program(&["a"], &[("a", OK)], result("lib", 0, ""))]);

@@ -9,4 +9,4 @@ pub(crate) mod lines;
 pub(crate) mod touched;
 
 #[cfg(test)]
-mod random;
+mod tests;

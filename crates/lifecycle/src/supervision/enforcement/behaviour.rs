@@ -11,22 +11,22 @@ pub struct CliBehaviour {
     pub unhooked: &'static [&'static str],
     /// How the program itself refuses a call before any hook: the beginnings of what the model is told.
     pub refusals: &'static [&'static str],
-    /// What the first line has in which the model is told of a denial: words of the program, which no
+    /// What the first line has in which the model reads of a denial: words of the program, which no
     /// tool that ran can print there. Empty where it has none.
     pub denial: &'static str,
     /// Whether it shows the model less of earlier results as a conversation grows.
-    pub forgets: bool,
-    /// What becomes of calls in an answer that has not come to its end.
+    pub truncates_old_results: bool,
+    /// What becomes of calls in an incomplete answer.
     pub unfinished: Unfinished,
     /// Whether it says of every command, patch and call of a server that it runs it, so that one which
     /// nobody decided ran unseen.
     pub reports_commands: bool,
     /// The tool whose input is code that makes calls, and how the names of those begin: the model has
     /// not asked for them by name.
-    pub code: Option<(&'static str, &'static str)>,
+    pub code_mode: Option<(&'static str, &'static str)>,
 }
 
-/// What a program does with whole calls of an answer that has not come to its end.
+/// What a program does with whole calls of an incomplete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
     /// It runs them as it runs any other.
@@ -34,7 +34,7 @@ pub enum Unfinished {
     /// It runs none of them where the connection broke off, and all where the answer just stopped.
     RunsUnlessBroken,
     /// It runs some and drops others. Of all that it has run, it says so by the name of the call.
-    Tells,
+    ReportsRun,
 }
 
 /// How it is known of a call that a limit may not have held.
@@ -106,8 +106,8 @@ mod tests {
             for denied in [false, true] {
                 let message = message(evidence, denied);
                 assert!(message.starts_with("the call call_1 of Bash "), "{message}");
-                let came_back = matches!(evidence, Evidence::CameBack | Evidence::NeverAsked);
-                assert_eq!(message.contains("came back with a result"), came_back, "{message}");
+                let on_result = matches!(evidence, Evidence::CameBack | Evidence::NeverAsked);
+                assert_eq!(message.contains("came back with a result"), on_result, "{message}");
             }
         }
         assert!(message(Evidence::Unaccounted, false).contains("may have run"));

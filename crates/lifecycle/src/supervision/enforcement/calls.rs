@@ -43,9 +43,9 @@ pub(super) fn leads_to(name: &str, path: &str) -> bool {
 /// Whether a model and its hooks can be given a tool by this name. Other characters are replaced, and what
 /// is too long is cut.
 pub(super) fn is_name(tool: &str) -> bool {
-    const LONGEST: usize = 64;
+    const MAX_LENGTH: usize = 64;
     let fits = |one: char| one.is_ascii_alphanumeric() || one == '_';
-    tool.len() <= LONGEST && tool.chars().all(fits)
+    tool.len() <= MAX_LENGTH && tool.chars().all(fits)
 }
 
 /// The input of a call: one that has none may say so or not.

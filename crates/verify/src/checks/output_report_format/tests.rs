@@ -36,7 +36,7 @@ fn tested(text: &str, passed: usize, failed: usize) -> Facts {
     let documentation = Some(result("cargo test --doc", 0, "test result: ok. 2 passed; 0 failed"));
     let crates = vec![CrateTests { name: "one".into(), programs: vec![program], documentation }];
     let job = Job::CargoTest { of: Crates::Named(vec!["one".into()]) };
-    let outcome = Outcome::Tests { build: vec![result("build", 0, "")], crates };
+    let outcome = JobOutcome::Tests { build: vec![result("build", 0, "")], crates };
     Facts { jobs: BTreeMap::from([(job, outcome)]), ..reported(text) }
 }
 

@@ -1,0 +1,18 @@
+//! The result of one check on one tree.
+
+use bailiwick_verify::{Pass, Verdict};
+use serde::Serialize;
+
+/// The result of one check on one tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CheckResult {
+    /// The capability.
+    pub capability: String,
+    /// The tree.
+    pub pass: Pass,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether the same tree was checked with the same parameters before, and that verdict taken.
+    pub reused: bool,
+}
