@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_lifecycle::delegation::claim::{Acquired, ClaimRequest};
 use bailiwick_model::AgentId;
-use bailiwick_model::claim::Outcome;
+use bailiwick_model::claim::ClaimOutcome;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::figure;
 use bailiwick_testkit::stopwatch::{median, ratio};
@@ -62,7 +62,7 @@ async fn granted(store: &Store, number: usize) -> Duration {
     let answer = store.acquire(&wish, 1).await.expect("an answer");
     let took = started.elapsed();
     let Acquired::Granted(claim) = answer else { panic!("{answer:?}") };
-    store.release(claim.fence, Outcome::Failed, 2).await.expect("a release");
+    store.release(claim.fence, ClaimOutcome::Failed, 2).await.expect("a release");
     took
 }
 

@@ -3,13 +3,14 @@
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{ExitReason, Phase};
-use bailiwick_model::{AgentId, Event};
+use bailiwick_model::{AgentId, Event, LedgerNote};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::open::Store;
+use crate::sql::storable;
 
 const COLUMNS: &str = "run, number, cli, version, model, login, sandbox, session, phase, ending, \
                        detail, started_at, ended_at, tokens, micro_usd, turns, tool_calls, denied, \
@@ -62,7 +63,7 @@ impl Store {
         .bind(attempt.session.as_deref())
         .bind(serde_name(&attempt.phase))
         .bind(attempt.ending.map(ExitReason::as_str))
-        .bind(&attempt.detail)
+        .bind(storable(&attempt.detail).into_owned())
         .bind(attempt.ended_at.map(signed))
         .bind(signed(used.tokens))
         .bind(signed(used.micro_usd))
@@ -95,6 +96,14 @@ impl Store {
         }
         let rows = query.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
         rows.iter().map(|row| self.attempt(row)).collect()
+    }
+
+    /// The attempts that have not ended, of all runs.
+    pub async fn open_attempts(&self) -> Result<Vec<Attempt>, StoreError> {
+        let query =
+            format!("SELECT {COLUMNS} FROM attempts WHERE ending IS NULL ORDER BY run, number");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query)).fetch_all(&self.pool).await;
+        rows.map_err(|error| self.error(&error))?.iter().map(|row| self.attempt(row)).collect()
     }
 
     fn attempt(&self, row: &AnyRow) -> Result<Attempt, StoreError> {
@@ -274,15 +283,15 @@ impl Store {
     pub async fn last_run_note(
         &self,
         run: &AgentId,
-        kinds: (&str, &str),
+        kinds: (LedgerNote, LedgerNote),
     ) -> Result<Option<(u64, String, String)>, StoreError> {
         let row = sqlx::query(
             "SELECT at, kind, detail FROM events WHERE run = $1 AND kind IN ($2, $3) \
              ORDER BY number DESC LIMIT 1",
         )
         .bind(run.as_str())
-        .bind(kinds.0)
-        .bind(kinds.1)
+        .bind(kinds.0.as_str())
+        .bind(kinds.1.as_str())
         .fetch_optional(&self.pool)
         .await
         .map_err(|error| self.error(&error))?;

@@ -7,13 +7,14 @@ use bailiwick_lifecycle::delegation::claim::{
     Acquired, ClaimRequest, Holding, Released, holding, obstacles, overtaken,
 };
 use bailiwick_lifecycle::ports::StoreError;
-use bailiwick_model::claim::{Claim, Fence, Outcome, Release};
+use bailiwick_model::claim::{Claim, ClaimOutcome, Fence, Release};
 use bailiwick_model::globs::Area;
 use bailiwick_model::{AgentId, Run};
+use sqlx::Row;
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
 
 use crate::open::Store;
+use crate::write_connection::WriteConnection;
 
 const COLUMNS: &str =
     "fence, run, line, repository, inside, outside, taken_at, leased_until, outcome, released_at";
@@ -39,10 +40,11 @@ impl Store {
             .await?;
         let obstacles = obstacles(wish, &candidates, now);
         if !obstacles.is_empty() {
+            transaction.rollback().await;
             return Ok(Acquired::Obstructed(obstacles));
         }
         for fence in overtaken(wish, &candidates, now) {
-            self.close_claim(&mut transaction, fence, Outcome::Expired, now).await?;
+            self.close_claim(&mut transaction, fence, ClaimOutcome::Expired, now).await?;
         }
         let own = self.newest(&mut transaction, &wish.run, &wish.repository).await?;
         let same = |own: &Claim| own.inside == wish.inside && own.except == wish.except;
@@ -55,7 +57,7 @@ impl Store {
                 return Ok(Acquired::Renewed(claim));
             }
             if own.release.is_none() {
-                self.close_claim(&mut transaction, own.fence, Outcome::Conflict, now).await?;
+                self.close_claim(&mut transaction, own.fence, ClaimOutcome::Conflict, now).await?;
             }
         }
         let fence = self.next_fence(&mut transaction).await?;
@@ -91,7 +93,7 @@ impl Store {
     pub async fn release(
         &self,
         fence: Fence,
-        outcome: Outcome,
+        outcome: ClaimOutcome,
         now: u64,
     ) -> Result<Released, StoreError> {
         let mut transaction = self.begin_write().await?;
@@ -112,7 +114,7 @@ impl Store {
     pub async fn release_run(
         &self,
         run: &AgentId,
-        outcome: Outcome,
+        outcome: ClaimOutcome,
         now: u64,
     ) -> Result<usize, StoreError> {
         let mut transaction = self.begin_write().await?;
@@ -124,9 +126,9 @@ impl Store {
     /// As `release_run`, inside a larger transaction.
     pub(crate) async fn close_claims_of(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         run: &AgentId,
-        outcome: Outcome,
+        outcome: ClaimOutcome,
         now: u64,
     ) -> Result<usize, StoreError> {
         let open = "SELECT fence FROM claims WHERE run = $1 AND outcome IS NULL";
@@ -147,7 +149,7 @@ impl Store {
         let rows = sqlx::query(expired).bind(signed(now)).fetch_all(&mut *transaction).await;
         let fences = self.fences(&rows.map_err(|error| self.error(&error))?)?;
         for fence in &fences {
-            self.close_claim(&mut transaction, *fence, Outcome::Expired, now).await?;
+            self.close_claim(&mut transaction, *fence, ClaimOutcome::Expired, now).await?;
         }
         self.commit(transaction).await?;
         Ok(fences)
@@ -182,7 +184,7 @@ impl Store {
 
     async fn holding(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         own: &Claim,
     ) -> Result<Holding, StoreError> {
         let after = ClaimFilter::After(own.fence);
@@ -194,7 +196,7 @@ impl Store {
     /// The claims of a repository that can overlap an area, by the fixed prefixes of their globs.
     async fn overlap_candidates(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         repository: &str,
         area: &Area,
         filter: ClaimFilter,
@@ -233,7 +235,7 @@ impl Store {
 
     async fn claims_of(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         fences: &[Fence],
     ) -> Result<Vec<Claim>, StoreError> {
         let mut claims = Vec::with_capacity(fences.len());
@@ -254,7 +256,7 @@ impl Store {
 
     async fn newest(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         run: &AgentId,
         repository: &str,
     ) -> Result<Option<Claim>, StoreError> {
@@ -271,10 +273,7 @@ impl Store {
         row.map(|row| self.claim(&row)).transpose()
     }
 
-    async fn next_fence(
-        &self,
-        transaction: &mut Transaction<'_, Any>,
-    ) -> Result<Fence, StoreError> {
+    async fn next_fence(&self, transaction: &mut WriteConnection) -> Result<Fence, StoreError> {
         let failed = |error: sqlx::Error| self.error(&error);
         let next = "UPDATE last_fence SET fence = fence + 1";
         sqlx::query(next).execute(&mut **transaction).await.map_err(failed)?;
@@ -285,7 +284,7 @@ impl Store {
 
     async fn insert_claim(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         claim: &Claim,
     ) -> Result<(), StoreError> {
         sqlx::query(
@@ -320,9 +319,9 @@ impl Store {
 
     async fn close_claim(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         fence: Fence,
-        outcome: Outcome,
+        outcome: ClaimOutcome,
         now: u64,
     ) -> Result<(), StoreError> {
         sqlx::query("UPDATE claims SET outcome = $1, released_at = $2 WHERE fence = $3")
@@ -338,7 +337,7 @@ impl Store {
     /// Extends the lease to this time if that is later; an expired claim is open again.
     async fn extend_lease(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         claim: Claim,
         until: u64,
     ) -> Result<Claim, StoreError> {
@@ -358,7 +357,7 @@ impl Store {
 
     async fn set_open(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         fence: Fence,
         open: i64,
     ) -> Result<(), StoreError> {
@@ -380,7 +379,8 @@ impl Store {
             let outcome: Option<String> = row.try_get(8)?;
             let at = row.try_get::<Option<i64>, _>(9)?.unwrap_or_default().unsigned_abs();
             let release = outcome.map(|word| {
-                let outcome = Outcome::parse(&word).ok_or(format!("`{word}` is not an outcome"))?;
+                let outcome =
+                    ClaimOutcome::parse(&word).ok_or(format!("`{word}` is not an outcome"))?;
                 Ok::<_, String>(Release { outcome, at })
             });
             Ok(Claim {
@@ -413,7 +413,7 @@ impl Store {
         StoreError::Database { database: self.location.to_string(), why: why.to_owned() }
     }
 
-    async fn commit(&self, transaction: Transaction<'_, Any>) -> Result<(), StoreError> {
+    async fn commit(&self, transaction: WriteConnection) -> Result<(), StoreError> {
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bailiwick_lifecycle::ports::{RunStore, StoreError};
-use bailiwick_model::{AgentId, Run, RunStatus};
+use bailiwick_model::{AgentId, LedgerNote, Run, RunStatus};
 use serde::Serialize;
 use sqlx::Row;
 
@@ -24,6 +24,13 @@ pub struct Event {
     pub at: i64,
     pub kind: String,
     pub detail: String,
+}
+
+impl Event {
+    /// Whether it is a note of this kind.
+    pub fn is(&self, note: LedgerNote) -> bool {
+        self.kind == note.as_str()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +64,7 @@ impl Store {
         // The index answers the first comparison; the second filters its result.
         let rows = sqlx::query(select_run!(
             "WHERE substr(dna, 1, 30) >= $1 AND substr(dna, 1, 30) < $2 \
-             AND substr(dna, 1, $3) = $4 ORDER BY started_at, id"
+             AND substr(dna, 1, CAST($3 AS INTEGER)) = $4 ORDER BY started_at, id"
         ))
         .bind(&indexed)
         .bind(format!("{indexed}\u{10ffff}"))
@@ -128,12 +135,14 @@ impl Store {
     /// The task.toml with this digest, or with a unique prefix of it.
     pub async fn spec(&self, sha: &str) -> Result<Option<String>, StoreError> {
         let length = i64::try_from(sha.chars().count()).unwrap_or(i64::MAX);
-        let rows = sqlx::query("SELECT task FROM specs WHERE substr(sha, 1, $1) = $2 LIMIT 2")
-            .bind(length)
-            .bind(sha)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(|error| self.error(&error))?;
+        let rows = sqlx::query(
+            "SELECT task FROM specs WHERE substr(sha, 1, CAST($1 AS INTEGER)) = $2 LIMIT 2",
+        )
+        .bind(length)
+        .bind(sha)
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
         match rows.as_slice() {
             [only] => only.try_get(0).map(Some).map_err(|error| self.error(&error)),
             _ => Ok(None),
@@ -156,7 +165,7 @@ impl Store {
         .await
         .map_err(|error| self.error(&error))?;
         if updated.rows_affected() == 0 {
-            drop(transaction);
+            transaction.rollback().await;
             return Err(self.no_such_run(id.as_str()).await);
         }
         let detail = format!("{} cents, {} {}", cost.cents, cost.provider, cost.model);
@@ -176,24 +185,40 @@ impl Store {
     pub async fn append_run_note(
         &self,
         id: &AgentId,
-        kind: &str,
+        note: LedgerNote,
         detail: &str,
     ) -> Result<(), StoreError> {
         self.get(id).await?;
         let mut transaction = self.begin_write().await?;
-        self.append_event(&mut transaction, id.as_str(), kind, detail).await?;
+        self.append_event(&mut transaction, id.as_str(), note.as_str(), detail).await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 
     /// The events of a run in order; those of the ledger itself if `run` is empty.
     pub async fn events(&self, run: &str) -> Result<Vec<Event>, StoreError> {
-        let rows = sqlx::query(
+        self.events_by(
             "SELECT run, number, at, kind, detail FROM events WHERE run = $1 ORDER BY number",
+            run,
         )
-        .bind(run)
-        .fetch_all(&self.pool)
         .await
-        .map_err(|error| self.error(&error))?;
+    }
+
+    /// What the ledger noted about a run, without the events of its agents, of which there can be very many.
+    pub async fn notes(&self, run: &AgentId) -> Result<Vec<Event>, StoreError> {
+        self.events_by(
+            "SELECT run, number, at, kind, detail FROM events WHERE run = $1 AND listed = 0 \
+             ORDER BY number",
+            run.as_str(),
+        )
+        .await
+    }
+
+    async fn events_by(&self, query: &'static str, run: &str) -> Result<Vec<Event>, StoreError> {
+        let rows = sqlx::query(query)
+            .bind(run)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
         let event = |row: &sqlx::any::AnyRow| -> Result<Event, sqlx::Error> {
             Ok(Event {
                 run: row.try_get(0)?,

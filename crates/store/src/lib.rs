@@ -1,21 +1,30 @@
 //! Stores runs, their ledger and the resources of the control plane in an SQL database.
 //!
-//! The queries work on SQLite and PostgreSQL: times are BIGINT, JSON is TEXT, placeholders are `$1`. Only
-//! statements that write many rows use `?`, which PostgreSQL would need numbered. Acknowledged writes are
-//! durable: SQLite runs in WAL mode with full synchronisation.
+//! The queries work on SQLite and PostgreSQL: times are BIGINT, JSON is TEXT, placeholders are `$1`. Where the two
+//! differ, `sql.rs` has both forms. Acknowledged writes are durable: SQLite runs in WAL mode with full synchronisation.
 
 #![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
 
 mod attempts;
 mod claims;
+mod copying;
+mod database_file;
 mod delegates;
 mod fleet;
+mod fleet_store;
 mod ledger;
 mod location;
 mod names;
 mod open;
+mod run_pages;
 mod runs;
+mod server_lock;
+mod sql;
+mod write_connection;
 
+pub use copying::TableRows;
 pub use ledger::{Cost, Event};
 pub use location::Location;
 pub use open::Store;
+pub use run_pages::{RunPage, RunPageRead, RunPosition};
+pub use server_lock::ServerLock;

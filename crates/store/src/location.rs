@@ -2,77 +2,171 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::str::FromStr as _;
 
+use bailiwick_model::digest::Sha256Hex;
+use sqlx::postgres::PgConnectOptions;
 use thiserror::Error;
 
-/// The path of an SQLite file.
+/// The path of an SQLite file, or the address of a PostgreSQL database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location(PathBuf);
+pub struct Location(Place);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    File(PathBuf),
+    Postgres(PostgresAddress),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct PostgresAddress {
+    /// May contain a password: it is never shown.
+    url: String,
+    shown: String,
+    /// The common beginning of the paths of files that this machine keeps for the database.
+    local: PathBuf,
+}
+
+impl fmt::Debug for PostgresAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown.fmt(out)
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` cannot be used as a database: {why}")]
 pub struct LocationError {
     text: String,
-    why: &'static str,
+    why: String,
 }
 
 impl Location {
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+        Self(Place::File(path.into()))
     }
 
-    pub fn path(&self) -> &Path {
-        &self.0
+    /// Reads what a person wrote: a path, `sqlite://PATH` or `postgres://USER@HOST/NAME`. Files that belong to a
+    /// PostgreSQL database on this machine are kept in the state directory.
+    pub fn parse(text: &str, state: &Path) -> Result<Self, LocationError> {
+        let refuse = |why: &str| Err(LocationError { text: text.to_owned(), why: why.to_owned() });
+        match text.split_once("://") {
+            _ if text.is_empty() => refuse("it is empty"),
+            None => Ok(Self::file(text)),
+            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::file(path)),
+            Some(("postgres" | "postgresql", _)) => Self::postgres(text, state),
+            Some(_) => refuse("write a path, sqlite://<path> or postgres://<user>@<host>/<name>"),
+        }
     }
 
-    /// The path as a URL with all special characters escaped; none if it is not UTF-8.
+    fn postgres(url: &str, state: &Path) -> Result<Self, LocationError> {
+        let options = PgConnectOptions::from_str(url).map_err(|error| LocationError {
+            // The URL is not repeated: it may contain a password.
+            text: "postgres://…".to_owned(),
+            why: error.to_string(),
+        })?;
+        let name = options.get_database().unwrap_or(options.get_username());
+        let host = match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => options.get_host().to_owned(),
+        };
+        let shown =
+            format!("postgres://{}@{host}:{}/{name}", options.get_username(), options.get_port());
+        let local = state.join(format!("postgres-{}", Sha256Hex::of(&shown).prefix(16)));
+        Ok(Self(Place::Postgres(PostgresAddress { url: url.to_owned(), shown, local })))
+    }
+
+    /// The file of an SQLite database.
+    pub fn sqlite_file(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::File(path) => Some(path),
+            Place::Postgres(_) => None,
+        }
+    }
+
+    /// The path of a file that this machine keeps for the database, with this ending.
+    pub fn companion(&self, ending: &str) -> PathBuf {
+        let mut path = match &self.0 {
+            Place::File(path) => path,
+            Place::Postgres(address) => &address.local,
+        }
+        .as_os_str()
+        .to_owned();
+        path.push(ending);
+        PathBuf::from(path)
+    }
+
+    /// What a process is given so that it opens the same database. It may contain a password: it belongs into the
+    /// environment, not among arguments, which everybody can read.
+    pub fn secret_text(&self) -> Option<String> {
+        match &self.0 {
+            Place::File(path) => path.to_str().map(str::to_owned),
+            Place::Postgres(address) => Some(address.url.clone()),
+        }
+    }
+
+    /// The URL that opens the database; none if its path is not UTF-8. It never creates the file: a database that was
+    /// moved away must not be replaced by an empty one.
     pub(crate) fn url(&self) -> Option<String> {
+        let path = match &self.0 {
+            Place::File(path) => path,
+            Place::Postgres(address) => return Some(address.url.clone()),
+        };
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte);
         let escape = |byte: u8| match is_plain(byte) {
             true => char::from(byte).to_string(),
             false => format!("%{byte:02X}"),
         };
-        let path: String = self.0.to_str()?.bytes().map(escape).collect();
-        Some(format!("sqlite://{path}?mode=rwc"))
-    }
-}
-
-impl FromStr for Location {
-    type Err = LocationError;
-
-    fn from_str(text: &str) -> Result<Self, LocationError> {
-        let refuse = |why| Err(LocationError { text: text.to_owned(), why });
-        match text.split_once("://") {
-            _ if text.is_empty() => refuse("it is empty"),
-            None => Ok(Self::file(text)),
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::file(path)),
-            Some(_) => refuse("only a path or sqlite://<path> is supported"),
-        }
+        let path: String = path.to_str()?.bytes().map(escape).collect();
+        Some(format!("sqlite://{path}?mode=rw"))
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display().fmt(out)
+        match &self.0 {
+            Place::File(path) => path.display().fmt(out),
+            Place::Postgres(address) => address.shown.fmt(out),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::Location;
 
     #[test]
     fn special_characters_stay_part_of_the_path() {
         let url = Location::file("/a b/c?d#e%f/ü.db").url().unwrap();
-        assert_eq!(url, "sqlite:///a%20b/c%3Fd%23e%25f/%C3%BC.db?mode=rwc");
+        assert_eq!(url, "sqlite:///a%20b/c%3Fd%23e%25f/%C3%BC.db?mode=rw");
     }
 
     #[test]
     fn other_databases_are_refused() {
-        assert!("postgres://x/y".parse::<Location>().is_err());
-        assert!("".parse::<Location>().is_err());
-        assert_eq!("sqlite:///x.db".parse(), Ok(Location::file("/x.db")));
-        assert_eq!("x.db".parse(), Ok(Location::file("x.db")));
+        let parse = |text: &str| Location::parse(text, Path::new("/state"));
+        assert!(parse("mysql://x/y").is_err());
+        assert!(parse("").is_err());
+        assert_eq!(parse("sqlite:///x.db"), Ok(Location::file("/x.db")));
+        assert_eq!(parse("x.db"), Ok(Location::file("x.db")));
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let url = "postgres://ada:hunter2@db.example:5433/fleet?sslmode=require";
+        let location = Location::parse(url, Path::new("/state")).unwrap();
+        assert_eq!(location.to_string(), "postgres://ada@db.example:5433/fleet");
+        assert!(!format!("{location:?}").contains("hunter2"));
+        assert_eq!(location.url().as_deref(), Some(url), "positive control: it is used");
+        let wrong = Location::parse("postgres://ada:hunter2@:x:y/fleet", Path::new("/state"));
+        assert!(!wrong.unwrap_err().to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn databases_with_different_addresses_have_different_files() {
+        let key = |url: &str| Location::parse(url, Path::new("/state")).unwrap().companion(".key");
+        assert_eq!(key("/a/x.db"), Path::new("/a/x.db.key"));
+        assert_ne!(key("postgres://a@h/one"), key("postgres://a@h/two"));
+        assert!(key("postgres://a@h/one").starts_with("/state"));
     }
 }

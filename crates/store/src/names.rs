@@ -1,10 +1,11 @@
 //! Finds runs by name and by repository.
 
 use bailiwick_lifecycle::ports::StoreError;
-use bailiwick_model::{AgentId, Run};
+use bailiwick_model::{AgentId, LedgerNote, Run};
 
-use crate::open::{Store, now};
+use crate::open::Store;
 use crate::runs::select_run;
+use crate::sql::{now, storable};
 
 impl Store {
     /// Runs with this name or id, oldest first.
@@ -55,16 +56,17 @@ impl Store {
         let updated =
             sqlx::query("UPDATE runs SET rolled_back_at = $1, summary = $2 WHERE id = $3")
                 .bind(now())
-                .bind(summary)
+                .bind(storable(summary).into_owned())
                 .bind(id.as_str())
                 .execute(&mut *transaction)
                 .await
                 .map_err(|error| self.error(&error))?;
         if updated.rows_affected() == 0 {
-            drop(transaction);
+            transaction.rollback().await;
             return Err(self.no_such_run(id.as_str()).await);
         }
-        self.append_event(&mut transaction, id.as_str(), "rolled-back", detail).await?;
+        self.append_event(&mut transaction, id.as_str(), LedgerNote::RolledBack.as_str(), detail)
+            .await?;
         transaction.commit().await.map_err(|error| self.error(&error))
     }
 }

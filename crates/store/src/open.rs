@@ -3,27 +3,32 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bailiwick_lifecycle::ports::StoreError;
 use sqlx::any::{AnyPoolOptions, AnyRow};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{Any, AnyPool, Row, SqlSafeStr, Transaction};
+use sqlx::{AnyConnection, AnyPool, Connection as _, Row, SqlSafeStr};
 
+use crate::database_file::DatabaseFile;
 use crate::fleet::Fleet;
 use crate::location::Location;
+use crate::sql::{BoxFuture, Engine, database_message};
+use crate::write_connection::WriteConnection;
 
 /// The newest schema version that this program knows.
-const SCHEMA_VERSION: i64 = 7;
-
-/// Starts a write transaction: it waits for other writers at its start, so it never has to be retried.
-pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+const SCHEMA_VERSION: i64 = 9;
 
 /// How long a write waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a caller waits for a connection to a server that does not answer.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Keeps other programs from writing and migrating until the transaction ends, however long that takes.
+const LOCK_SERVER: &str = "BEGIN; SELECT pg_advisory_xact_lock(7090124316558219001)";
 
 /// How many pages the write-ahead log has before a checkpoint. Most writes change the same pages, so fewer
 /// checkpoints write less.
@@ -32,11 +37,9 @@ const WAL_CHECKPOINT_PAGES: u32 = 8_192;
 /// The page cache of the writing connection. The caches of the others are dropped after each write.
 const WRITER_CACHE_KIB: u32 = 8_000;
 
-/// A boxed future: its code is compiled once, not again in each caller.
-pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
 pub struct Store {
     pub(crate) location: Location,
+    engine: Engine,
     pub(crate) pool: AnyPool,
     pub(crate) fleet: Arc<Fleet>,
 }
@@ -73,36 +76,75 @@ impl Store {
 
     async fn open_database(location: Location) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
+        let store = match location.sqlite_file() {
+            Some(path) => {
+                let path = path.to_owned();
+                Self::open_file(location, &path).await?
+            }
+            None => {
+                // A pool would try for long, and say only that it has.
+                let url = location.url().unwrap_or_default();
+                let reached = AnyConnection::connect(&url).await.map(drop);
+                let store = Self::connect(location)?;
+                reached.map_err(|error| store.error(&error))?;
+                if store.schema_version().await? != SCHEMA_VERSION {
+                    let lock = WriteConnection::begin(&store.pool, LOCK_SERVER).await;
+                    let lock = lock.map_err(|error| store.error(&error))?;
+                    store.migrate().await?;
+                    lock.rollback().await;
+                }
+                store
+            }
+        };
+        let indexed = store.fleet.check_index().await;
+        indexed
+            .map_err(|error| store.failure(format!("its index could not be updated: {error}")))?;
+        Ok(store)
+    }
+
+    async fn open_file(location: Location, path: &Path) -> Result<Self, StoreError> {
         let fail = |why: String| StoreError::Database { database: location.to_string(), why };
-        if let Some(directory) = location.path().parent() {
+        if let Some(directory) = path.parent() {
             let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
             created.map_err(|error| {
                 fail(format!("its directory {} cannot be created: {error}", directory.display()))
             })?;
         }
-        create_private(location.path()).map_err(|error| fail(error.to_string()))?;
+        create_private(path).map_err(|error| fail(error.to_string()))?;
+        let file = DatabaseFile::at(path).map_err(|error| fail(error.to_string()))?;
         let url = location.url().ok_or_else(|| fail("its path is not UTF-8".to_owned()))?;
         let lock = lock(&location).map_err(|error| fail(error.to_string()))?;
         let failed = |error: sqlx::Error| fail(database_message(&error));
         // A waiting caller may wait for writers that themselves wait this long.
-        let pool = pool_options(4, "").acquire_timeout(2 * LOCK_TIMEOUT);
+        let pool = file_pool(4, "").acquire_timeout(2 * LOCK_TIMEOUT);
         let pool = pool.connect(&url).await.map_err(failed)?;
         let settings = format!("; PRAGMA cache_size = -{WRITER_CACHE_KIB}");
-        let writer = pool_options(1, &settings).connect_lazy(&url).map_err(failed)?;
-        let fleet = Fleet::new(location.clone(), pool.clone(), writer);
-        let store = Self { location, pool, fleet };
+        let writer = file_pool(1, &settings).connect_lazy(&url).map_err(failed)?;
+        let engine = Engine::Sqlite;
+        let fleet = Fleet::new(location.clone(), engine, Some(file), pool.clone(), writer);
+        let store = Self { location, engine, pool, fleet };
+        // Under the lock: sqlx's migrator is not safe against other processes on a new file, and the switch to WAL mode
+        // does not wait for a lock.
         store.migrate().await?;
-        let indexed = store.fleet.check_index().await;
-        indexed.map_err(|error| StoreError::Database {
-            database: store.location.to_string(),
-            why: format!("its index could not be updated: {error}"),
-        })?;
         drop(lock);
         Ok(store)
     }
 
-    /// Must run under the lock: sqlx's migrator is not safe against other processes on a new file, and the
-    /// switch to WAL mode does not wait for a lock.
+    /// A server is connected to when it is first asked, so that one that is restarted is found again.
+    fn connect(location: Location) -> Result<Self, StoreError> {
+        let url = location.url().unwrap_or_default();
+        let pool = |max| server_pool(max).connect_lazy(&url);
+        let pools = pool(8).and_then(|readers| Ok((readers, pool(1)?)));
+        let (pool, writer) = pools.map_err(|error| StoreError::Database {
+            database: location.to_string(),
+            why: database_message(&error),
+        })?;
+        let engine = Engine::Postgres;
+        let fleet = Fleet::new(location.clone(), engine, None, pool.clone(), writer);
+        Ok(Self { location, engine, pool, fleet })
+    }
+
+    /// Brings the schema up to date. The caller holds a lock against other programs that do the same.
     async fn migrate(&self) -> Result<(), StoreError> {
         let found = self.schema_version().await?;
         if found > SCHEMA_VERSION {
@@ -112,23 +154,22 @@ impl Store {
         if found == SCHEMA_VERSION {
             return Ok(());
         }
-        let foreign_tables = "SELECT COUNT(*) FROM sqlite_master WHERE type IN ('table', 'view') \
-                      AND name IN ('agents', 'runs', 'specs', 'events')";
-        if found == 0 && self.query_number(foreign_tables).await? > 0 {
-            let why = "it is the ledger of another program; choose another file with --db or \
-                       KEI_LEDGER_DB";
-            return Err(StoreError::Database {
-                database: self.location.to_string(),
-                why: why.to_owned(),
-            });
+        if found == 0 && self.query_number(self.engine.foreign_tables()).await? > 0 {
+            return Err(self.failure(
+                "it is the ledger of another program; choose another one with --db or KEI_LEDGER_DB"
+                    .to_owned(),
+            ));
         }
-        sqlx::raw_sql("PRAGMA journal_mode = WAL")
-            .execute(&self.pool)
-            .await
-            .map_err(|error| self.error(&error))?;
+        if let Engine::Sqlite = self.engine {
+            sqlx::raw_sql("PRAGMA journal_mode = WAL")
+                .execute(&self.pool)
+                .await
+                .map_err(|error| self.error(&error))?;
+        }
         let migration = |version: i64, name: &'static str, text: &'static str| {
             let kind = MigrationType::Simple;
-            Migration::new(version, name.into(), kind, text.into_sql_str(), false)
+            let text = sqlx::AssertSqlSafe(self.engine.migration(text)).into_sql_str();
+            Migration::new(version, name.into(), kind, text, false)
         };
         let all = vec![
             migration(1, "runs", include_str!("../migrations/0001_runs.sql")),
@@ -138,16 +179,22 @@ impl Store {
             migration(5, "fleet", include_str!("../migrations/0005_fleet.sql")),
             migration(6, "names", include_str!("../migrations/0006_names.sql")),
             migration(7, "exhausted", include_str!("../migrations/0007_exhausted.sql")),
+            migration(8, "people", include_str!("../migrations/0008_people.sql")),
+            migration(9, "saved_filters", include_str!("../migrations/0009_saved_filters.sql")),
         ];
-        Migrator::with_migrations(all).run(&self.pool).await.map_err(|error| {
-            let why = format!("the schema could not be migrated: {error}");
-            StoreError::Database { database: self.location.to_string(), why }
-        })
+        Migrator::with_migrations(all)
+            .run(&self.pool)
+            .await
+            .map_err(|error| self.failure(format!("the schema could not be migrated: {error}")))
+    }
+
+    /// The version of its schema.
+    pub async fn schema(&self) -> Result<i64, StoreError> {
+        self.schema_version().await
     }
 
     async fn schema_version(&self) -> Result<i64, StoreError> {
-        let has_migrations = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
-        if self.query_number(has_migrations).await? == 0 {
+        if self.query_number(self.engine.migrations_table()).await? == 0 {
             return Ok(0);
         }
         self.query_number(
@@ -162,18 +209,34 @@ impl Store {
         row.try_get(0).map_err(|error| self.error(&error))
     }
 
-    pub(crate) async fn begin_write(&self) -> Result<Transaction<'_, Any>, StoreError> {
-        self.pool.begin_with(BEGIN_WRITE).await.map_err(|error| self.error(&error))
+    pub(crate) async fn begin_write(&self) -> Result<WriteConnection, StoreError> {
+        self.fleet.file_in_place().map_err(|error| self.failure(error.to_string()))?;
+        WriteConnection::begin(&self.pool, self.engine.begin_write())
+            .await
+            .map_err(|error| self.error(&error))
     }
 
     pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {
-        StoreError::Database { database: self.location.to_string(), why: database_message(error) }
+        self.failure(database_message(error))
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    pub(crate) fn failure(&self, why: String) -> StoreError {
+        StoreError::Database { database: self.location.to_string(), why }
     }
 }
 
-/// Pool options with additional settings for each connection. The settings of the pool that connects first must not read the
+/// A pool of connections to a server. A connection that was lost is replaced when it is needed.
+fn server_pool(max: u32) -> AnyPoolOptions {
+    AnyPoolOptions::new().max_connections(max).acquire_timeout(SERVER_TIMEOUT)
+}
+
+/// A pool of connections to a file, with additional settings for each. The settings of the pool that connects first must not read the
 /// file: sqlx retries a connection whose settings fail, and reports a timeout instead of the cause.
-fn pool_options(max: u32, settings: &str) -> AnyPoolOptions {
+fn file_pool(max: u32, settings: &str) -> AnyPoolOptions {
     let settings = format!(
         "PRAGMA busy_timeout = {}; PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}{settings}",
         LOCK_TIMEOUT.as_millis()
@@ -182,34 +245,20 @@ fn pool_options(max: u32, settings: &str) -> AnyPoolOptions {
         .max_connections(max)
         // A file does not disconnect as a server does.
         .test_before_acquire(false)
+        .idle_timeout(None)
+        .max_lifetime(None)
         .after_connect(move |connection, _| {
             let settings = sqlx::AssertSqlSafe(settings.clone());
             Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
         })
 }
 
-/// The message of the database, without the layers around it.
-pub(crate) fn database_message(error: &sqlx::Error) -> String {
-    match error.as_database_error() {
-        Some(error) => error.message().to_owned(),
-        None => error.to_string(),
-    }
-}
-
 /// Locks the database while it is opened; the empty lock file stays.
 fn lock(location: &Location) -> io::Result<File> {
-    let mut path = location.path().as_os_str().to_owned();
-    path.push(".lock");
-    let file =
-        OpenOptions::new().create(true).truncate(false).write(true).open(PathBuf::from(path))?;
+    let path = location.companion(".lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
     file.lock()?;
     Ok(file)
-}
-
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now() -> i64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Records runs and changes their status.
 
 use bailiwick_lifecycle::ports::{NewRun, RunStore, StoreError};
-use bailiwick_model::claim::Outcome;
+use bailiwick_model::claim::ClaimOutcome;
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::{AgentId, Run, RunFacts, RunName, RunState, RunStatus};
+use sqlx::Row;
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
 
-use crate::open::{Store, now};
+use crate::open::Store;
+use crate::sql::{now, storable};
+use crate::write_connection::WriteConnection;
 
 macro_rules! select_run {
     ($rest:literal) => {
@@ -87,7 +89,7 @@ impl Store {
     /// Appends an event to a run, or to the ledger itself if `run` is empty.
     pub(crate) async fn append_event(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         run: &str,
         kind: &str,
         detail: &str,
@@ -100,7 +102,7 @@ impl Store {
         .bind(run)
         .bind(now())
         .bind(kind)
-        .bind(detail)
+        .bind(storable(detail).into_owned())
         .execute(&mut **transaction)
         .await
         .map_err(|error| self.error(&error))?;
@@ -109,7 +111,7 @@ impl Store {
 
     async fn insert(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         run: &NewRun,
         spec: Option<&str>,
     ) -> Result<(), StoreError> {
@@ -154,7 +156,7 @@ impl Store {
     /// Fails if the repository already has a run with this name.
     async fn require_free_name(
         &self,
-        transaction: &mut Transaction<'_, Any>,
+        transaction: &mut WriteConnection,
         named: &RunName,
     ) -> Result<(), StoreError> {
         let taken = sqlx::query("SELECT id FROM runs WHERE repository = $1 AND name = $2")
@@ -213,7 +215,7 @@ impl RunStore for Store {
             .await
             .map_err(|error| self.error(&error))?;
         let Some(row) = row else {
-            drop(transaction);
+            transaction.rollback().await;
             return Err(self.no_such_run(id.as_str()).await);
         };
         let run = self.run(&row)?;
@@ -223,7 +225,7 @@ impl RunStore for Store {
              finished_at = COALESCE(finished_at, $3) WHERE id = $4",
         )
         .bind(next.as_str())
-        .bind(summary)
+        .bind(summary.map(|summary| storable(summary).into_owned()))
         .bind(now())
         .bind(id.as_str())
         .execute(&mut *transaction)
@@ -231,8 +233,8 @@ impl RunStore for Store {
         .map_err(|error| self.error(&error))?;
         // A run that can no longer land must not block others.
         let outcome = match next {
-            RunStatus::Merged => Some(Outcome::Done),
-            RunStatus::Failed | RunStatus::Rejected => Some(Outcome::Failed),
+            RunStatus::Merged => Some(ClaimOutcome::Done),
+            RunStatus::Failed | RunStatus::Rejected => Some(ClaimOutcome::Failed),
             RunStatus::Running | RunStatus::Done => None,
         };
         if let Some(outcome) = outcome {

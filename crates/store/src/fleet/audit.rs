@@ -8,6 +8,7 @@ use sqlx::any::AnyRow;
 use super::Fleet;
 use super::statements::{limit, placeholders, signed};
 use super::transaction::WriteTransaction;
+use crate::sql::{escaped, unescaped};
 
 impl WriteTransaction<'_> {
     pub(super) async fn append_audit(&mut self, entry: &AuditEntry) -> Result<(), FleetError> {
@@ -19,9 +20,9 @@ impl WriteTransaction<'_> {
         );
         sqlx::query(sqlx::AssertSqlSafe(statement))
             .bind(signed(entry.at.millis()))
-            .bind(&entry.actor)
-            .bind(&entry.event)
-            .bind(&entry.subject)
+            .bind(escaped(&entry.actor))
+            .bind(escaped(&entry.event))
+            .bind(escaped(&entry.subject))
             .bind(fleet.json(&entry.correlation)?)
             .bind(fleet.json(&entry.detail)?)
             .execute(self.connection())
@@ -32,7 +33,7 @@ impl WriteTransaction<'_> {
 }
 
 impl Fleet {
-    pub(super) async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+    pub(crate) async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
         let oldest = "SELECT number, at FROM audit ORDER BY number LIMIT $1";
         let count = limit(max).saturating_add(1);
         let mut transaction = self.begin_write().await?;
@@ -59,7 +60,7 @@ impl Fleet {
         Ok(deleted)
     }
 
-    pub(super) async fn audit(
+    pub(crate) async fn audit(
         &self,
         after: u64,
         count: usize,
@@ -72,9 +73,9 @@ impl Fleet {
         let read = |row: &AnyRow| -> Result<(u64, AuditEntry), Box<dyn std::error::Error>> {
             let entry = AuditEntry {
                 at: Moment::from_millis(row.try_get::<i64, _>(1)?.unsigned_abs()),
-                actor: row.try_get(2)?,
-                event: row.try_get(3)?,
-                subject: row.try_get(4)?,
+                actor: unescaped(row.try_get(2)?),
+                event: unescaped(row.try_get(3)?),
+                subject: unescaped(row.try_get(4)?),
                 correlation: serde_json::from_str(&row.try_get::<String, _>(5)?)?,
                 detail: serde_json::from_str(&row.try_get::<String, _>(6)?)?,
             };

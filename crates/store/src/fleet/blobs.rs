@@ -57,14 +57,14 @@ pub(super) fn digest_conflict(digest: &str) -> FleetError {
 }
 
 impl Fleet {
-    pub(super) async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+    pub(crate) async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
         let row = sqlx::query(SELECT_BYTES).bind(digest).fetch_optional(&self.pool).await;
         row.and_then(|row| row.map(|row| row.try_get(0)).transpose())
             .map_err(|error| self.database_error(&error))
     }
 
     /// The stored bytes of these digests.
-    pub(super) async fn blobs(
+    pub(crate) async fn blobs(
         &self,
         digests: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, Vec<u8>>, FleetError> {

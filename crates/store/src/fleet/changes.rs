@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const DELETE_BATCH_SIZE: i64 = 1_000;
 
 impl Fleet {
-    pub(super) async fn changes(
+    pub(crate) async fn changes(
         &self,
         after: u64,
         count: usize,
@@ -52,7 +52,7 @@ impl Fleet {
         }
     }
 
-    pub(super) async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
+    pub(crate) async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
         let mut deleted = 0;
         loop {
             let mut transaction = self.begin_write().await?;
@@ -84,7 +84,7 @@ impl Fleet {
         });
     }
 
-    pub(super) async fn wait_for_change(&self, after: u64, millis: u64) {
+    pub(crate) async fn wait_for_change(&self, after: u64, millis: u64) {
         let end = Instant::now() + Duration::from_millis(millis.min(u64::from(u32::MAX)));
         let mut newest = self.newest.subscribe();
         let change = newest.wait_for(|newest| *newest > after);

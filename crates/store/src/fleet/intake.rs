@@ -14,9 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use super::Fleet;
 use super::blobs::digest_conflict;
 use super::row::{StoredObject, columns};
-use super::statements::{batches, placeholders, row_placeholders};
+use super::statements::{batches, placeholders};
 use super::transaction::WriteTransaction;
-use crate::open::Store;
 
 /// The maximum number of deliveries in a transaction.
 const MAX_BATCH_SIZE: usize = 128;
@@ -123,13 +122,13 @@ impl Writer {
     }
 }
 
-impl Store {
+impl Fleet {
     /// Waits for the end of a burst of webhooks, at most this long, so that their senders are answered first.
-    pub async fn wait_for_quiet_intake(&self, timeout: Duration) {
+    pub(crate) async fn wait_for_quiet_intake(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         loop {
             let now = Instant::now();
-            let burst_end = self.fleet.intake.queue().burst.end(now);
+            let burst_end = self.intake.queue().burst.end(now);
             match burst_end {
                 Some(end) if now < deadline => sleep_until(end.min(deadline)).await,
                 Some(_) | None => return,
@@ -139,7 +138,7 @@ impl Store {
 }
 
 impl Fleet {
-    pub(super) async fn receive(self: &Arc<Self>, delivery: IncomingDelivery) -> Answer {
+    pub(crate) async fn receive(self: &Arc<Self>, delivery: IncomingDelivery) -> Answer {
         let (answer, receiver) = oneshot::channel();
         let idle = {
             let mut queue = self.intake.queue();
@@ -167,7 +166,7 @@ impl Fleet {
         match transaction.receive_all(deliveries).await {
             Ok(answers) => transaction.commit().await.map(|_| answers),
             Err(error) => {
-                transaction.rollback().await;
+                transaction.abort(&error).await;
                 Err(error)
             }
         }
@@ -305,7 +304,7 @@ impl WriteTransaction<'_> {
     async fn insert_bytes(&mut self, batch: &Batch) -> Result<(), FleetError> {
         let fleet = self.fleet;
         for chunk in batches(&batch.new_bytes) {
-            let rows = row_placeholders(chunk.len(), 2);
+            let rows = fleet.engine.row_placeholders(1, chunk.len(), 2);
             let statement = format!("INSERT INTO blobs (digest, bytes) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for digest in chunk {

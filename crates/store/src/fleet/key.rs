@@ -49,9 +49,7 @@ impl AssociatedData<'_> {
 
 /// The path of the key file of a database.
 pub(super) fn path(location: &Location) -> PathBuf {
-    let mut path = location.path().as_os_str().to_owned();
-    path.push(".key");
-    PathBuf::from(path)
+    location.companion(".key")
 }
 
 /// Why the key or a value cannot be used.

@@ -10,6 +10,7 @@ use super::Fleet;
 use super::row::columns;
 use super::statements::{limit, signed};
 use super::terms::{Term, field, label};
+use crate::sql::escaped;
 
 /// How far lists are counted to find the shortest one.
 const MAX_COUNTED: i64 = 500;
@@ -84,14 +85,12 @@ impl Filter {
 }
 
 impl Fleet {
-    pub(super) async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+    pub(crate) async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
         let after = match &selection.after {
             None => None,
-            Some(text) => Some(text.parse::<u64>().map_err(|_| {
-                FleetError::Unavailable(format!(
-                    "`{text}` is not a continuation token; use `next` of the page before"
-                ))
-            })?),
+            Some(text) => Some(
+                text.parse::<u64>().map_err(|_| FleetError::InvalidContinuation(text.clone()))?,
+            ),
         };
         let filters = self.filters(selection).await?;
         let rows = page(selection, after, &filters).rows(self).await?;
@@ -124,7 +123,7 @@ impl Fleet {
         let kind = selection.kind;
         let labels = selection.labels.iter().map(|(name, value)| (label(kind, name), value));
         let fields = selection.fields.iter().map(|(name, value)| (field(kind, name), value));
-        let terms = fields.chain(labels).map(|(term, value)| Filter::Term((term, value.clone())));
+        let terms = fields.chain(labels).map(|(term, value)| Filter::Term((term, escaped(value))));
         let namespace = selection.namespace.clone().map(Filter::Namespace);
         let filters: Vec<Filter> = terms.chain(namespace).collect();
         if filters.len() < 2 {

@@ -10,28 +10,29 @@ mod changes;
 mod intake;
 mod key;
 mod listing;
+mod people;
 mod reindex;
 mod row;
+mod saved_filters;
 mod secrets;
 mod statements;
 mod statuses;
 mod terms;
 mod tokens;
 mod transaction;
+mod write_check;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use bailiwick_fleet::ports::{
-    Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, Page, Received,
-    Selection, TokenRecord, Write,
-};
-use bailiwick_resources::{AnyObject, Kind, Moment};
+use bailiwick_fleet::ports::{Applied, FleetError, Write};
+use bailiwick_resources::Moment;
 use sqlx::AnyPool;
 use tokio::sync::{Mutex, watch};
 
+use crate::database_file::DatabaseFile;
 use crate::location::Location;
-use crate::open::{BoxFuture, Store};
+use crate::sql::{BoxFuture, Engine, database_message};
 
 use intake::Intake;
 
@@ -39,6 +40,9 @@ use intake::Intake;
 #[derive(Debug)]
 pub(crate) struct Fleet {
     location: Location,
+    pub(super) engine: Engine,
+    /// The file of an SQLite database.
+    file: Option<DatabaseFile>,
     pool: AnyPool,
     /// The only connection that writes, so that its page cache stays valid.
     writer: AnyPool,
@@ -49,12 +53,23 @@ pub(crate) struct Fleet {
     /// Held by the task that polls for changes of other processes.
     poll_lock: Mutex<()>,
     intake: Intake,
+    /// Whether the last write failed.
+    has_failed: AtomicBool,
 }
 
 impl Fleet {
-    pub(crate) fn new(location: Location, pool: AnyPool, writer: AnyPool) -> Arc<Self> {
+    pub(crate) fn new(
+        location: Location,
+        engine: Engine,
+        file: Option<DatabaseFile>,
+        pool: AnyPool,
+        writer: AnyPool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             location,
+            engine,
+            file,
+            has_failed: AtomicBool::new(false),
             pool,
             writer,
             write_lock: Mutex::default(),
@@ -70,14 +85,14 @@ impl Fleet {
     }
 
     fn database_error(&self, error: &sqlx::Error) -> FleetError {
-        self.unavailable(crate::open::database_message(error))
+        self.unavailable(database_message(error))
     }
 
     fn unavailable(&self, why: impl std::fmt::Display) -> FleetError {
         FleetError::Unavailable(format!("{}: {why}", self.location))
     }
 
-    fn commit(
+    pub(crate) fn commit(
         &self,
         writes: Vec<Write>,
         now: Moment,
@@ -87,81 +102,10 @@ impl Fleet {
             match transaction.write_all(writes, now).await {
                 Ok(objects) => Ok(Applied { objects, version: transaction.commit().await? }),
                 Err(error) => {
-                    transaction.rollback().await;
+                    transaction.abort(&error).await;
                     Err(error)
                 }
             }
         })
-    }
-}
-
-impl FleetStore for Store {
-    async fn get(
-        &self,
-        kind: Kind,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<AnyObject>, FleetError> {
-        self.fleet.get(kind, namespace, name).await
-    }
-
-    async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
-        self.fleet.list(selection).await
-    }
-
-    async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        self.fleet.commit(writes, now).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
-        self.fleet.changes(after, limit).await
-    }
-
-    async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
-        self.fleet.forget_changes(keep).await
-    }
-
-    async fn wait_for_change(&self, after: u64, millis: u64) {
-        self.fleet.wait_for_change(after, millis).await;
-    }
-
-    async fn receive(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
-        self.fleet.receive(delivery).await
-    }
-
-    async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
-        self.fleet.blob(digest).await
-    }
-
-    async fn blobs(
-        &self,
-        digests: &BTreeSet<String>,
-    ) -> Result<BTreeMap<String, Vec<u8>>, FleetError> {
-        self.fleet.blobs(digests).await
-    }
-
-    async fn secret_value(
-        &self,
-        namespace: &str,
-        name: &str,
-        key: &str,
-    ) -> Result<Option<Vec<u8>>, FleetError> {
-        self.fleet.secret_value(namespace, name, key).await
-    }
-
-    async fn tokens(&self) -> Result<Vec<TokenRecord>, FleetError> {
-        self.fleet.tokens().await
-    }
-
-    async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
-        self.fleet.token(digest).await
-    }
-
-    async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
-        self.fleet.forget_audit(before, max).await
-    }
-
-    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
-        self.fleet.audit(after, limit).await
     }
 }

@@ -18,7 +18,7 @@ fn indexed_field_list() -> String {
         let fields = indexed_fields(*kind).iter();
         fields.map(|(name, pointer)| format!("{kind}.{name}={pointer}\n")).collect::<String>()
     };
-    Kind::ALL.iter().map(of_kind).chain([DIGEST.to_owned()]).collect()
+    Kind::ALL.iter().map(of_kind).chain([DIGEST.to_owned(), "escaped".to_owned()]).collect()
 }
 
 impl Fleet {
@@ -35,7 +35,7 @@ impl Fleet {
         match transaction.rebuild_index(&wanted).await {
             Ok(()) => transaction.commit().await.map(drop),
             Err(error) => {
-                transaction.rollback().await;
+                transaction.abort(&error).await;
                 Err(error)
             }
         }

@@ -72,7 +72,7 @@ impl Fleet {
             .map_err(|error| self.unavailable(format!("a {kind} cannot be read: {error}")))
     }
 
-    pub(super) async fn get(
+    pub(crate) async fn get(
         &self,
         kind: Kind,
         namespace: &str,

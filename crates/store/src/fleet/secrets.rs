@@ -12,7 +12,7 @@ use super::statements::signed;
 use super::transaction::WriteTransaction;
 
 impl Fleet {
-    pub(super) async fn secret_value(
+    pub(crate) async fn secret_value(
         &self,
         namespace: &str,
         name: &str,

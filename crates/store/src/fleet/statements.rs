@@ -19,13 +19,6 @@ pub(super) fn placeholders(first: usize, count: usize) -> String {
     list
 }
 
-/// Placeholders for rows: `(?, ?), (?, ?)`. They have no numbers, because SQLite searches the names of all
-/// numbered placeholders for each value.
-pub(super) fn row_placeholders(count: usize, width: usize) -> String {
-    let row = format!("({})", vec!["?"; width].join(", "));
-    vec![row.as_str(); count].join(", ")
-}
-
 /// Splits rows into batches of few different sizes, so that prepared statements are reused.
 pub(super) fn batches<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
     std::iter::from_fn(move || {
@@ -43,7 +36,7 @@ pub(super) fn batches<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{batches, placeholders, row_placeholders};
+    use super::{batches, placeholders};
 
     #[test]
     fn batches_are_complete_in_order_and_of_few_sizes() {
@@ -53,7 +46,6 @@ mod tests {
             assert_eq!(some.concat(), all);
             assert!(some.iter().all(|some| (1..=16).contains(&some.len()) || some.len() == 64));
         }
-        assert_eq!(row_placeholders(2, 3), "(?, ?, ?), (?, ?, ?)");
         assert_eq!(placeholders(3, 2), "$3, $4");
     }
 }

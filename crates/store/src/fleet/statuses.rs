@@ -6,7 +6,7 @@ use bailiwick_fleet::ports::{ChangeKind, FleetError, Write};
 use bailiwick_resources::AnyObject;
 
 use super::row::{StoredObject, columns};
-use super::statements::{batches, placeholders, row_placeholders, signed};
+use super::statements::{batches, placeholders, signed};
 use super::terms::{Term, terms};
 use super::transaction::WriteTransaction;
 
@@ -101,12 +101,15 @@ impl WriteTransaction<'_> {
         let fleet = self.fleet;
         for chunk in batches(all) {
             // The first row defines the types of all rows.
-            let first = "(CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT))";
+            let [born, version, status] = [1, 2, 3].map(|number| fleet.engine.placeholder(number));
+            let first = format!(
+                "(CAST({born} AS BIGINT), CAST({version} AS BIGINT), CAST({status} AS TEXT))"
+            );
             let comma = if chunk.len() == 1 { "" } else { ", " };
             let statement = format!(
                 "UPDATE resources SET version = v.column2, status = v.column3 \
                  FROM (VALUES {first}{comma}{}) AS v WHERE resources.born = v.column1",
-                row_placeholders(chunk.len().saturating_sub(1), 3)
+                fleet.engine.row_placeholders(4, chunk.len().saturating_sub(1), 3)
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for (stored, next) in chunk {

@@ -6,11 +6,13 @@ use bailiwick_fleet::ports::{indexed_fields, named_digests};
 use bailiwick_resources::{AnyObject, Kind};
 use serde_json::Value;
 
+use crate::sql::escaped;
+
 /// An index term and its value.
 pub(super) type Term = (String, String);
 
 pub(super) fn label(kind: Kind, name: &str) -> String {
-    format!("{kind}#{name}")
+    format!("{kind}#{}", escaped(name))
 }
 
 pub(super) fn field(kind: Kind, name: &str) -> String {
@@ -23,7 +25,7 @@ pub(super) const DIGEST: &str = "#digest";
 /// All index terms of an object.
 pub(super) fn terms(object: &AnyObject) -> BTreeSet<Term> {
     let labels = object.metadata.labels.iter();
-    let labels = labels.map(|(name, value)| (label(object.kind, name), value.clone()));
+    let labels = labels.map(|(name, value)| (label(object.kind, name), escaped(value)));
     let fields = indexed_fields(object.kind).iter().filter_map(|(name, pointer)| {
         let value = match pointer.strip_prefix("/spec") {
             Some(inside) => object.spec.pointer(inside),
@@ -36,7 +38,7 @@ pub(super) fn terms(object: &AnyObject) -> BTreeSet<Term> {
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value.as_str().map_or_else(|| value.to_string(), escaped)
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
 //! Write transactions: all writes, or none.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use bailiwick_fleet::ports::{ChangeKind, FleetError, Write, named_digests};
 use bailiwick_resources::{AnyObject, Kind, Moment};
 use serde::Serialize;
-use sqlx::{Any, AnyConnection, Row as _, Transaction};
+use sqlx::{AnyConnection, Row as _};
 use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use super::Fleet;
 use super::row::{COLUMNS, StoredObject, select_one};
-use super::statements::{batches, row_placeholders, signed};
+use super::statements::{batches, signed};
 use super::statuses::StatusBatch;
 use super::terms::{DIGEST, Term, terms};
+use crate::write_connection::WriteConnection;
 
 pub(super) struct WriteTransaction<'a> {
     pub(super) fleet: &'a Fleet,
-    transaction: Transaction<'static, Any>,
+    transaction: WriteConnection,
     version: u64,
     /// Digests that an object no longer names; their bytes are deleted if no other object names them.
     dereferenced: BTreeSet<String>,
@@ -29,8 +31,9 @@ impl Fleet {
     /// Starts a write transaction; nobody else can write until it ends.
     pub(super) async fn begin_write(&self) -> Result<WriteTransaction<'_>, FleetError> {
         let lock = self.write_lock.lock().await;
-        let begun = self.writer.begin_with(crate::open::BEGIN_WRITE).await;
-        let mut transaction = begun.map_err(|error| self.database_error(&error))?;
+        self.check_file()?;
+        let begun = WriteConnection::begin(&self.writer, self.engine.begin_write()).await;
+        let mut transaction = begun.map_err(|error| self.write_failed(&error))?;
         let version = self.version(&mut transaction).await?;
         Ok(WriteTransaction {
             fleet: self,
@@ -57,16 +60,29 @@ impl Fleet {
 
 impl WriteTransaction<'_> {
     /// Makes all writes durable and visible; returns the new version of the store.
-    pub(super) async fn commit(self) -> Result<u64, FleetError> {
+    pub(crate) async fn commit(self) -> Result<u64, FleetError> {
         let Self { fleet, transaction, version, dereferenced: _, _lock } = self;
-        transaction.commit().await.map_err(|error| fleet.database_error(&error))?;
+        transaction.commit().await.map_err(|error| fleet.write_failed(&error))?;
+        // A write to a file that is not in its place any more is not acknowledged.
+        fleet.check_file()?;
+        fleet.has_failed.store(false, Ordering::Relaxed);
         fleet.announce_version(version);
         Ok(version)
     }
 
+    /// Undoes all writes.
     pub(super) async fn rollback(self) {
-        // If this fails, the database rolls back when the connection closes.
-        drop(self.transaction.rollback().await);
+        self.transaction.rollback().await;
+    }
+
+    /// Undoes all writes because of an error.
+    pub(super) async fn abort(self, error: &FleetError) {
+        if matches!(error, FleetError::Unavailable(_)) {
+            self.fleet.has_failed.store(true, Ordering::Relaxed);
+            // Dropped, it is closed: SQLite never writes on a connection that it opened on a read-only disk.
+            return;
+        }
+        self.rollback().await;
     }
 
     pub(super) fn next_version(&mut self) -> u64 {
@@ -102,6 +118,9 @@ impl WriteTransaction<'_> {
                     objects.push(self.set_secret(&namespace, &name, &values.0, now).await?);
                 }
                 Write::Token(token) => self.put_token(&token).await?,
+                Write::Person(person) => self.put_person(&person).await?,
+                Write::SaveFilter(filter) => self.put_filter(&filter).await?,
+                Write::DeleteFilter { owner, name } => self.delete_filter(&owner, &name).await?,
                 Write::Audit(entry) => self.append_audit(&entry).await?,
             }
         }
@@ -184,7 +203,7 @@ impl WriteTransaction<'_> {
             let statement = format!(
                 "INSERT INTO resources ({}) VALUES {} ON CONFLICT (kind, namespace, name) DO NOTHING",
                 COLUMNS.join(", "),
-                row_placeholders(chunk.len(), COLUMNS.len())
+                self.fleet.engine.row_placeholders(1, chunk.len(), COLUMNS.len())
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for object in chunk {
@@ -297,7 +316,7 @@ impl WriteTransaction<'_> {
 
     pub(super) async fn index(&mut self, found: &[(Term, u64)]) -> Result<(), FleetError> {
         for chunk in batches(found) {
-            let rows = row_placeholders(chunk.len(), 3);
+            let rows = self.fleet.engine.row_placeholders(1, chunk.len(), 3);
             let statement = format!("INSERT INTO resource_terms (term, value, born) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for ((term, value), born) in chunk {
@@ -341,7 +360,7 @@ impl WriteTransaction<'_> {
             ChangeKind::Deleted => "DELETED",
         };
         for chunk in batches(objects) {
-            let rows = row_placeholders(chunk.len(), 3);
+            let rows = self.fleet.engine.row_placeholders(1, chunk.len(), 3);
             let statement =
                 format!("INSERT INTO resource_changes (version, change, object) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));

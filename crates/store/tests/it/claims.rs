@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bailiwick_lifecycle::delegation::claim::{Acquired, ClaimRequest, Holding, Released};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
-use bailiwick_model::claim::{Claim, Fence, Outcome};
+use bailiwick_model::claim::{Claim, ClaimOutcome, Fence};
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
@@ -165,8 +165,9 @@ async fn one_history(database: &TestDatabase, random: &mut Random) {
                     (None, None) => {}
                     (Some((claim, holding)), Some(own)) => {
                         assert_eq!(claim.fence, own.fence);
-                        let is_released =
-                            own.release.is_some_and(|release| release.outcome != Outcome::Expired);
+                        let is_released = own
+                            .release
+                            .is_some_and(|release| release.outcome != ClaimOutcome::Expired);
                         match holding {
                             Holding::Stale(_) => assert!(plain.stale(own)),
                             Holding::Released(_) => assert!(is_released && !plain.stale(own)),
@@ -179,7 +180,7 @@ async fn one_history(database: &TestDatabase, random: &mut Random) {
             8 => {
                 let most = plain.claims.len() + 2;
                 let fence = Fence(u64::try_from(random.below(most)).unwrap());
-                let outcome = Outcome::ALL[random.below(Outcome::ALL.len())];
+                let outcome = ClaimOutcome::ALL[random.below(ClaimOutcome::ALL.len())];
                 let known = plain.claims.iter().find(|claim| claim.fence == fence);
                 match store.release(fence, outcome, now).await.unwrap() {
                     Released::Unknown => assert!(known.is_none()),
@@ -228,24 +229,24 @@ async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
     assert!(matches!(store.acquire(&other, 300).await.unwrap(), Acquired::Granted(_)));
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
     assert!(matches!(holding, Holding::Stale(_)), "{holding:?}");
-    assert_eq!(store.release_run(&id("b"), Outcome::Done, 310).await.unwrap(), 1);
-    assert_eq!(store.release_run(&id("b"), Outcome::Failed, 320).await.unwrap(), 0);
+    assert_eq!(store.release_run(&id("b"), ClaimOutcome::Done, 310).await.unwrap(), 1);
+    assert_eq!(store.release_run(&id("b"), ClaimOutcome::Failed, 320).await.unwrap(), 0);
     let all = store.claims(Some("/r")).await.unwrap();
-    assert_eq!(all[1].release.unwrap().outcome, Outcome::Done);
+    assert_eq!(all[1].release.unwrap().outcome, ClaimOutcome::Done);
     // Another run had the claim, so the knowledge of the first run may be outdated.
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
     assert!(matches!(holding, Holding::Stale(_)), "{holding:?}");
 }
 
 #[tokio::test]
-async fn whoever_cannot_land_any_more_keeps_nobody_out() {
+async fn claim_of_a_run_that_cannot_land_blocks_nobody() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for (name, next, expected) in [
         ("a", RunStatus::Done, None),
-        ("b", RunStatus::Merged, Some(Outcome::Done)),
-        ("c", RunStatus::Rejected, Some(Outcome::Failed)),
-        ("d", RunStatus::Failed, Some(Outcome::Failed)),
+        ("b", RunStatus::Merged, Some(ClaimOutcome::Done)),
+        ("c", RunStatus::Rejected, Some(ClaimOutcome::Failed)),
+        ("d", RunStatus::Failed, Some(ClaimOutcome::Failed)),
     ] {
         store.record(&run(name), None).await.unwrap();
         let glob = format!("src/{name}/**");

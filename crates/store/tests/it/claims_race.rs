@@ -1,17 +1,16 @@
 //! Processes that race for one claim: one acquires it, and its previous holder is refused.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use bailiwick_lifecycle::delegation::claim::{Acquired, Holding};
-use bailiwick_store::{Location, Store};
+use bailiwick_store::Store;
 use bailiwick_testkit::{Depth, figure};
 
 use crate::claims::wish;
-use crate::test_database::{TestDatabase, block_on, id};
+use crate::test_database::{TestDatabase, block_on, id, location};
 
-/// The variable that makes this program a racer; its value is the path of the database.
+/// The variable that makes this program a racer; its value is the address of the database.
 const RACER: &str = "BAILIWICK_TEST_RACER";
 /// The prefix of an answer; the test program prints other lines too.
 const ANSWER: &str = "answer:";
@@ -19,9 +18,9 @@ const ANSWER: &str = "answer:";
 /// For each line on stdin, a racer tries once. Does nothing unless this process is a racer.
 #[test]
 fn racer() {
-    let Some(database) = std::env::var_os(RACER) else { return };
+    let Some(database) = std::env::var(RACER).ok() else { return };
     block_on(async {
-        let store = Store::open(Location::file(database)).await.unwrap();
+        let store = Store::open(location(&database)).await.unwrap();
         println!("\n{ANSWER} ready");
         for line in std::io::stdin().lines() {
             let line = line.unwrap();
@@ -43,7 +42,7 @@ struct Racer {
 }
 
 impl Racer {
-    fn start(database: &Path) -> Self {
+    fn start(database: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "claims_race::racer", "--nocapture", "--test-threads=1"])
             .env(RACER, database)
@@ -70,7 +69,7 @@ impl Racer {
 fn race(racers: usize, rounds: u64) {
     let database = TestDatabase::new();
     block_on(database.open());
-    let mut all: Vec<Racer> = (0..racers).map(|_| Racer::start(&database.file())).collect();
+    let mut all: Vec<Racer> = (0..racers).map(|_| Racer::start(&database.address())).collect();
     for racer in &mut all {
         assert_eq!(racer.answer(), "ready");
     }

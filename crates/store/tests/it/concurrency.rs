@@ -5,10 +5,9 @@ use std::sync::Barrier;
 
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
 use bailiwick_model::RunStatus;
-use bailiwick_store::{Location, Store};
-use sqlx::Row as _;
+use bailiwick_store::Store;
 
-use crate::test_database::{TestDatabase, block_on, id, run};
+use crate::test_database::{TestDatabase, block_on, id, location, run};
 
 /// Runs `work` in `count` threads that start at the same time.
 fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -29,7 +28,7 @@ fn forty_concurrent_openers_of_a_new_file_lose_no_write() {
     let database = TestDatabase::new();
     let results = at_once(40, |thread| {
         block_on(async {
-            let store = Store::open(Location::file(database.file())).await?;
+            let store = Store::open(location(&database.address())).await?;
             for number in 0..20 {
                 store.record(&run(&format!("t{thread}-{number}")), None).await?;
             }
@@ -46,11 +45,7 @@ fn forty_concurrent_openers_of_a_new_file_lose_no_write() {
             .flat_map(|thread| (0..20).map(move |number| format!("t{thread}-{number}")))
             .collect();
         assert_eq!((found, listed.len()), (expected, 800));
-        let mut connection = database.connect().await;
-        let sound = sqlx::query("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
-        assert_eq!(sound.get::<String, _>(0), "ok");
-        let wal = sqlx::query("PRAGMA journal_mode").fetch_one(&mut connection).await.unwrap();
-        assert_eq!(wal.get::<String, _>(0), "wal");
+        database.check_sound().await;
     });
 }
 
@@ -93,7 +88,7 @@ fn concurrent_status_changes_all_succeed() {
     let database = TestDatabase::new();
     let results = at_once(12, |thread| {
         block_on(async {
-            let store = Store::open(Location::file(database.file())).await?;
+            let store = Store::open(location(&database.address())).await?;
             for number in 0..10 {
                 let name = id(&format!("t{thread}-{number}"));
                 store.record(&run(name.as_str()), None).await?;

@@ -8,7 +8,7 @@ use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _, StoreError};
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::ExitReason;
-use bailiwick_model::{AgentId, RunName, RunState, RunStatus};
+use bailiwick_model::{AgentId, LedgerNote, RunName, RunState, RunStatus};
 use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use bailiwick_store::{Cost, Event, Location, Store};
 use sqlx::Row as _;
@@ -26,6 +26,14 @@ const TABLES_OF_VERSION_5: [&str; 8] = [
     "audit",
     "resource_index",
 ];
+
+/// Reverts schema version 9.
+const REVERT_VERSION_9: [&str; 2] =
+    ["DROP TABLE saved_filters", "DELETE FROM _sqlx_migrations WHERE version = 9"];
+
+/// Reverts schema version 8.
+const REVERT_VERSION_8: [&str; 2] =
+    ["DROP TABLE people", "DELETE FROM _sqlx_migrations WHERE version = 8"];
 
 /// Reverts schema version 7.
 const REVERT_VERSION_7: [&str; 2] = [
@@ -72,7 +80,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 9 WHERE version = 7")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 10 WHERE version = 9")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -80,11 +88,11 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 9, known: 7, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 10, known: 9, .. }), "{error:?}");
     assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
     assert_eq!(std::fs::read(database.file()).unwrap(), before);
     let mut connection = database.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 7 WHERE version = 9";
+    let sql = "UPDATE _sqlx_migrations SET version = 9 WHERE version = 10";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = database.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -139,18 +147,19 @@ async fn opening_again_does_not_migrate_again() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let history = async || {
-        let rows =
-            sqlx::query("SELECT version, installed_on, execution_time FROM _sqlx_migrations")
-                .fetch_all(&mut database.connect().await)
-                .await
-                .unwrap();
-        let row = |row: &sqlx::sqlite::SqliteRow| {
+        let rows = sqlx::query(
+            "SELECT version, CAST(installed_on AS TEXT), execution_time FROM _sqlx_migrations",
+        )
+        .fetch_all(&mut database.connect().await)
+        .await
+        .unwrap();
+        let row = |row: &sqlx::any::AnyRow| {
             (row.get::<i64, _>(0), row.get::<String, _>(1), row.get::<i64, _>(2))
         };
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     for _ in 0..3 {
         let store = database.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
@@ -282,7 +291,12 @@ async fn a_database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_7.into_iter().chain(REVERT_VERSION_6) {
+    for statement in REVERT_VERSION_9
+        .into_iter()
+        .chain(REVERT_VERSION_8)
+        .chain(REVERT_VERSION_7)
+        .chain(REVERT_VERSION_6)
+    {
         sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
     for table in TABLES_OF_VERSION_5 {
@@ -313,7 +327,12 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_7.into_iter().chain(REVERT_VERSION_6) {
+    for statement in REVERT_VERSION_9
+        .into_iter()
+        .chain(REVERT_VERSION_8)
+        .chain(REVERT_VERSION_7)
+        .chain(REVERT_VERSION_6)
+    {
         sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
     for table in TABLES_OF_VERSION_5 {
@@ -352,10 +371,15 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
             store.change_status(&id(name), status, None).await.unwrap();
         }
     }
-    store.append_run_note(&id("reverted"), "rolled-back", "{}").await.unwrap();
+    store.append_run_note(&id("reverted"), LedgerNote::RolledBack, "{}").await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_7.into_iter().chain(REVERT_VERSION_6) {
+    for line in REVERT_VERSION_9
+        .into_iter()
+        .chain(REVERT_VERSION_8)
+        .chain(REVERT_VERSION_7)
+        .chain(REVERT_VERSION_6)
+    {
         sqlx::query(line).execute(&mut connection).await.unwrap();
     }
     drop(connection);
@@ -394,7 +418,7 @@ async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
     store.update_attempt(&stopped).await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_7 {
+    for line in REVERT_VERSION_9.into_iter().chain(REVERT_VERSION_8).chain(REVERT_VERSION_7) {
         sqlx::query(line).execute(&mut connection).await.unwrap();
     }
     drop(connection);

@@ -1,15 +1,12 @@
-//! A database in a temporary directory, and rows for it.
+//! A database in a temporary directory.
 
-use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::ports::NewRun;
-use bailiwick_model::AgentId;
-use bailiwick_model::attempt::{Allowance, Attempt, Used};
-use bailiwick_model::event::Phase;
 use bailiwick_store::{Location, Store};
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::{AnyConnection, Connection as _, Row as _};
 use tempfile::TempDir;
+
+pub(crate) use crate::rows::{attempt, block_on, id, run};
 
 /// A temporary directory with the path of a database that does not exist yet.
 pub(crate) struct TestDatabase {
@@ -30,61 +27,45 @@ impl TestDatabase {
         self.path("ledger.db")
     }
 
+    /// What another process needs to open it: see [`location`].
+    pub(crate) fn address(&self) -> String {
+        self.file().display().to_string()
+    }
+
     pub(crate) async fn open(&self) -> Store {
-        Store::open(Location::file(self.file())).await.unwrap()
+        Store::open(location(&self.address())).await.unwrap()
+    }
+
+    pub(crate) fn key_file(&self) -> PathBuf {
+        self.path("ledger.db.key")
+    }
+
+    /// The number of transactions in the write-ahead log.
+    pub(crate) async fn transactions(&self) -> usize {
+        let log = std::fs::read(self.path("ledger.db-wal")).unwrap();
+        let number = |at: usize| u32::from_be_bytes(log[at..at + 4].try_into().unwrap());
+        let salts = &log[16..24];
+        let frame = 24 + number(8) as usize;
+        let frames = (32..log.len().saturating_sub(frame - 1)).step_by(frame);
+        frames.filter(|at| log[at + 8..at + 16] == *salts && number(at + 4) != 0).count()
+    }
+
+    pub(crate) async fn check_sound(&self) {
+        let mut connection = self.connect().await;
+        let sound = sqlx::query("PRAGMA integrity_check").fetch_one(&mut connection).await.unwrap();
+        assert_eq!(sound.get::<String, _>(0), "ok");
+        let wal = sqlx::query("PRAGMA journal_mode").fetch_one(&mut connection).await.unwrap();
+        assert_eq!(wal.get::<String, _>(0), "wal");
     }
 
     /// A separate connection, to read what the store really wrote.
-    pub(crate) async fn connect(&self) -> SqliteConnection {
-        let url = format!("sqlite://{}", self.file().display());
-        SqliteConnection::connect(&url).await.unwrap()
+    pub(crate) async fn connect(&self) -> AnyConnection {
+        sqlx::any::install_default_drivers();
+        AnyConnection::connect(&format!("sqlite://{}", self.file().display())).await.unwrap()
     }
 }
 
-pub(crate) fn id(text: &str) -> AgentId {
-    AgentId::parse(text).unwrap()
-}
-
-/// A run with the required fields only.
-pub(crate) fn run(name: &str) -> NewRun {
-    NewRun {
-        id: id(name),
-        branch: format!("agent/{name}"),
-        parent: None,
-        spec_sha: "0".repeat(64),
-        worktree: None,
-        dna: None,
-        creator: None,
-        fork_parent: None,
-        half_spawned: false,
-        base: None,
-        named: None,
-    }
-}
-
-/// Runs a future on a current-thread runtime.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-/// An attempt of this run that has begun.
-pub(crate) fn attempt(run: &str) -> Attempt {
-    Attempt {
-        run: id(run),
-        number: 0,
-        cli: "script".to_owned(),
-        version: "1".to_owned(),
-        model: String::new(),
-        login: "api-key".to_owned(),
-        sandbox: "full".to_owned(),
-        session: None,
-        phase: Phase::Preparing,
-        ending: None,
-        detail: String::new(),
-        exhausted: None,
-        started_at: 5,
-        ended_at: None,
-        used: Used::default(),
-        budget: Allowance { tokens: Some(9), ..Allowance::default() },
-    }
+/// The location of a database with this address.
+pub(crate) fn location(address: &str) -> Location {
+    Location::file(Path::new(address))
 }

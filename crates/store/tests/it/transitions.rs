@@ -5,7 +5,7 @@ use bailiwick_model::{Run, RunStatus};
 use bailiwick_store::{Event, Store};
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
-use sqlx::{Row as _, SqliteConnection};
+use sqlx::{AnyConnection, Row as _};
 
 use crate::test_database::{TestDatabase, id, run};
 
@@ -36,7 +36,7 @@ struct Stored {
     events: Vec<Event>,
 }
 
-async fn stored(store: &Store, connection: &mut SqliteConnection, name: &str) -> Stored {
+async fn stored(store: &Store, connection: &mut AnyConnection, name: &str) -> Stored {
     let ended = sqlx::query("SELECT finished_at FROM runs WHERE id = $1").bind(name);
     Stored {
         row: store.get(&id(name)).await.unwrap(),

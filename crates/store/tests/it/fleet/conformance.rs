@@ -18,7 +18,7 @@ const REQUIRED: [&str; 19] = [
     "next page",
     "page by one term with objects",
     "page by many terms with objects",
-    "page: Unavailable",
+    "page: InvalidContinuation",
     "receive: New",
     "receive: Again",
     "receive: Contradicts",

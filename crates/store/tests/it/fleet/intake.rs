@@ -1,4 +1,4 @@
-//! Concurrent webhooks share one transaction. The frames of the write-ahead log show the number of transactions.
+//! Concurrent webhooks share one transaction.
 
 use std::sync::Arc;
 
@@ -11,16 +11,6 @@ use super::objects::delivery;
 use crate::test_database::TestDatabase;
 
 const MANY: usize = 24;
-
-/// The number of transactions in the write-ahead log.
-fn transactions(database: &TestDatabase) -> usize {
-    let log = std::fs::read(database.path("ledger.db-wal")).unwrap();
-    let number = |at: usize| u32::from_be_bytes(log[at..at + 4].try_into().unwrap());
-    let salts = &log[16..24];
-    let frame = 24 + number(8) as usize;
-    let frames = (32..log.len().saturating_sub(frame - 1)).step_by(frame);
-    frames.filter(|at| log[at + 8..at + 16] == *salts && number(at + 4) != 0).count()
-}
 
 async fn at_once(store: &Arc<Store>, names: impl Iterator<Item = String>) -> Vec<Received> {
     let mut tasks = JoinSet::new();
@@ -37,16 +27,16 @@ async fn at_once(store: &Arc<Store>, names: impl Iterator<Item = String>) -> Vec
 async fn concurrent_webhooks_share_one_transaction() {
     let database = TestDatabase::new();
     let store = Arc::new(database.open().await);
-    let before = transactions(&database);
+    let before = database.transactions().await;
     for number in 0..MANY {
         let one = at_once(&store, [format!("alone-{number}")].into_iter()).await;
         assert_eq!(one, [Received::New]);
     }
-    let alone = transactions(&database) - before;
+    let alone = database.transactions().await - before;
     assert_eq!(alone, MANY, "one transaction for each webhook");
     let names = (0..MANY).map(|number| format!("together-{number}"));
     assert_eq!(at_once(&store, names).await, [Received::New; MANY]);
-    let together = transactions(&database) - before - alone;
+    let together = database.transactions().await - before - alone;
     assert_eq!(together, 1);
     let page = store_list(&store).await;
     assert_eq!(page.len(), 2 * MANY);
@@ -86,7 +76,7 @@ async fn concurrent_copies_of_a_webhook_are_stored_once_and_counted() {
 async fn a_bad_delivery_in_a_batch_does_not_affect_the_others() {
     let database = TestDatabase::new();
     let store = Arc::new(database.open().await);
-    let before = transactions(&database);
+    let before = database.transactions().await;
     let at = Moment::from_millis(7);
     let (first, again) = (delivery("twice", b"same", at), delivery("twice", b"same", at));
     let contradiction = delivery("twice", b"other", at);
@@ -103,7 +93,7 @@ async fn a_bad_delivery_in_a_batch_does_not_affect_the_others() {
     for task in tasks {
         answers.push(task.await.unwrap().map_err(|error| error.to_string()));
     }
-    assert_eq!(transactions(&database) - before, 1, "they did not share one transaction");
+    assert_eq!(database.transactions().await - before, 1, "they did not share one transaction");
     let refused = answers.remove(1).unwrap_err();
     assert!(refused.contains("other bytes"), "{refused}");
     let found =

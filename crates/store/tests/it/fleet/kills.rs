@@ -23,7 +23,7 @@ struct Acknowledged {
 
 /// Kills a worker after some time; records each of its answers.
 fn killed_worker(database: &TestDatabase, name: &str, random: &mut Random, all: &mut Acknowledged) {
-    let mut worker = Worker::start(&database.file());
+    let mut worker = Worker::start(&database.address());
     worker.order(&format!("work {name}"));
     let answers = random.below(60);
     let mut read = |answer: &str| match answer.split(' ').collect::<Vec<_>>().as_slice() {

@@ -7,6 +7,8 @@ mod kills;
 mod objects;
 mod processes;
 mod reindex;
+mod secret_files;
 mod secrets;
 mod sequences;
+mod storage_faults;
 mod worker;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::ports::{AuditEntry, IncomingDelivery, TokenRecord, TokenScope};
+use bailiwick_fleet::ports::{
+    AuditEntry, IncomingDelivery, PersonRecord, SESSION_ID_PREFIX, SavedFilter, TokenRecord,
+    TokenScope,
+};
 use bailiwick_model::digest::Sha256Hex;
 use bailiwick_resources::{
     API_VERSION, AnyObject, ForgeKind, Kind, Metadata, Moment, WebhookDelivery,
@@ -119,6 +122,7 @@ pub(crate) fn delivery(name: &str, payload: &[u8], received_at: Moment) -> Incom
             payload_digest: Sha256Hex::of(payload).to_string(),
             bytes: payload.len() as u64,
             received_at,
+            happened_at: None,
             headers: BTreeMap::from([("x-event".to_owned(), "push".to_owned())]),
         },
         payload: payload.to_vec(),
@@ -129,14 +133,35 @@ pub(crate) fn token(random: &mut Random) -> TokenRecord {
     let scopes =
         [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
     let some = |random: &mut Random| random.once_in(2).then(|| moment(random));
+    let prefix = if random.once_in(2) { SESSION_ID_PREFIX } else { "" };
     TokenRecord {
-        id: pick(random, &NAMES).to_owned(),
+        id: format!("{prefix}{}", pick(random, &NAMES)),
         actor: pick(random, &WORDS).to_owned(),
         scope: scopes[random.below(4)],
         digest: pick(random, &["d1", "d2", "d3", "d4"]).to_owned(),
         created_at: moment(random),
         expires_at: some(random),
         revoked_at: some(random),
+    }
+}
+
+pub(crate) fn person(random: &mut Random) -> PersonRecord {
+    PersonRecord {
+        name: pick(random, &WORDS).to_owned(),
+        groups: (0..random.below(3)).map(|_| pick(random, &NAMES).to_owned()).collect(),
+        signed_in_at: moment(random),
+        valid_until: moment(random),
+    }
+}
+
+/// The people who have filters.
+pub(crate) const OWNERS: [&str; 2] = ["ada", "bob"];
+
+pub(crate) fn filter(random: &mut Random) -> SavedFilter {
+    SavedFilter {
+        owner: pick(random, &OWNERS).to_owned(),
+        name: pick(random, &WORDS).to_owned(),
+        query: pick(random, &WORDS).to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ fn concurrent_increments_of_processes_lose_no_update() {
         store.commit(vec![Write::Create(counter)], Moment::default()).await.unwrap();
     });
     let times = Depth::from_env().cases(250);
-    let mut workers: Vec<Worker> = (0..8).map(|_| Worker::start(&database.file())).collect();
+    let mut workers: Vec<Worker> = (0..8).map(|_| Worker::start(&database.address())).collect();
     for worker in &mut workers {
         worker.order(&format!("increment {times}"));
     }
@@ -87,7 +87,7 @@ fn two_processes_see_the_changes_of_each_other() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
-        let mut worker = Worker::start(&database.file());
+        let mut worker = Worker::start(&database.address());
         worker.order(&format!("echo {ROUNDS}"));
         let mut seen: Vec<Change> = Vec::new();
         for round in 0..ROUNDS {

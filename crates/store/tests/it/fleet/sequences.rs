@@ -14,8 +14,8 @@ use bailiwick_resources::{AnyObject, Kind, Metadata};
 use bailiwick_testkit::random::Random;
 
 use super::objects::{
-    DIGESTS, KINDS, NAMES, NAMESPACES, WORDS, audit, delivery, labels, moment, object, pick, spec,
-    status, token,
+    DIGESTS, KINDS, NAMES, NAMESPACES, OWNERS, WORDS, audit, delivery, filter, labels, moment,
+    object, person, pick, spec, status, token,
 };
 
 /// How often each kind of result occurred.
@@ -108,7 +108,7 @@ impl<S: FleetStore> Sequence<'_, S> {
             (Err(left), Err(right)) => {
                 assert_eq!(left, right);
                 let debug = format!("{left:?}");
-                let name = debug.split([' ', '{']).next().unwrap_or_default();
+                let name = debug.split([' ', '{', '(']).next().unwrap_or_default();
                 self.count(format!("{what}: {name}"));
                 None
             }
@@ -177,7 +177,13 @@ impl<S: FleetStore> Sequence<'_, S> {
                 let name = pick(self.random, &["s1", "s2"]).to_owned();
                 Write::Secret { namespace, name, values }
             }
-            19 => Write::Token(token(self.random)),
+            19 if self.random.once_in(2) => Write::Token(token(self.random)),
+            19 if self.random.once_in(2) => Write::Person(person(self.random)),
+            19 if self.random.once_in(3) => {
+                let filter = filter(self.random);
+                Write::DeleteFilter { owner: filter.owner, name: filter.name }
+            }
+            19 => Write::SaveFilter(filter(self.random)),
             _ => Write::Audit(audit(self.random)),
         }
     }
@@ -417,6 +423,12 @@ impl<S: FleetStore> Sequence<'_, S> {
         self.model.put_token(token.clone()).await.unwrap();
         self.store.put_token(token).await.unwrap();
         assert_eq!(self.model.tokens().await, self.store.tokens().await);
+        assert_eq!(self.model.people().await, self.store.people().await);
+        for owner in OWNERS {
+            let model = self.model.saved_filters(owner).await;
+            assert_eq!(model, self.store.saved_filters(owner).await, "{owner}");
+            self.count(if model.unwrap().is_empty() { "no filter" } else { "a filter" });
+        }
         for digest in ["d1", "d2", "d3", "d4", "d5"] {
             assert_eq!(self.model.token(digest).await, self.store.token(digest).await);
         }
@@ -444,9 +456,19 @@ impl<S: FleetStore> Sequence<'_, S> {
         }
     }
 
+    async fn forget_sessions(&mut self) {
+        let (before, most) = (moment(self.random), self.random.below(3));
+        let model = self.model.forget_sessions(before, most).await.unwrap();
+        assert_eq!(model, self.store.forget_sessions(before, most).await.unwrap());
+        if model > 0 {
+            self.count("sessions forgotten");
+        }
+    }
+
     async fn rest(&mut self) {
         if self.random.once_in(3) {
             self.forget_audit().await;
+            self.forget_sessions().await;
         }
         let after = self.random.number() % 10;
         let limit = [0, 2, usize::MAX][self.random.below(3)];

@@ -1,18 +1,18 @@
 //! This test program as a worker process: it receives orders on stdin and answers on stdout.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{FleetError, FleetStore, Received, Selection, Write};
 use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
-use bailiwick_store::{Location, Store};
+use bailiwick_store::Store;
 use serde_json::json;
 
 use super::objects::delivery;
+use crate::test_database::location;
 
-/// The variable that makes this program a worker; its value is the path of the database.
+/// The variable that makes this program a worker; its value is the address of the database.
 const WORKER: &str = "BAILIWICK_TEST_FLEET_WORKER";
 /// The prefix of an answer; the test program prints other lines too.
 const ANSWER: &str = "answer:";
@@ -24,7 +24,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(database: &Path) -> Self {
+    pub(crate) fn start(database: &str) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "fleet::worker::worker", "--nocapture", "--test-threads=1"])
             .env(WORKER, database)
@@ -75,10 +75,10 @@ fn answer(text: &str) {
 /// Does nothing unless this process is a worker.
 #[test]
 fn worker() {
-    let Some(database) = std::env::var_os(WORKER) else { return };
+    let Some(database) = std::env::var(WORKER).ok() else { return };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(async {
-        let store = Arc::new(Store::open(Location::file(database)).await.unwrap());
+        let store = Arc::new(Store::open(location(&database)).await.unwrap());
         answer("ready");
         for line in std::io::stdin().lines() {
             let line = line.unwrap();

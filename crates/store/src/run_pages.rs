@@ -1,0 +1,87 @@
+//! Pages of runs, the newest first: a page costs the same however many runs there are.
+
+use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
+use bailiwick_model::{AgentId, Run, RunStatus};
+use sqlx::Row as _;
+
+use crate::open::Store;
+
+/// Which runs a page has.
+#[derive(Debug, Clone, Copy)]
+pub struct RunPage<'a> {
+    /// Only these statuses; every one if there is none.
+    pub statuses: &'a [RunStatus],
+    /// The position after which the page starts.
+    pub after: Option<RunPosition<'a>>,
+    pub limit: u32,
+}
+
+/// The position of a run: by its start in milliseconds, the newest first, then by its ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunPosition<'a> {
+    pub started_at: i64,
+    pub id: &'a str,
+}
+
+/// The runs of a page.
+#[derive(Debug, Clone)]
+pub struct RunPageRead {
+    /// Each with its start in milliseconds. They can be fewer than the limit: a run can be unreadable or be removed
+    /// meanwhile.
+    pub runs: Vec<(i64, Run)>,
+    /// The position of the last row, after which the next page starts.
+    pub last: Option<(i64, String)>,
+    /// Whether there is no later page.
+    pub is_end: bool,
+}
+
+impl Store {
+    /// Reads a page of runs.
+    pub async fn run_page(&self, page: RunPage<'_>) -> Result<RunPageRead, StoreError> {
+        let words: Vec<String> =
+            page.statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
+        let only = match words.as_slice() {
+            [] => String::new(),
+            some => format!("status IN ({}) AND ", some.join(", ")),
+        };
+        // The first comparison uses the index; the second one decides between runs of the same millisecond.
+        let query = format!(
+            "SELECT id, started_at FROM runs WHERE {only}started_at <= $1 \
+             AND (started_at < $2 OR id > $3) ORDER BY started_at DESC, id LIMIT $4"
+        );
+        let after = page.after.unwrap_or(RunPosition { started_at: i64::MAX, id: "" });
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query))
+            .bind(after.started_at)
+            .bind(after.started_at)
+            .bind(after.id)
+            .bind(i64::from(page.limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let is_end = rows.len() < usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let mut runs = Vec::with_capacity(rows.len());
+        let mut last = None;
+        for row in rows {
+            let key =
+                || -> Result<(String, i64), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
+            let (id, started_at) = key().map_err(|error| self.error(&error))?;
+            last = Some((started_at, id.clone()));
+            let Ok(id) = AgentId::parse(&id) else { continue };
+            // A run that was removed meanwhile is not on the page.
+            if let Some(run) = self.find(&id).await? {
+                runs.push((started_at, run));
+            }
+        }
+        Ok(RunPageRead { runs, last, is_end })
+    }
+
+    /// How many runs there are.
+    pub async fn count_runs(&self) -> Result<u64, StoreError> {
+        let row = sqlx::query("SELECT COUNT(*) FROM runs")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let count: i64 = row.try_get(0).map_err(|error| self.error(&error))?;
+        Ok(count.unsigned_abs())
+    }
+}

@@ -1,0 +1,69 @@
+//! A write transaction on a connection of a pool, which leaves the pool usable however it ends.
+//!
+//! SQLite ends a transaction by itself when the disk is full. sqlx's own transactions count their depth, which is then
+//! wrong for ever, and the connection never writes again. Here a connection in an uncertain state is closed, and the
+//! pool opens another one.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection, AnyPool};
+
+/// A connection in a write transaction. If it is dropped, it is closed, which rolls the transaction back.
+#[derive(Debug)]
+pub(crate) struct WriteConnection {
+    connection: PoolConnection<Any>,
+    /// Whether a transaction is open, or may be.
+    is_open: bool,
+}
+
+impl WriteConnection {
+    /// Begins a transaction with this statement.
+    pub(crate) async fn begin(
+        pool: &AnyPool,
+        statement: &'static str,
+    ) -> Result<Self, sqlx::Error> {
+        // Marked as open first: the caller may stop waiting while the database begins the transaction.
+        let mut write = Self { connection: pool.acquire().await?, is_open: true };
+        write.execute(statement).await?;
+        Ok(write)
+    }
+
+    /// Makes all writes durable and visible. After an error none of them is.
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        self.execute("COMMIT").await?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// Undoes all writes.
+    pub(crate) async fn rollback(mut self) {
+        self.is_open = self.execute("ROLLBACK").await.is_err();
+    }
+
+    async fn execute(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(statement).execute(&mut *self.connection).await.map(drop)
+    }
+}
+
+impl Drop for WriteConnection {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+impl Deref for WriteConnection {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for WriteConnection {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.connection
+    }
+}

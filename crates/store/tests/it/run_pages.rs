@@ -1,0 +1,121 @@
+//! Pages of runs: each run is on exactly one page, the newest first, however many there are.
+
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_model::RunStatus;
+use bailiwick_store::{RunPage, RunPosition, Store};
+
+use crate::test_database::{TestDatabase, id, run};
+
+/// More runs than a person ever scrolls through, several in each millisecond.
+const MANY: i64 = 100_000;
+const PER_MILLISECOND: i64 = 7;
+/// One of so many runs has landed.
+const LANDED: i64 = 20;
+
+async fn seeded(database: &TestDatabase) -> Store {
+    let store = database.open().await;
+    let mut connection = database.connect().await;
+    sqlx::query(
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < $1 - 1) \
+         INSERT INTO runs (id, branch, spec_sha, status, started_at, half_spawned, name) \
+         SELECT 'r' || substr(CAST(1000000 + i AS TEXT), 2), 'b', '', CASE i % $3 WHEN 0 THEN 'merged' ELSE 'running' END, \
+         1000000 + i / $2, 0, 'r' || substr(CAST(1000000 + i AS TEXT), 2) FROM n",
+    )
+    .bind(MANY)
+    .bind(PER_MILLISECOND)
+    .bind(LANDED)
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    store
+}
+
+fn number(id: &str) -> i64 {
+    id.trim_start_matches('r').parse().unwrap()
+}
+
+fn started_at(id: &str) -> i64 {
+    1_000_000 + number(id) / PER_MILLISECOND
+}
+
+/// The IDs of all pages.
+async fn all_pages(store: &Store, statuses: &[RunStatus], limit: u32) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut after: Option<(i64, String)> = None;
+    loop {
+        let position = after.as_ref().map(|(at, id)| RunPosition { started_at: *at, id });
+        let page = store.run_page(RunPage { statuses, after: position, limit }).await.unwrap();
+        found.extend(page.runs.iter().map(|(_, run)| run.id.to_string()));
+        if page.is_end {
+            return found;
+        }
+        after = page.last;
+    }
+}
+
+#[tokio::test]
+async fn pages_of_a_hundred_thousand_runs_miss_and_repeat_nothing() {
+    let database = TestDatabase::new();
+    let store = seeded(&database).await;
+    assert_eq!(store.count_runs().await.unwrap(), MANY.unsigned_abs());
+    let mut expected: Vec<(i64, String)> =
+        (0..MANY).map(|i| (-(i / PER_MILLISECOND), format!("r{i:06}"))).collect();
+    expected.sort();
+    let expected: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
+    // Pages that end in the middle of a millisecond, at the beginning, deep inside and at the end.
+    for start in [0_usize, 1, 49_999, 99_960] {
+        let before = start.checked_sub(1).map(|last| &expected[last]);
+        let position = before.map(|id| RunPosition { started_at: started_at(id), id });
+        let page = RunPage { statuses: &[], after: position, limit: 50 };
+        let page = store.run_page(page).await.unwrap();
+        let found: Vec<&str> = page.runs.iter().map(|(_, run)| run.id.as_str()).collect();
+        let end = (start + 50).min(expected.len());
+        assert_eq!(found, expected[start..end], "{start}");
+    }
+    let landed = all_pages(&store, &[RunStatus::Merged], 997).await;
+    let is_landed = |id: &&String| number(id) % LANDED == 0;
+    let expected: Vec<&String> = expected.iter().filter(is_landed).collect();
+    assert_eq!(landed.iter().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn runs_that_start_while_a_person_pages_move_nothing() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    for name in ["a", "b", "c"] {
+        store.record(&run(name), None).await.unwrap();
+    }
+    let first = store.run_page(RunPage { statuses: &[], after: None, limit: 2 }).await.unwrap();
+    let (at, last) = first.runs.last().unwrap();
+    store.record(&run("d"), None).await.unwrap();
+    let after = Some(RunPosition { started_at: *at, id: last.id.as_str() });
+    let rest = store.run_page(RunPage { statuses: &[], after, limit: 9 }).await.unwrap();
+    let mut all: Vec<&str> =
+        first.runs.iter().chain(&rest.runs).map(|(_, run)| run.id.as_str()).collect();
+    all.sort_unstable();
+    assert_eq!(all, ["a", "b", "c"]);
+    assert!(store.find(&id("d")).await.unwrap().is_some(), "positive control");
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_ends_no_list() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    for name in ["a", "b", "c", "d"] {
+        store.record(&run(name), None).await.unwrap();
+    }
+    let mut connection = database.connect().await;
+    for (id, started_at) in [("a", 1), ("b", 2), ("c", 3), ("d", 4)] {
+        let name = if matches!(id, "b" | "c") { format!("not an ID {id}") } else { id.to_owned() };
+        sqlx::query("UPDATE runs SET id = $1, started_at = $2 WHERE id = $3")
+            .bind(name)
+            .bind(started_at)
+            .bind(id)
+            .execute(&mut connection)
+            .await
+            .unwrap();
+    }
+    for limit in [1, 2, 3, 9] {
+        assert_eq!(all_pages(&store, &[], limit).await, ["d", "a"], "{limit}");
+    }
+}

@@ -1,0 +1,33 @@
+//! The same suites as on SQLite, on a real PostgreSQL, and what only a server can do: crash and come back.
+
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "test helpers panic on failure"
+)]
+
+#[path = "../it/attempts.rs"]
+mod attempts;
+#[path = "../it/claims.rs"]
+mod claims;
+#[path = "../it/claims_race.rs"]
+mod claims_race;
+#[path = "../it/concurrency.rs"]
+mod concurrency;
+mod copying;
+mod fleet;
+#[path = "../it/lineage.rs"]
+mod lineage;
+#[path = "../it/order.rs"]
+mod order;
+#[path = "../it/rows.rs"]
+mod rows;
+#[path = "../it/run_pages.rs"]
+mod run_pages;
+mod server_faults;
+#[path = "../it/specs.rs"]
+mod specs;
+mod test_database;
+#[path = "../it/transitions.rs"]
+mod transitions;

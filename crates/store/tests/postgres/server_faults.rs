@@ -1,0 +1,149 @@
+//! The server crashes, ends connections, or is not there: nothing acknowledged is lost, and nobody has to restart.
+
+use std::time::Duration;
+
+use bailiwick_fleet::ports::{FleetStore, Selection, Write};
+use bailiwick_resources::{Kind, Moment};
+use bailiwick_store::Store;
+use bailiwick_testkit::postgres::PostgresServer;
+use serde_json::json;
+
+use crate::fleet::secrets::{VALUE, set};
+use crate::fleet::worker::plain;
+use crate::test_database::{TestDatabase, location};
+
+async fn create(store: &Store, name: &str) -> bool {
+    let object = plain(Kind::ConfigMap, name, json!({}));
+    store.commit(vec![Write::Create(object)], Moment::default()).await.is_ok()
+}
+
+async fn names(store: &Store) -> Vec<String> {
+    let page = FleetStore::list(store, &Selection::of(Kind::ConfigMap)).await.unwrap();
+    page.objects.into_iter().map(|object| object.metadata.name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_writes_again_after_the_server_has_crashed() {
+    let server = PostgresServer::start();
+    let database = TestDatabase::on(&server);
+    let store = database.open().await;
+    assert!(create(&store, "before").await);
+    server.crash_and_restart();
+    let mut acknowledged = vec!["before".to_owned()];
+    // The connections of before are dead, and are replaced.
+    for number in 0..20 {
+        let name = format!("after-{number}");
+        if create(&store, &name).await {
+            acknowledged.push(name);
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(acknowledged.len(), 2, "it never wrote again");
+    let found = names(&store).await;
+    assert!(acknowledged.iter().all(|name| found.contains(name)), "{acknowledged:?} {found:?}");
+    store.check_writable().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminated_connection_loses_one_write_at_most_and_none_that_was_acknowledged() {
+    let server = PostgresServer::shared();
+    let database = TestDatabase::on(server);
+    let store = database.open().await;
+    let mut acknowledged = Vec::new();
+    for number in 0..40 {
+        if number % 10 == 5 {
+            let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = \
+                          current_database() AND pid <> pg_backend_pid()";
+            server.sql(database.name(), others);
+        }
+        let name = format!("object-{number}");
+        if create(&store, &name).await {
+            acknowledged.push(name);
+        }
+    }
+    assert!(acknowledged.len() >= 36, "{acknowledged:?}");
+    let mut found = names(&store).await;
+    found.sort();
+    acknowledged.sort();
+    assert_eq!(found, acknowledged);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_writer_does_not_stop_the_others_for_ever() {
+    use sqlx::Executor as _;
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    // What a process leaves that was stopped in the middle of a write.
+    let mut paused = database.connect().await;
+    paused
+        .execute(
+            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s'; \
+             SELECT pg_advisory_xact_lock(7090124316558219001)",
+        )
+        .await
+        .unwrap();
+    assert!(create(&store, "one").await, "the server ended the paused transaction");
+    assert!(paused.execute("COMMIT").await.is_err(), "positive control: it was ended");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_without_the_password() {
+    let place = tempfile::tempdir().unwrap();
+    let address = format!("{}\npostgres://ada:hunter2@127.0.0.1:1/fleet", place.path().display());
+    let error = Store::open(location(&address)).await.err().unwrap().to_string();
+    assert!(error.contains("postgres://ada@127.0.0.1:1/fleet"), "{error}");
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[tokio::test]
+async fn the_value_of_a_secret_is_not_in_a_dump() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    assert!(create(&store, "anybody-may-read-this").await);
+    set(&store, "first", VALUE).await.unwrap();
+    let dump = PostgresServer::shared().dump(database.name());
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let has = |bytes: &[u8]| {
+        dump.contains(&hex(bytes)) || dump.contains(std::str::from_utf8(bytes).unwrap())
+    };
+    assert!(has(b"anybody-may-read-this"), "positive control");
+    assert!(!has(VALUE));
+    let key = std::fs::read(database.key_file()).unwrap();
+    assert!(!dump.contains(&hex(&key)), "the key is not in the database");
+}
+
+#[tokio::test]
+async fn one_server_at_a_time_holds_the_lock() {
+    let database = TestDatabase::new();
+    let (one, two) = (database.open().await, database.open().await);
+    let lock = one.lock_server().await.unwrap().unwrap();
+    assert!(two.lock_server().await.unwrap().is_none());
+    drop(lock);
+    let mut again = None;
+    for _ in 0..100 {
+        again = two.lock_server().await.unwrap();
+        if again.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(again.is_some(), "the lock ends with its holder");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_that_open_a_new_database_at_once_make_one_schema() {
+    let database = TestDatabase::new();
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let address = database.address();
+        all.spawn(async move { Store::open(location(&address)).await.map(drop) });
+    }
+    while let Some(opened) = all.join_next().await {
+        opened.unwrap().unwrap();
+    }
+    let number = PostgresServer::shared()
+        .sql(database.name(), "SELECT count(*) || '/' || max(version) FROM _sqlx_migrations");
+    let (count, newest) = number.split_once('/').unwrap();
+    assert_eq!(count, newest);
+}
