@@ -16,7 +16,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bailiwick_lifecycle::ports::{Base, Merge, Preparation, Snapshot, Work as _, Workspaces as _};
-use bailiwick_model::AgentId;
+use bailiwick_model::{AgentId, TreeId};
 use bailiwick_source_control::{GitWork, Repository, WorktreeWorkspaces};
 use bailiwick_testkit::stopwatch::{median, ratio};
 use bailiwick_testkit::{Scratch, figure};
@@ -132,7 +132,7 @@ fn work(scratch: &Scratch, worktree: &Path) {
     }
 }
 
-type Made = (Base, Snapshot, String);
+type Made = (Base, Snapshot, TreeId);
 
 fn ours(scratch: &Scratch, worktree: &Path, id: &AgentId) -> (Made, [Duration; 4]) {
     let mut begin = Instant::now();

@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use bailiwick_fleet::ports::{CheckRun, ForgeError};
+use bailiwick_resources::Moment;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{Api, Paged};
+use super::poll;
 
 /// Runs that started longer than this before the cursor are not searched.
 const MAX_RUN_AGE: SignedDuration = SignedDuration::from_hours(72);
@@ -98,7 +100,10 @@ pub(super) async fn since(
     ended.sort_by(|one, other| (one.at, &one.name).cmp(&(other.at, &other.name)));
     let mut checks = Vec::new();
     for run in ended {
-        checks.extend(jobs_of(api, &run.run).await?);
+        let mut jobs = jobs_of(api, &run.run).await?;
+        let run_ended = moment(run.at);
+        jobs.iter_mut().for_each(|job| job.ended_at = job.ended_at.or(run_ended));
+        checks.extend(jobs);
         if run.at > cursor.until {
             cursor = Cursor { until: run.at, reported: BTreeSet::new() };
         }
@@ -200,6 +205,8 @@ fn check_of(run: &Value, job: &Value) -> CheckRun {
         sha: text(job, "head_sha").or_else(|| text(run, "head_sha")).unwrap_or_default(),
         branch: text(job, "head_branch").or_else(|| text(run, "head_branch")),
         conclusion: text(job, "conclusion"),
+        // Gitea writes the beginning of time for a job that has no end.
+        ended_at: time(job, "completed_at").and_then(moment).filter(|at| at.millis() > 0),
         payload,
     }
 }
@@ -226,6 +233,10 @@ fn time(of: &Value, name: &str) -> Option<Timestamp> {
     of.get(name)?.as_str()?.parse().ok()
 }
 
+fn moment(time: Timestamp) -> Option<Moment> {
+    u64::try_from(time.as_millisecond()).ok().map(Moment::from_millis)
+}
+
 fn number(of: &Value, name: &str) -> u64 {
     of.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
@@ -233,9 +244,5 @@ fn number(of: &Value, name: &str) -> u64 {
 /// The time on the forge's clock: its times are compared only with each other.
 async fn forge_time(api: &Api) -> Result<Timestamp, ForgeError> {
     let response = api.get(&[], &[]).await?;
-    let response = api.require_success(response)?;
-    let date = response.date.as_deref().unwrap_or_default();
-    let time = jiff::fmt::rfc2822::parse(date);
-    time.map(|time| time.timestamp())
-        .map_err(|_| ForgeError::Unavailable(format!("its response has no valid date (`{date}`)")))
+    poll::forge_time(&api.require_success(response)?)
 }

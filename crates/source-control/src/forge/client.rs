@@ -3,22 +3,32 @@
 //! Redirects are not followed: they would carry the credential to another host. Only reads are retried
 //! here; the caller retries a write with the same key.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bailiwick_fleet::ports::ForgeError;
+use bailiwick_fleet::ports::{AccountProblem, ForgeError};
+use bailiwick_model::Sha256Hex;
+use jiff::Timestamp;
 use reqwest::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue, LINK, LOCATION, RETRY_AFTER,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LINK,
+    LOCATION, RETRY_AFTER,
 };
 use reqwest::redirect::Policy;
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::conditional::{KnownResponse, RESPONSES};
+use super::long_text::CutJson;
+use super::pause::{DEFAULT_PAUSE, PAUSES, retry_after};
 use super::token::Token;
+use crate::loopback::is_local;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-const MAX_RESPONSE_BYTES: usize = 32 << 20;
+/// Of a response that is kept: long texts in it are cut.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
+/// Of a response that is read, texts that are cut included.
+const MAX_RECEIVED_BYTES: usize = 1 << 30;
 /// Longer logs are refused, even though only their end is kept.
 const MAX_LOG_BYTES: usize = 512 << 20;
 const MAX_ATTEMPTS: u32 = 3;
@@ -34,6 +44,8 @@ pub(super) struct ApiStyle {
     pub(super) accept: &'static str,
     /// The query parameter for the page size.
     pub(super) page_size: &'static str,
+    /// Whether responses that have not changed are free.
+    pub(super) is_conditional: bool,
 }
 
 /// The API of one repository on a forge.
@@ -46,6 +58,8 @@ pub(super) struct Api {
     base: Url,
     token: Token,
     style: ApiStyle,
+    /// What pauses are kept under: the host and the token.
+    account: String,
 }
 
 /// A response, successful or not.
@@ -56,10 +70,15 @@ pub(super) struct ApiResponse {
     pub(super) date: Option<String>,
     /// Whether there is another page, if the forge says so.
     has_next: Option<bool>,
+    /// The cursor of the next page, where pages have no numbers.
+    next_cursor: Option<String>,
     /// How many entries all pages of a list have, if the forge says so.
     total: Option<usize>,
     /// The path that was requested.
     path: String,
+    is_read: bool,
+    /// The address of a redirect.
+    location: Option<String>,
 }
 
 impl Api {
@@ -92,11 +111,25 @@ impl Api {
                 with_causes(&error)
             ))
         })?;
-        Ok(Self { client, root, base: url, token, style })
+        let host = root.origin().ascii_serialization();
+        let account = format!("{host} {}", Sha256Hex::of(token.secret()));
+        Ok(Self { client, root, base: url, token, style, account })
     }
 
-    /// Reads a resource, with retries.
+    /// Reads a resource, with retries. That it does not exist is believed only if the repository can be read.
     pub(super) async fn get(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<ApiResponse, ForgeError> {
+        let response = self.get_with_retries(path, query).await?;
+        if response.is_missing() && !path.is_empty() && self.base != self.root {
+            self.get_with_retries(&[], &[]).await?.require_success(&self.token)?;
+        }
+        Ok(response)
+    }
+
+    async fn get_with_retries(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
@@ -104,15 +137,16 @@ impl Api {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let response = match self.request(Method::GET, path, query, None).await {
-                Ok(response) => self.read(response, path).await,
-                Err(error) => Err(error),
-            };
+            let response = self.get_if_changed(path, query).await;
             let again = match &response {
+                _ if self.pause().is_some() => false,
                 Ok(response) => response.status >= 500,
                 Err(ForgeError::Unavailable(_)) => true,
                 Err(
-                    ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_),
+                    ForgeError::Refused(_)
+                    | ForgeError::Moved { .. }
+                    | ForgeError::Unsupported(_)
+                    | ForgeError::Account(_),
                 ) => false,
             };
             if !again || attempts == MAX_ATTEMPTS {
@@ -120,6 +154,36 @@ impl Api {
             }
             tokio::time::sleep(Duration::from_millis(200 << attempts)).await;
         }
+    }
+
+    /// Reads a resource once; what the forge says has not changed is not sent again.
+    async fn get_if_changed(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<ApiResponse, ForgeError> {
+        let name = format!("{} {} {path:?} {query:?}", self.account, self.base);
+        let known = if self.style.is_conditional { RESPONSES.get(&name) } else { None };
+        let mut request = self.prepare(Method::GET, path, query)?;
+        if let Some(known) = &known {
+            request = request.header(IF_NONE_MATCH, &known.tag);
+        }
+        let response = request.send().await.map_err(|error| self.unavailable(error))?;
+        let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        let mut response = self.read(response, path, true).await?;
+        match (response.status, known, tag) {
+            (304, Some(known), _) => {
+                let KnownResponse { tag: _, body, has_next, next_cursor } = known;
+                response = ApiResponse { status: 200, body, has_next, next_cursor, ..response };
+            }
+            (200, _, Some(tag)) if self.style.is_conditional => {
+                let (body, next_cursor) = (response.body.clone(), response.next_cursor.clone());
+                let has_next = response.has_next;
+                RESPONSES.keep(&name, KnownResponse { tag, body, has_next, next_cursor });
+            }
+            (_, _, _) => {}
+        }
+        Ok(response)
     }
 
     /// The API outside of the repository.
@@ -138,7 +202,7 @@ impl Api {
             ForgeError::Refused(format!("the request cannot be written as JSON: {error}"))
         })?;
         let response = self.request(method, path, &[], Some(body)).await?;
-        self.read(response, path).await
+        self.read(response, path, false).await
     }
 
     /// Reads page after page until `matching` returns something.
@@ -146,6 +210,38 @@ impl Api {
         &self,
         path: &[&str],
         query: &[(&str, &str)],
+        matching: impl FnMut(&P) -> Option<T>,
+    ) -> Result<Option<T>, ForgeError> {
+        self.find_in_pages(path, query, TotalCount::OfAllPages, matching).await
+    }
+
+    /// The same, for a list whose count means something else.
+    pub(super) async fn find_in_pages<P: DeserializeOwned + Paged, T>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        count: TotalCount,
+        matching: impl FnMut(&P) -> Option<T>,
+    ) -> Result<Option<T>, ForgeError> {
+        self.read_pages(path, query, (count, ListAccess::Required), matching).await
+    }
+
+    /// The same, for a list that the token need not be allowed to read, or that an older forge does not have.
+    pub(super) async fn find_if_allowed<P: DeserializeOwned + Paged, T>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        matching: impl FnMut(&P) -> Option<T>,
+    ) -> Result<Option<T>, ForgeError> {
+        let list = (TotalCount::OfAllPages, ListAccess::Optional);
+        self.read_pages(path, query, list, matching).await
+    }
+
+    async fn read_pages<P: DeserializeOwned + Paged, T>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        (count, access): (TotalCount, ListAccess),
         mut matching: impl FnMut(&P) -> Option<T>,
     ) -> Result<Option<T>, ForgeError> {
         let mut last = Vec::new();
@@ -154,15 +250,21 @@ impl Api {
             let number = page.to_string();
             let mut query = query.to_vec();
             query.extend([("page", number.as_str()), (self.style.page_size, PAGE_SIZE)]);
-            let response = self.get(path, &query).await?.require_success(&self.token)?;
-            let parsed: P = response.json()?;
+            let response = self.get(path, &query).await?;
+            if access == ListAccess::Optional && matches!(response.status, 403 | 404) {
+                return Ok(None);
+            }
+            let response = response.require_success(&self.token)?;
+            // Gitea answers `null` behind the last page of a timeline.
+            let Some(parsed) = response.json::<Option<P>>()? else { return Ok(None) };
             if let Some(found) = matching(&parsed) {
                 return Ok(Some(found));
             }
             seen += parsed.len();
             // A forge without pages returns the same again. A short page may still have a successor. Gitea before
             // 1.21 answers a page behind the last one with an error.
-            let is_complete = response.total.is_some_and(|total| seen >= total);
+            let is_complete = count == TotalCount::OfAllPages
+                && response.total.is_some_and(|total| seen >= total);
             if parsed.len() == 0
                 || is_complete
                 || response.has_next == Some(false)
@@ -171,6 +273,35 @@ impl Api {
                 return Ok(None);
             }
             last = response.body;
+        }
+        let why = format!("{} has more than {MAX_PAGES} pages", path.join("/"));
+        Err(ForgeError::Unavailable(why))
+    }
+
+    /// The same, for an optional list whose pages have no numbers: each response names the next one.
+    pub(super) async fn find_by_cursor<P: DeserializeOwned, T>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        mut matching: impl FnMut(&P) -> Option<T>,
+    ) -> Result<Option<T>, ForgeError> {
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let mut query = query.to_vec();
+            query.push((self.style.page_size, PAGE_SIZE));
+            query.extend(cursor.as_deref().map(|cursor| ("after", cursor)));
+            let response = self.get(path, &query).await?;
+            if matches!(response.status, 403 | 404) {
+                return Ok(None);
+            }
+            let response = response.require_success(&self.token)?;
+            if let Some(found) = matching(&response.json()?) {
+                return Ok(Some(found));
+            }
+            if response.next_cursor.is_none() || response.next_cursor == cursor {
+                return Ok(None);
+            }
+            cursor = response.next_cursor;
         }
         let why = format!("{} has more than {MAX_PAGES} pages", path.join("/"));
         Err(ForgeError::Unavailable(why))
@@ -188,7 +319,7 @@ impl Api {
             response = sent.map_err(|error| self.unavailable(error))?;
         }
         if !response.status().is_success() {
-            self.read(response, path).await?.require_success(&self.token)?;
+            self.read(response, path, true).await?.require_success(&self.token)?;
             return Err(ForgeError::Unavailable(
                 "the response for a log has an unexpected status".to_owned(),
             ));
@@ -224,6 +355,23 @@ impl Api {
         query: &[(&str, &str)],
         body: Option<Vec<u8>>,
     ) -> Result<Response, ForgeError> {
+        let mut request = self.prepare(method, path, query)?;
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
+        }
+        request.send().await.map_err(|error| self.unavailable(error))
+    }
+
+    fn prepare(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<RequestBuilder, ForgeError> {
+        if let Some(left) = self.pause() {
+            let why = format!("it asked for a pause that ends in {} s", left.as_secs() + 1);
+            return Err(ForgeError::Unavailable(why));
+        }
         let mut url = self.base.clone();
         extend(&mut url, path)?;
         if !query.is_empty() {
@@ -234,48 +382,84 @@ impl Api {
             ForgeError::Refused("the credential cannot be sent in a header".to_owned())
         })?;
         authorization.set_sensitive(true);
-        let mut request = self
-            .client
-            .request(method, url)
-            .header(AUTHORIZATION, authorization)
-            .header(ACCEPT, self.style.accept);
-        if let Some(body) = body {
-            request = request.header(CONTENT_TYPE, "application/json").body(body);
-        }
-        request.send().await.map_err(|error| self.unavailable(error))
+        let request = self.client.request(method, url).header(AUTHORIZATION, authorization);
+        Ok(request.header(ACCEPT, self.style.accept))
     }
 
-    async fn read(&self, mut response: Response, path: &[&str]) -> Result<ApiResponse, ForgeError> {
+    fn pause(&self) -> Option<Duration> {
+        PAUSES.remaining(&self.account, Instant::now())
+    }
+
+    async fn read(
+        &self,
+        mut response: Response,
+        path: &[&str],
+        is_read: bool,
+    ) -> Result<ApiResponse, ForgeError> {
         let status = response.status().as_u16();
         let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let date = text(DATE).map(str::to_owned);
+        let location = text(LOCATION).map(|place| self.token.redact(place));
         let has_next = text(LINK).map(|link| link.contains("rel=\"next\""));
+        let next_cursor = text(LINK).and_then(next_cursor);
         let total =
             text(HeaderName::from_static("x-total-count")).and_then(|text| text.parse().ok());
         let remaining = text(HeaderName::from_static("x-ratelimit-remaining"));
         // Rate limits: some forges only send `Retry-After`.
-        let has_retry_after = response.headers().contains_key(RETRY_AFTER);
+        let pause = text(RETRY_AFTER).map(|text| retry_after(text, Timestamp::now()));
         let is_limited =
-            status == 429 || (status == 403 && (remaining == Some("0") || has_retry_after));
-        let mut body = Vec::new();
+            status == 429 || (status == 403 && (remaining == Some("0") || pause.is_some()));
+        if is_limited || (status == 503 && pause.is_some()) {
+            let length = pause.flatten().unwrap_or(DEFAULT_PAUSE);
+            PAUSES.begin(&self.account, length, Instant::now());
+        }
+        let (mut body, mut received) = (CutJson::default(), 0_usize);
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unavailable(error))? {
-            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
+            received += chunk.len();
+            body.add(&chunk);
+            if body.len() > MAX_RESPONSE_BYTES || received > MAX_RECEIVED_BYTES {
                 let why = format!("{} is longer than {MAX_RESPONSE_BYTES} bytes", path.join("/"));
                 return Err(ForgeError::Refused(why));
             }
-            body.extend_from_slice(&chunk);
         }
+        let body = body.into_bytes();
         if is_limited || (status == 403 && is_secondary_rate_limit(&body)) {
             let why = format!("status {status}: too many requests");
             return Err(ForgeError::Unavailable(why));
         }
-        Ok(ApiResponse { status, body, date, has_next, total, path: path.join("/") })
+        let path = path.join("/");
+        Ok(ApiResponse {
+            status,
+            body,
+            date,
+            has_next,
+            next_cursor,
+            total,
+            path,
+            is_read,
+            location,
+        })
     }
 
     fn unavailable(&self, error: reqwest::Error) -> ForgeError {
         let why = with_causes(&error.without_url());
         ForgeError::Unavailable(self.token.redact(&why))
     }
+}
+
+/// What the header `X-Total-Count` of a list counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TotalCount {
+    OfAllPages,
+    /// Gitea counts only the page of a timeline.
+    OfPage,
+}
+
+/// Whether a list must be readable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ListAccess {
+    Required,
+    Optional,
 }
 
 /// A page of a list.
@@ -305,12 +489,17 @@ impl ApiResponse {
             200..=299 => Ok(self),
             500.. | 408 => Err(ForgeError::Unavailable(format!("status {}", self.status))),
             300..=399 => {
-                let why = format!(
-                    "{} has moved (status {}); use the forge's own address",
-                    self.path, self.status
-                );
-                Err(ForgeError::Refused(why))
+                let to = self.location.unwrap_or_else(|| "another address".to_owned());
+                Err(AccountProblem::Renamed { to }.into())
             }
+            401 => Err(AccountProblem::TokenRejected.into()),
+            403 if self.is_read => {
+                let answer = token.redact(&self.message());
+                let what =
+                    if self.path.is_empty() { "the repository".to_owned() } else { self.path };
+                Err(AccountProblem::RightMissing { what, answer }.into())
+            }
+            404 if self.path.is_empty() => Err(AccountProblem::RepositoryNotFound.into()),
             _ => {
                 let message = token.redact(&self.message());
                 Err(ForgeError::Refused(format!("{}: status {} {message}", self.path, self.status)))
@@ -361,11 +550,13 @@ pub(super) fn address(text: &str) -> Result<Url, ForgeError> {
     }
 }
 
-/// Whether an address is on this machine.
-pub(crate) fn is_local(address: &str) -> bool {
-    let Ok(url) = Url::parse(address) else { return false };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+/// The cursor in the address of the next page. The address itself is not followed: it could be on another host.
+fn next_cursor(link: &str) -> Option<String> {
+    let next = link.split(',').find(|part| part.contains("rel=\"next\""))?;
+    let (_, address) = next.split_once('<')?;
+    let (address, _) = address.split_once('>')?;
+    let url = Url::parse(address).ok()?;
+    url.query_pairs().find(|(name, _)| name == "after").map(|(_, value)| value.into_owned())
 }
 
 /// Adds segments to a path; each one is escaped.

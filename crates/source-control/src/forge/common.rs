@@ -40,12 +40,50 @@ pub(super) fn created(id: u64, url: Option<String>) -> Written {
     Written { id: id.to_string(), url, was_there: false }
 }
 
-/// The comment with this marker, if there is one.
-pub(super) fn find_marked(comments: &[wire::Comment], marker: &Marker) -> Option<Written> {
+/// Something that has a marker, and who wrote it.
+pub(super) struct Marked {
+    found: Written,
+    author: Option<String>,
+}
+
+/// The comments with this marker.
+pub(super) fn marked_comments(comments: &[wire::Comment], marker: &Marker) -> Vec<Marked> {
     let matching =
         |comment: &&wire::Comment| comment.body.as_deref().is_some_and(|body| marker.ends(body));
-    let found = comments.iter().find(matching)?;
-    Some(existing(found.id, found.html_url.clone()))
+    let marked = |comment: &wire::Comment| Marked {
+        found: existing(comment.id, comment.html_url.clone()),
+        author: comment.user.as_ref().map(|user| user.login.clone()),
+    };
+    comments.iter().filter(matching).map(marked).collect()
+}
+
+/// The one that our own account wrote: anybody can copy a marker. If the forge does not tell our account, none: then
+/// only what was recorded when it was written counts.
+pub(super) async fn our_own(api: &Api, marked: Vec<Marked>) -> Result<Option<Written>, ForgeError> {
+    if marked.is_empty() {
+        return Ok(None);
+    }
+    let account = account(api).await?;
+    let is_ours = |marked: &Marked| match (&account, &marked.author) {
+        (Some(account), Some(author)) => author.eq_ignore_ascii_case(account),
+        (Some(_), None) | (None, _) => false,
+    };
+    Ok(marked.into_iter().find(is_ours).map(|marked| marked.found))
+}
+
+/// The comment or review of ours with this marker, on any page of a list.
+pub(super) async fn find_ours(
+    api: &Api,
+    path: &[&str],
+    marker: &Marker,
+) -> Result<Option<Written>, ForgeError> {
+    let mut marked = Vec::new();
+    let all = |page: &Vec<wire::Comment>| -> Option<()> {
+        marked.extend(marked_comments(page, marker));
+        None
+    };
+    api.find(path, &[], all).await?;
+    our_own(api, marked).await
 }
 
 pub(super) async fn post_comment(
@@ -88,8 +126,7 @@ pub(super) async fn review(
 ) -> Result<Written, ForgeError> {
     let number = review.number.to_string();
     let path = ["pulls", &number, "reviews"];
-    let found = api.find(&path, &[], |page: &Vec<wire::Comment>| find_marked(page, marker)).await?;
-    if let Some(found) = found {
+    if let Some(found) = find_ours(api, &path, marker).await? {
         return Ok(found);
     }
     require_head(api, review).await?;
@@ -130,11 +167,17 @@ pub(super) async fn open_pull_request(
     query: &[(&str, &str)],
 ) -> Result<Written, ForgeError> {
     let text = marker.append_to(wanted.body)?;
-    let matching = |page: &Vec<wire::Pull>| {
-        let ours = page.iter().find(|pull| pull.body.as_deref().is_some_and(|b| marker.ends(b)));
-        ours.map(|pull| existing(pull.number, pull.html_url.clone()))
+    let mut marked = Vec::new();
+    let matching = |page: &Vec<wire::Pull>| -> Option<()> {
+        let with = page.iter().filter(|pull| pull.body.as_deref().is_some_and(|b| marker.ends(b)));
+        marked.extend(with.map(|pull| Marked {
+            found: existing(pull.number, pull.html_url.clone()),
+            author: pull.user.as_ref().map(|user| user.login.clone()),
+        }));
+        None
     };
-    if let Some(found) = api.find(&["pulls"], query, matching).await? {
+    api.find(&["pulls"], query, matching).await?;
+    if let Some(found) = our_own(api, marked).await? {
         return Ok(found);
     }
     let NewPullRequest { head, base, title, .. } = wanted;
@@ -142,6 +185,39 @@ pub(super) async fn open_pull_request(
     let response = api.send(Method::POST, &["pulls"], &body).await?;
     let pull: wire::Pull = api.require_success(response)?.json()?;
     Ok(created(pull.number, pull.html_url))
+}
+
+/// Opens an issue, unless our account has opened one with the same marker. `creator` is the parameter that selects the
+/// issues of an account.
+pub(super) async fn open_issue(
+    api: &Api,
+    marker: &Marker,
+    (title, body): (&str, &str),
+    creator: &str,
+) -> Result<Written, ForgeError> {
+    let text = marker.append_to(body)?;
+    let account = account(api).await?;
+    let mut query = vec![("state", "all")];
+    query.extend(account.as_deref().map(|account| (creator, account)));
+    let mut marked = Vec::new();
+    let matching = |page: &Vec<wire::Issue>| -> Option<()> {
+        // Both forges list pull requests as well.
+        let issues = page.iter().filter(|one| one.pull_request.is_none());
+        let with = issues.filter(|one| one.body.as_deref().is_some_and(|b| marker.ends(b)));
+        marked.extend(with.map(|issue| Marked {
+            found: existing(issue.number, issue.html_url.clone()),
+            author: issue.user.as_ref().map(|user| user.login.clone()),
+        }));
+        (!marked.is_empty()).then_some(())
+    };
+    api.find(&["issues"], &query, matching).await?;
+    if let Some(found) = our_own(api, marked).await? {
+        return Ok(found);
+    }
+    let body = json!({ "title": title, "body": text });
+    let response = api.send(Method::POST, &["issues"], &body).await?;
+    let issue: wire::Issue = api.require_success(response)?.json()?;
+    Ok(created(issue.number, issue.html_url))
 }
 
 /// The account of the token, if it has one.
@@ -173,8 +249,6 @@ pub(super) async fn branch(api: &Api, name: &str) -> Result<Option<String>, Forg
     path.extend(name.split('/'));
     let response = api.get(&path, &[]).await?;
     if response.is_missing() {
-        let repository = api.get(&[], &[]).await?;
-        api.require_success(repository)?;
         return Ok(None);
     }
     let branch: wire::Branch = api.require_success(response)?.json()?;
@@ -190,14 +264,8 @@ pub(super) async fn get_permission(api: &Api, actor: &str) -> Result<ApiResponse
 }
 
 /// The rights of a user by this response. A user who is not a collaborator can read at most.
-pub(super) async fn rights(
-    api: &Api,
-    actor: &str,
-    response: ApiResponse,
-) -> Result<Rights, ForgeError> {
+pub(super) fn rights(api: &Api, actor: &str, response: ApiResponse) -> Result<Rights, ForgeError> {
     if response.is_missing() {
-        let repository = api.get(&[], &[]).await?;
-        api.require_success(repository)?;
         return Ok(Rights::Read);
     }
     let answer: wire::Permission = api.require_success(response)?.json()?;

@@ -1,20 +1,26 @@
 //! Gitea, and Forgejo, which has the same API.
 
 use bailiwick_fleet::ports::{
-    CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
+    CheckRun, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent, PullRequestState, Review,
+    Rights, WriteBack, Written,
 };
-use bailiwick_resources::ReviewDecision;
+use bailiwick_resources::{ForgeFacts, ReviewDecision};
 use serde_json::json;
 
+use super::branch_rights;
 use super::checks::{self, Listing};
 use super::client::{Api, ApiStyle};
 use super::common::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::marker::Marker;
 use super::push::PushTarget;
-use super::wire;
+use super::{activity, facts, gitea_rights, placement, timeline, wire};
 
-pub(super) const API_STYLE: ApiStyle =
-    ApiStyle { scheme: "token", accept: "application/json", page_size: "limit" };
+pub(super) const API_STYLE: ApiStyle = ApiStyle {
+    scheme: "token",
+    accept: "application/json",
+    page_size: "limit",
+    is_conditional: false,
+};
 
 /// A repository on a Gitea.
 #[derive(Debug, Clone)]
@@ -35,7 +41,8 @@ impl Gitea {
         // Gitea returns all comments of an issue at once.
         let response = self.api.get(&["issues", &name, "comments"], &[]).await?;
         let comments: Vec<wire::Comment> = self.api.require_success(response)?.json()?;
-        if let Some(found) = common::find_marked(&comments, marker) {
+        let marked = common::marked_comments(&comments, marker);
+        if let Some(found) = common::our_own(&self.api, marked).await? {
             return Ok(found);
         }
         common::post_comment(&self.api, number, &text).await
@@ -69,12 +76,16 @@ impl Forge for Gitea {
     async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
         let (api, marker) = (&self.api, Marker::of(key));
         match what {
+            WriteBack::OpenIssue { run: _, run_uid: _, title, body } => {
+                common::open_issue(api, &marker, (title, body), "created_by").await
+            }
             WriteBack::Comment { number, body, pull_request: _ } => {
                 self.comment(&marker, *number, body).await
             }
             WriteBack::Review(review) => self.review(&marker, review).await,
             WriteBack::Push { branch, commit, from } => {
-                self.push_target.push(branch, commit, from.as_deref()).await
+                let pushed = self.push_target.push(branch, commit, from.as_deref()).await;
+                branch_rights::push_result(api, pushed).await
             }
             WriteBack::OpenPullRequest { head, base, title, body } => {
                 let wanted = NewPullRequest { head, base, title, body };
@@ -114,14 +125,20 @@ impl Forge for Gitea {
         common::branch(&self.api, name).await
     }
 
+    async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
+        branch_rights::gitea_push_rights(&self.api, branch).await
+    }
+
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
-        let response = common::get_permission(&self.api, actor).await?;
-        // Only an administrator of the repository may ask for the rights of others. The list of assignees proves
-        // nothing: it has members of teams that may write a wiki only.
-        if response.status() == 403 {
-            return Ok(Rights::Unknown);
-        }
-        common::rights(&self.api, actor, response).await
+        gitea_rights::permission(&self.api, actor).await
+    }
+
+    async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {
+        timeline::label_history(&self.api, number).await.map(Some)
+    }
+
+    async fn place_of(&self, sha: &str, default_branch: &str) -> Result<CommitPlace, ForgeError> {
+        placement::place_of(&self.api, sha, default_branch).await
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
@@ -136,6 +153,10 @@ impl Forge for Gitea {
         common::account(&self.api).await
     }
 
+    async fn facts(&self) -> Result<Option<ForgeFacts>, ForgeError> {
+        facts::gitea(&self.api).await.map(Some)
+    }
+
     async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
         common::labels(&self.api).await
     }
@@ -144,7 +165,18 @@ impl Forge for Gitea {
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        // Gitea before 1.25 has no such list.
+        if self.api.get(&["actions", "runs"], &[("limit", "1")]).await?.is_missing() {
+            return Ok((Vec::new(), cursor.map(str::to_owned)));
+        }
         checks::since(&self.api, Listing::Gitea, cursor).await
+    }
+
+    async fn activity_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<PolledEvent>, Option<String>), ForgeError> {
+        activity::since(&self.api, cursor).await
     }
 
     async fn checks_at(&self, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {

@@ -1,22 +1,28 @@
 //! The API of GitHub.
 
 use bailiwick_fleet::ports::{
-    CheckRun, Forge, ForgeError, PullRequestState, Review, Rights, WriteBack, Written,
+    CheckRun, Forge, ForgeError, LabelEntry, PolledEvent, PullRequestState, Review, Rights,
+    WriteBack, Written,
 };
-use bailiwick_resources::ReviewDecision;
+use bailiwick_resources::{ForgeFacts, ReviewDecision};
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::branch_rights;
 use super::checks::{self, Listing};
 use super::client::{Api, ApiStyle};
 use super::common::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::marker::Marker;
 use super::push::PushTarget;
-use super::wire;
+use super::{facts, github_activity, github_labels};
 
-pub(super) const API_STYLE: ApiStyle =
-    ApiStyle { scheme: "Bearer", accept: "application/vnd.github+json", page_size: "per_page" };
+pub(super) const API_STYLE: ApiStyle = ApiStyle {
+    scheme: "Bearer",
+    accept: "application/vnd.github+json",
+    page_size: "per_page",
+    is_conditional: true,
+};
 
 /// A repository on GitHub.
 #[derive(Debug, Clone)]
@@ -55,8 +61,7 @@ impl Github {
         let text = marker.append_to(body)?;
         let name = number.to_string();
         let path = ["issues", &name, "comments"];
-        let matching = |page: &Vec<wire::Comment>| common::find_marked(page, marker);
-        match self.api.find(&path, &[], matching).await? {
+        match common::find_ours(&self.api, &path, marker).await? {
             Some(found) => Ok(found),
             None => common::post_comment(&self.api, number, &text).await,
         }
@@ -130,12 +135,16 @@ impl Forge for Github {
     async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
         let (api, marker) = (&self.api, Marker::of(key));
         match what {
+            WriteBack::OpenIssue { run: _, run_uid: _, title, body } => {
+                common::open_issue(api, &marker, (title, body), "creator").await
+            }
             WriteBack::Comment { number, body, pull_request: _ } => {
                 self.comment(&marker, *number, body).await
             }
             WriteBack::Review(review) => self.review(&marker, review).await,
             WriteBack::Push { branch, commit, from } => {
-                self.push_target.push(branch, commit, from.as_deref()).await
+                let pushed = self.push_target.push(branch, commit, from.as_deref()).await;
+                branch_rights::push_result(api, pushed).await
             }
             WriteBack::OpenPullRequest { head, base, title, body } => {
                 let wanted = NewPullRequest { head, base, title, body };
@@ -176,8 +185,12 @@ impl Forge for Github {
         common::branch(&self.api, name).await
     }
 
+    async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
+        branch_rights::push_rights(&self.api, branch).await
+    }
+
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
-        common::rights(&self.api, actor, common::get_permission(&self.api, actor).await?).await
+        common::rights(&self.api, actor, common::get_permission(&self.api, actor).await?)
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
@@ -192,6 +205,10 @@ impl Forge for Github {
         common::account(&self.api).await
     }
 
+    async fn facts(&self) -> Result<Option<ForgeFacts>, ForgeError> {
+        facts::github(&self.api).await.map(Some)
+    }
+
     async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
         common::labels(&self.api).await
     }
@@ -201,6 +218,17 @@ impl Forge for Github {
         cursor: Option<&str>,
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
         checks::since(&self.api, Listing::Github, cursor).await
+    }
+
+    async fn activity_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<PolledEvent>, Option<String>), ForgeError> {
+        github_activity::since(&self.api, cursor).await
+    }
+
+    async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {
+        github_labels::history(&self.api, number).await.map(Some)
     }
 
     async fn checks_at(&self, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {

@@ -16,6 +16,7 @@ impl Forge for Local {
             WriteBack::Push { branch, commit, from } => {
                 self.push_target.push(branch, commit, from.as_deref()).await
             }
+            WriteBack::OpenIssue { .. } => unsupported("have issues"),
             WriteBack::Comment { .. } => unsupported("be commented on"),
             WriteBack::Review(_) => unsupported("be reviewed"),
             WriteBack::OpenPullRequest { .. } => unsupported("have pull requests"),

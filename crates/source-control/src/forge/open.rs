@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_fleet::ports::{
-    CheckRun, Forge, ForgeError, PullRequestState, Rights, WriteBack, Written,
+    CheckRun, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent, PullRequestState, Rights,
+    WriteBack, Written,
 };
-use bailiwick_resources::{ForgeKind, Repository};
+use bailiwick_resources::{ForgeFacts, ForgeKind, Repository};
 
 use super::client::{Api, address};
 use super::push::PushTarget;
@@ -115,8 +116,20 @@ impl Forge for AnyForge {
         each!(self, forge => forge.branch(name))
     }
 
+    async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
+        each!(self, forge => forge.push_rights(branch))
+    }
+
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         each!(self, forge => forge.permission(actor))
+    }
+
+    async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {
+        each!(self, forge => forge.label_history(number))
+    }
+
+    async fn place_of(&self, sha: &str, default_branch: &str) -> Result<CommitPlace, ForgeError> {
+        each!(self, forge => forge.place_of(sha, default_branch))
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
@@ -131,6 +144,10 @@ impl Forge for AnyForge {
         each!(self, forge => forge.account())
     }
 
+    async fn facts(&self) -> Result<Option<ForgeFacts>, ForgeError> {
+        each!(self, forge => forge.facts())
+    }
+
     async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
         each!(self, forge => forge.labels())
     }
@@ -140,6 +157,13 @@ impl Forge for AnyForge {
         cursor: Option<&str>,
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
         each!(self, forge => forge.checks_since(cursor))
+    }
+
+    async fn activity_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<PolledEvent>, Option<String>), ForgeError> {
+        each!(self, forge => forge.activity_since(cursor))
     }
 
     async fn checks_at(&self, sha: &str) -> Result<Vec<CheckRun>, ForgeError> {

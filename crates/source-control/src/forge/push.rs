@@ -92,12 +92,12 @@ impl PushTarget {
         })
     }
 
-    fn remote(&self) -> Remote<'_> {
+    pub(super) fn remote(&self) -> Remote<'_> {
         Remote { url: &self.url, token: self.token.as_ref().map(Token::secret) }
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     what: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ForgeError> {
     let done = tokio::task::spawn_blocking(what).await;

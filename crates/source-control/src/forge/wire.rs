@@ -9,6 +9,8 @@ pub(super) struct Comment {
     pub(super) body: Option<String>,
     #[serde(default)]
     pub(super) html_url: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -23,9 +25,17 @@ pub(super) struct Label {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Issue {
+    pub(super) number: u64,
     pub(super) title: String,
     #[serde(default)]
     pub(super) body: Option<String>,
+    /// Only pull requests have this.
+    #[serde(default)]
+    pub(super) pull_request: Option<serde_json::Value>,
+    #[serde(default)]
+    pub(super) html_url: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,6 +47,8 @@ pub(super) struct Pull {
     pub(super) state: String,
     #[serde(default)]
     pub(super) html_url: Option<String>,
+    #[serde(default)]
+    pub(super) user: Option<User>,
     pub(super) head: Side,
     pub(super) base: Side,
 }

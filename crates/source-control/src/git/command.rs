@@ -341,7 +341,7 @@ impl Git {
 
 impl GitOutput {
     /// Standard output as text, without white space around it.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim().to_owned()
     }
 

@@ -152,14 +152,14 @@ fn entries(listing: &[u8]) -> Result<Vec<Entry>, GitError> {
 }
 
 /// The output of `cat-file --batch`, object by object.
-pub(super) struct Batch<'a>(&'a [u8]);
+pub(crate) struct Batch<'a>(&'a [u8]);
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(stdout: &'a [u8]) -> Self {
+    pub(crate) fn new(stdout: &'a [u8]) -> Self {
         Self(stdout)
     }
 
-    pub(super) fn next(&mut self) -> Result<Vec<u8>, GitError> {
+    pub(crate) fn next(&mut self) -> Result<Vec<u8>, GitError> {
         let broken = || unexpected("cat-file --batch", "an object is incomplete");
         let end = self.0.iter().position(|byte| *byte == b'\n').ok_or_else(broken)?;
         let (head, rest) = self.0.split_at_checked(end).ok_or_else(broken)?;

@@ -7,6 +7,20 @@ use super::command::{Git, Input};
 use super::remote::{ANY_SHA1, Remote, RemoteError, is_object_name};
 use super::retained_commits::{RETAINED_REFS, retain_commit};
 
+/// Whether a name below [`RETAINED_REFS`] is that of a fetch that has not ended: its process runs, and is this program.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = name.strip_prefix("by-").and_then(|rest| rest.split_once('-'));
+    numbers.is_some_and(|(process, number)| {
+        is_number(process) && is_number(number) && is_same_program(process)
+    })
+}
+
+fn is_same_program(process: &str) -> bool {
+    let name = |process: &str| std::fs::read(format!("/proc/{process}/comm")).ok();
+    name(process).is_some_and(|program| Some(program) == name("self"))
+}
+
 /// Fetches `wanted` (the full name of a reference or of a commit) into `repository` and returns the
 /// commit; nothing if the remote does not have it.
 pub(crate) fn fetch(

@@ -21,3 +21,11 @@ pub(super) fn with_identity(git: Git, (name, email): Identity<'_>, date: Option<
     }
     git
 }
+
+/// Git that creates commits for `name`, which git may not accept as it is.
+pub(crate) fn committer(git: Git, name: &str) -> Git {
+    let is_kept = |one: &char| one.is_alphanumeric() || " ._-".contains(*one);
+    let name: String = name.chars().filter(is_kept).collect();
+    let name = if name.trim().is_empty() { BAILIWICK.0 } else { name.trim() };
+    with_identity(git, (name, BAILIWICK.1), None)
+}

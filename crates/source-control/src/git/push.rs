@@ -21,6 +21,18 @@ pub(crate) fn push(
     }
     let git = remote.git(repository, state, commit)?;
     let reference = branch_reference(&git, branch)?;
+    push_reference(&git, repository, remote, &reference, commit, expected)
+}
+
+/// Pushes a commit to a reference by its full name.
+pub(super) fn push_reference(
+    git: &Git,
+    repository: &Path,
+    remote: &Remote<'_>,
+    reference: &str,
+    commit: &str,
+    expected: Option<&str>,
+) -> Result<(), RemoteError> {
     let has_commit = git.succeeds(["cat-file", "-e", &format!("{commit}^{{commit}}")]);
     if !has_commit.map_err(|error| remote.refused(&error))? {
         let why = format!("{} has no commit {commit}", repository.display());
@@ -42,7 +54,7 @@ pub(crate) fn push(
         | GitError::UnexpectedOutput { .. }
         | GitError::Io { .. } => remote.refused(&error),
     })?;
-    match PushReport::parse(&output.text(), &reference) {
+    match PushReport::parse(&output.text(), reference) {
         Some(PushReport::Updated) if output.exit_code == Some(0) => Ok(()),
         Some(PushReport::Stale) => Err(RemoteError::Moved),
         Some(PushReport::Rejected(reason)) => {
@@ -83,7 +95,16 @@ pub(crate) fn remote_branch(
 ) -> Result<Option<String>, RemoteError> {
     let git = remote.git(repository, state, ANY_SHA1)?;
     let reference = branch_reference(&git, branch)?;
-    let arguments = ["ls-remote", "--refs", "--", remote.url, &reference];
+    find_reference(&git, remote, &reference)
+}
+
+/// The commit of a reference on the remote, by its full name.
+pub(super) fn find_reference(
+    git: &Git,
+    remote: &Remote<'_>,
+    reference: &str,
+) -> Result<Option<String>, RemoteError> {
+    let arguments = ["ls-remote", "--refs", "--", remote.url, reference];
     let output =
         git.output(arguments, Input::Nothing).map_err(|error| remote.unavailable(&error))?;
     if output.exit_code != Some(0) {

@@ -2,15 +2,26 @@
 
 use super::command::{Git, GitError, Input};
 
+/// How often a reference is read that others create and delete at the same time.
+const MAX_TRIES: u32 = 5;
+
 /// The object that a reference names; nothing if it does not exist.
-pub(super) fn resolve_ref(git: &Git, name: &str) -> Result<Option<String>, GitError> {
-    let output = git.output(["show-ref", "--verify", "--hash", name], Input::Nothing)?;
-    if output.exit_code == Some(0) {
-        return Ok(Some(output.text()));
+pub(crate) fn resolve_ref(git: &Git, name: &str) -> Result<Option<String>, GitError> {
+    let mut tries = 1;
+    loop {
+        let output = git.output(["show-ref", "--verify", "--hash", name], Input::Nothing)?;
+        if output.exit_code == Some(0) {
+            return Ok(Some(output.text()));
+        }
+        // Only with `--quiet` the exit code tells a missing reference from a damaged one.
+        let quiet = git.output(["show-ref", "--verify", "--quiet", name], Input::Nothing)?;
+        match quiet.exit_code {
+            Some(1) => return Ok(None),
+            // It was created between the two commands.
+            Some(0) if tries < MAX_TRIES => tries += 1,
+            Some(_) | None => return Err(output.into_error()),
+        }
     }
-    // Only with `--quiet` the exit code tells a missing reference from a damaged one.
-    let quiet = git.output(["show-ref", "--verify", "--quiet", name], Input::Nothing)?;
-    if quiet.exit_code == Some(1) { Ok(None) } else { Err(output.into_error()) }
 }
 
 pub(super) fn ref_exists(git: &Git, name: &str) -> Result<bool, GitError> {

@@ -71,9 +71,9 @@ impl Remote<'_> {
             // A redirect would carry the header to another host.
             ("http.followRedirects".to_owned(), "false".to_owned()),
             ("http.lowSpeedLimit".to_owned(), "1".to_owned()),
-            ("http.lowSpeedTime".to_owned(), "60".to_owned()),
+            ("http.lowSpeedTime".to_owned(), "30".to_owned()),
         ];
-        if crate::forge::is_local(self.url) {
+        if crate::loopback::is_local(self.url) {
             settings.push(("http.proxy".to_owned(), String::new()));
         }
         if let (true, Some(token)) = (self.is_http(), self.token) {

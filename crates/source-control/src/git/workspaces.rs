@@ -18,11 +18,12 @@ use bailiwick_lifecycle::ports::{
 };
 use bailiwick_model::AgentId;
 
-use super::command::{Input, remove_git_variables};
+use super::command::{Git, Input, remove_git_variables};
 use super::refs::{full_branch_name, ref_exists};
 use super::repository::Repository;
+use super::take_over::TakeOver;
 use super::work::record_spawn;
-use super::worktree_list::list_worktrees;
+use super::worktree_list::{ListedWorktree, list_worktrees};
 
 /// Runs the setup commands in a worktree. Its processes read the lock file, so that they keep the lock.
 pub type SetupRunner =
@@ -34,6 +35,7 @@ pub struct WorktreeWorkspaces {
     state: PathBuf,
     base: Option<String>,
     setup: Option<SetupRunner>,
+    takes_over: Option<PathBuf>,
     lock: Mutex<Weak<File>>,
     observed: Mutex<Option<Observation>>,
 }
@@ -52,6 +54,7 @@ impl WorktreeWorkspaces {
             state: state.into(),
             base: None,
             setup: None,
+            takes_over: None,
             lock: Mutex::default(),
             observed: Mutex::default(),
         }
@@ -68,6 +71,13 @@ impl WorktreeWorkspaces {
     #[must_use]
     pub fn with_setup_runner(mut self, setup: SetupRunner) -> Self {
         self.setup = Some(setup);
+        self
+    }
+
+    /// The new agent gets the files of this worktree, whose agent has ended.
+    #[must_use]
+    pub fn with_files_of(mut self, worktree: PathBuf) -> Self {
+        self.takes_over = Some(worktree);
         self
     }
 
@@ -127,17 +137,19 @@ impl WorktreeWorkspaces {
             .map_err(|error| failed(format!("{} cannot be locked", directory.display()), &error))
     }
 
-    /// The state of the agent's worktree in git's list.
-    fn registration(&self, id: &AgentId) -> Result<Registration, WorkspaceError> {
+    fn registered(&self) -> Result<Vec<ListedWorktree>, WorkspaceError> {
         let lock = self.current_lock();
         let input = lock.as_deref().map_or(Input::Nothing, Input::File);
-        let worktrees = list_worktrees(&self.repository.git(), input).map_err(|error| {
-            WorkspaceError { what: "worktrees cannot be listed".to_owned(), why: error.to_string() }
-        })?;
-        let path = self.worktree_path(id);
-        // Git lists resolved paths, and the worktree itself may be gone.
-        let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
-        let path = parent.map_or(path, |parent| parent.join(id.as_str()));
+        list_worktrees(&self.repository.git(), input).map_err(|error| WorkspaceError {
+            what: "worktrees cannot be listed".to_owned(),
+            why: error.to_string(),
+        })
+    }
+
+    /// The state of the agent's worktree in git's list.
+    fn registration(&self, id: &AgentId) -> Result<Registration, WorkspaceError> {
+        let worktrees = self.registered()?;
+        let path = as_listed(self.worktree_path(id));
         Ok(match worktrees.iter().find(|worktree| worktree.path == path) {
             None => Registration::Missing,
             // Git locks a worktree while it creates it: a locked one is incomplete.
@@ -164,73 +176,41 @@ impl WorktreeWorkspaces {
         observed.filter(|observed| observed.id == *id && self.current_lock().is_some())
     }
 
-    fn has_branch(&self, branch: &str) -> Result<bool, WorkspaceError> {
-        let found = ref_exists(&self.repository.git(), &full_branch_name(branch));
-        found.map_err(|error| WorkspaceError {
-            what: format!("the branch {branch} cannot be looked up"),
-            why: error.to_string(),
-        })
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Registration {
-    Missing,
-    Incomplete,
-    Complete,
-}
-
-/// The state of an agent's worktree while its id is locked: other processes do not change it.
-struct Observation {
-    id: AgentId,
-    registration: Registration,
-    branch: bool,
-}
-
-impl Workspaces for WorktreeWorkspaces {
-    fn observe(&self, id: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
+    /// Creates the worktree of an agent with the files of another. All that they change on `base` is uncommitted.
+    fn take_over(&self, id: &AgentId, base: &str, from: &Path) -> Result<(), WorkspaceError> {
         let path = self.worktree_path(id);
-        let registration = self.registration(id)?;
-        let branch = self.has_branch(&id.branch())?;
-        let observed =
-            self.current_lock().map(|_| Observation { id: id.clone(), registration, branch });
-        *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = observed;
-        Ok(SeenWorkspace {
-            task_directory: fs::symlink_metadata(self.task_directory(id)).is_ok(),
-            branch,
-            worktree: matches!(registration, Registration::Complete),
-            obstacle: matches!(registration, Registration::Missing) && is_occupied(&path),
-            ready: self.run_directory(id).join("ready").exists(),
-        })
-    }
-
-    fn worktree_path(&self, id: &AgentId) -> PathBuf {
-        self.state.join("worktrees").join(id.as_str())
-    }
-
-    fn write_task(&self, id: &AgentId, files: &TaskDirectory) -> Result<(), WorkspaceError> {
-        let target = self.task_directory(id);
-        let write = || -> io::Result<()> {
-            let tasks = self.repository.root().join("tasks");
-            create_directory(&tasks)?;
-            let temporary = tempfile::Builder::new().prefix(".spawn-").tempdir_in(&tasks)?;
-            // Written first: git ignores the directory, so that nothing in it is committed.
-            for (name, text) in
-                [(".gitignore", "*\n"), ("task.toml", &files.task), ("prompt.md", &files.prompt)]
-            {
-                let mut file = File::create_new(temporary.path().join(name))?;
-                file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-            }
-            fs::rename(temporary.path(), &target)?;
-            let _renamed = temporary.keep();
-            File::open(&tasks)?.sync_all()
+        let under_way = TakeOver::by(&self.run_directory(id));
+        if !under_way.is_under_way() && self.registration(id)? == Registration::Complete {
+            return Ok(());
+        }
+        let resumed = under_way.is_under_way() && under_way.has_git_link();
+        under_way.begin()?;
+        if !resumed {
+            self.register(id, base, &["--no-checkout"])?;
+            under_way.keep_git_link(&path)?;
+        }
+        let has_files = under_way.move_files(from, &path)?;
+        let what = format!("the worktree {} cannot be set to its base", path.display());
+        let reset: &[&str] = match has_files {
+            true => &["read-tree", base],
+            false => &["reset", "--hard", "--quiet", base],
         };
-        write().map_err(|error| failed(format!("{} cannot be written", target.display()), &error))
+        let lock = self.current_lock();
+        let input = lock.as_deref().map_or(Input::Nothing, Input::File);
+        let run = Git::at(&path).run_with_input(reset.iter().copied(), input);
+        run.map_err(|error| WorkspaceError { what: what.clone(), why: error.to_string() })?;
+        let from = as_listed(from.to_owned());
+        if let Some(shown) = from.to_str()
+            && !from.exists()
+            && self.registered()?.iter().any(|worktree| worktree.path == from)
+        {
+            self.git(["worktree", "remove", "--force", "--force", shown], &what)?;
+        }
+        under_way.finish()
     }
 
-    fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
-        let _lock = self.lock_creation()?;
+    /// Creates the worktree and the branch of an agent; `options` are further ones of `git worktree add`.
+    fn register(&self, id: &AgentId, base: &str, options: &[&str]) -> Result<(), WorkspaceError> {
         let path = self.worktree_path(id);
         let what = format!("the worktree {} cannot be created", path.display());
         let Some(shown) = path.to_str() else {
@@ -267,8 +247,84 @@ impl Workspaces for WorktreeWorkspaces {
             None => self.has_branch(&branch)?,
         };
         let create = if branch_exists { "-B" } else { "-b" };
-        self.git(["worktree", "add", "--quiet", create, &branch, shown, base], &what)?;
+        let add = ["worktree", "add", "--quiet", create, &branch];
+        let arguments = add.iter().chain(options).chain([&shown, &base]).copied();
+        self.git(arguments, &what)?;
         Ok(())
+    }
+
+    fn has_branch(&self, branch: &str) -> Result<bool, WorkspaceError> {
+        let found = ref_exists(&self.repository.git(), &full_branch_name(branch));
+        found.map_err(|error| WorkspaceError {
+            what: format!("the branch {branch} cannot be looked up"),
+            why: error.to_string(),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Registration {
+    Missing,
+    Incomplete,
+    Complete,
+}
+
+/// The state of an agent's worktree while its id is locked: other processes do not change it.
+struct Observation {
+    id: AgentId,
+    registration: Registration,
+    branch: bool,
+}
+
+impl Workspaces for WorktreeWorkspaces {
+    fn observe(&self, id: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
+        let path = self.worktree_path(id);
+        let registration = self.registration(id)?;
+        let branch = self.has_branch(&id.branch())?;
+        let observed =
+            self.current_lock().map(|_| Observation { id: id.clone(), registration, branch });
+        *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = observed;
+        Ok(SeenWorkspace {
+            task_directory: fs::symlink_metadata(self.task_directory(id)).is_ok(),
+            branch,
+            worktree: matches!(registration, Registration::Complete)
+                && !TakeOver::by(&self.run_directory(id)).is_under_way(),
+            obstacle: matches!(registration, Registration::Missing) && is_occupied(&path),
+            ready: self.run_directory(id).join("ready").exists(),
+        })
+    }
+
+    fn worktree_path(&self, id: &AgentId) -> PathBuf {
+        self.state.join("worktrees").join(id.as_str())
+    }
+
+    fn write_task(&self, id: &AgentId, files: &TaskDirectory) -> Result<(), WorkspaceError> {
+        let target = self.task_directory(id);
+        let write = || -> io::Result<()> {
+            let tasks = self.repository.root().join("tasks");
+            create_directory(&tasks)?;
+            let temporary = tempfile::Builder::new().prefix(".spawn-").tempdir_in(&tasks)?;
+            // Written first: git ignores the directory, so that nothing in it is committed.
+            for (name, text) in
+                [(".gitignore", "*\n"), ("task.toml", &files.task), ("prompt.md", &files.prompt)]
+            {
+                let mut file = File::create_new(temporary.path().join(name))?;
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+            }
+            fs::rename(temporary.path(), &target)?;
+            let _renamed = temporary.keep();
+            File::open(&tasks)?.sync_all()
+        };
+        write().map_err(|error| failed(format!("{} cannot be written", target.display()), &error))
+    }
+
+    fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
+        let _lock = self.lock_creation()?;
+        match &self.takes_over {
+            Some(from) => self.take_over(id, base, from),
+            None => self.register(id, base, &[]),
+        }
     }
 
     fn make_ready(&self, id: &AgentId, preparation: &Preparation) -> Result<(), WorkspaceError> {
@@ -385,6 +441,15 @@ fn create_directory(path: &Path) -> io::Result<()> {
             fs::symlink_metadata(path)?.is_dir().then_some(()).ok_or_else(other)
         }
         created => created,
+    }
+}
+
+/// A path as git lists it: resolved, though the worktree itself may be gone.
+fn as_listed(path: PathBuf) -> PathBuf {
+    let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    match (parent, path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        (Some(_) | None, _) => path,
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
@@ -21,6 +22,7 @@ mod random_work;
 mod repository;
 mod retained_commits;
 mod setup;
+mod take_over;
 mod trees;
 mod work_base;
 mod work_faults;

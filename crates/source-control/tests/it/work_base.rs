@@ -1,6 +1,7 @@
 //! The branch to land on is found, and never the agent's own.
 
 use bailiwick_lifecycle::ports::{Base, Preparation, Work as _, WorkError, Workspaces as _};
+use bailiwick_model::CommitId;
 use bailiwick_source_control::{GitWork, Repository, WorktreeWorkspaces};
 use bailiwick_testkit::Scratch;
 
@@ -200,12 +201,13 @@ fn commits_of_the_work_have_their_parents() {
     let first = agent.commit(&scratch, "first");
     let second = agent.commit(&scratch, "second");
     let (base, snapshot) = agent.snapshot();
-    let told: Vec<(String, Vec<String>)> = agent
+    let told: Vec<(CommitId, Vec<CommitId>)> = agent
         .work()
         .commits(&snapshot)
         .unwrap()
         .into_iter()
         .map(|one| (one.name, one.parents))
         .collect();
+    let (first, second) = (CommitId::new(first), CommitId::new(second));
     assert_eq!(told, [(second, vec![first.clone()]), (first, vec![base.tip])]);
 }

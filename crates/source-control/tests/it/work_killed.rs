@@ -31,7 +31,7 @@ fn runs_the_work_that_another_test_requests() {
         "snapshot" => drop(agent.snapshot()),
         "materialise" => {
             let (base, work) = agent.snapshot();
-            let parents = [base.tip.as_str(), work.commit.as_str()];
+            let parents = [&base.tip, &work.commit];
             agent.work().materialise(&work.tree, &parents, &place.join("fresh")).unwrap();
         }
         "land" => match agent.work().land(&landing(&agent, Method::Merge)) {
@@ -154,7 +154,7 @@ fn kill_at_any_moment_loses_nothing_and_leaves_nothing() {
         let (what, duration) = (works.get(at).unwrap(), durations.get(at).unwrap());
         let (scratch, agent) = busy();
         let wanted = landing(&agent, Method::Merge);
-        let before = Before { old: wanted.onto.clone(), wanted };
+        let before = Before { old: wanted.onto.to_string(), wanted };
         let state = seen(&scratch, &agent);
         let mut child = start(&scratch, what);
         let delay = if at < 3 {

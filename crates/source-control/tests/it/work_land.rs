@@ -6,13 +6,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use bailiwick_lifecycle::ports::{
     Base, LandError, Landed, Landing, Merge, Method, Snapshot, Work as _,
 };
+use bailiwick_model::TreeId;
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
 use crate::work_land_refused::refused;
 
 /// What an agent would land on the base as it is now.
-pub(crate) fn verified(agent: &Agent) -> (Base, Snapshot, String) {
+pub(crate) fn verified(agent: &Agent) -> (Base, Snapshot, TreeId) {
     let (base, snapshot) = agent.snapshot();
     match agent.work().merge(&base, &snapshot).unwrap() {
         Merge::Clean { tree } => (base, snapshot, tree),
@@ -116,7 +117,7 @@ fn branch_without_a_checkout_is_advanced() {
     scratch.git(&["checkout", "--quiet", "--detach"]);
     scratch.write("README.md", "changed by hand\n");
     let landed = land(&agent, &wanted).unwrap();
-    assert_eq!((tip(&scratch), landed.checkouts.len()), (landed.commit, 0));
+    assert_eq!((tip(&scratch), landed.checkouts.len()), (landed.commit.to_string(), 0));
     assert_eq!(status(&scratch), " M README.md\n");
     let log = scratch.git(&["reflog", "-1", "--format=%gs", "main"]);
     assert_eq!(log, "bailiwick: land\n");
@@ -129,7 +130,7 @@ fn new_branch_is_created() {
     (wanted.branch, wanted.expected) = ("refs/heads/review/one".to_owned(), None);
     let main = tip(&scratch);
     let landed = land(&agent, &wanted).unwrap();
-    assert_eq!(scratch.git(&["rev-parse", "review/one"]).trim(), landed.commit);
+    assert_eq!(scratch.git(&["rev-parse", "review/one"]).trim(), landed.commit.as_str());
     assert_eq!(tree(&scratch, "review/one"), wanted.tree);
     assert_eq!((tip(&scratch), status(&scratch)), (main, String::new()));
     let error = land(&agent, &wanted).unwrap_err();
@@ -260,6 +261,6 @@ fn bare_repository_can_be_landed_on() {
     agent.write("new.txt", "new\n");
     let wanted = landing(&agent, Method::Squash);
     let landed = land(&agent, &wanted).unwrap();
-    assert_eq!(git_in(&scratch, &bare, &["rev-parse", "main"]).trim(), landed.commit);
-    assert_eq!(git_in(&scratch, &bare, &["rev-parse", "main^{tree}"]).trim(), wanted.tree);
+    assert_eq!(git_in(&scratch, &bare, &["rev-parse", "main"]).trim(), landed.commit.as_str());
+    assert_eq!(git_in(&scratch, &bare, &["rev-parse", "main^{tree}"]).trim(), wanted.tree.as_str());
 }

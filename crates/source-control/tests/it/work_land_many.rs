@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use bailiwick_lifecycle::ports::{LandError, Method, Work as _};
+use bailiwick_model::TreeId;
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
@@ -94,7 +95,7 @@ fn incomplete(scratch: &Scratch, tree: &str) -> String {
 fn branch_is_moved_back_if_a_checkout_cannot_be_updated() {
     let scratch = repository();
     let (agent, mut wanted) = ready(&scratch);
-    wanted.tree = incomplete(&scratch, &wanted.tree);
+    wanted.tree = TreeId::new(incomplete(&scratch, &wanted.tree));
     let before = (tip(&scratch), status(&scratch), snapshot(&scratch.root()));
     let error = land(&agent, &wanted).unwrap_err();
     assert!(error.to_string().contains("cannot be updated"), "{error}");

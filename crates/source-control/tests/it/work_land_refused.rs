@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use bailiwick_lifecycle::ports::{LandError, Landing, Method};
+use bailiwick_model::CommitId;
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, repository};
@@ -138,7 +139,7 @@ fn commits_of_the_branch_are_never_dropped() {
     let scratch = repository();
     let (agent, mut wanted) = ready(&scratch);
     scratch.write("theirs.txt", "theirs\n");
-    wanted.expected = Some(scratch.commit("theirs"));
+    wanted.expected = Some(CommitId::new(scratch.commit("theirs")));
     let error = refused(&scratch, &agent, &wanted).to_string();
     assert!(error.contains("commits that the work was not verified with"), "{error}");
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::ports::Work as _;
+use bailiwick_model::TreeId;
 use bailiwick_source_control::GitWork;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
@@ -120,7 +121,7 @@ fn directory_that_is_not_empty_is_refused_and_unchanged() {
     let error = put().unwrap_err().to_string();
     assert!(error.contains("it is not empty"), "{error}");
     let gone = scratch.place().join("gone");
-    assert!(agent.work().materialise(&"0".repeat(40), &[], &gone).is_err());
+    assert!(agent.work().materialise(&TreeId::new("0".repeat(40)), &[], &gone).is_err());
 }
 
 #[test]

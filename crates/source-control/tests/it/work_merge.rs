@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{Merge, Work as _};
+use bailiwick_model::TreeId;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 
@@ -158,10 +159,13 @@ fn criss_cross_histories_merge_as_git_merges_them() {
     let (base, work) = agent.snapshot();
     let bases = scratch.git(&["merge-base", "--all", &base.tip, &work.commit]);
     assert_eq!(bases.lines().count(), 2, "the histories do cross");
-    assert!(bases.lines().any(|line| line == work.merge_base));
+    assert!(bases.lines().any(|line| line == work.merge_base.as_str()));
     let clone = scratch.place().join("clone");
     let expected = with_plain_git(&scratch, &clone, &base.tip, &work.commit).unwrap();
-    assert_eq!(agent.work().merge(&base, &work).unwrap(), Merge::Clean { tree: expected });
+    assert_eq!(
+        agent.work().merge(&base, &work).unwrap(),
+        Merge::Clean { tree: TreeId::new(expected) }
+    );
 }
 
 /// A merge driver is a program that the repository's configuration names.

@@ -3,9 +3,13 @@
 use std::fs;
 
 use bailiwick_lifecycle::ports::{Method, Work as _};
+use bailiwick_memory::{CLAIMS_REF, ClaimTable, IssueMemory as _, SigningKey};
+use bailiwick_source_control::git::{Git, Repository, retain_commit};
+use bailiwick_source_control::issues::{LocalIssues, NewIssue};
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
+use crate::forge::block_on;
 use crate::work_land::{land, landing};
 
 fn counted(agent: &Agent) -> Vec<String> {
@@ -41,6 +45,25 @@ fn reference_moved_by_plumbing_counts() {
     scratch.write("more.txt", "more\n");
     scratch.commit("on top of it");
     assert_eq!(counted(&agent), expected);
+}
+
+#[test]
+fn commit_that_was_fetched_for_another_run_does_not_count() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let commit = move_by_plumbing(&scratch, &agent, "HEAD");
+    let temporary = format!("refs/bailiwick/fetched/by-{}-3", std::process::id());
+    scratch.git(&["update-ref", &temporary, &commit]);
+    none(&agent, "a fetch is being done");
+    scratch.git(&["update-ref", "refs/bailiwick/fetched/by-1-3", &commit]);
+    assert_eq!(counted(&agent), ["refs/bailiwick/fetched/by-1-3"], "no process of ours");
+    scratch.git(&["update-ref", "-d", "refs/bailiwick/fetched/by-1-3"]);
+    retain_commit(&Repository::discover(&scratch.root()).unwrap().git(), &commit).unwrap();
+    none(&agent, "a fetch wrote the reference");
+    // It excuses no other reference, and no other name below its place.
+    scratch.git(&["update-ref", "refs/bailiwick/fetched/other", &commit]);
+    scratch.git(&["update-ref", "refs/heads/side", &commit]);
+    assert_eq!(counted(&agent), ["refs/bailiwick/fetched/other", "refs/heads/side"]);
 }
 
 #[test]
@@ -168,4 +191,46 @@ fn landing_does_not_cover_the_commits_below_it() {
     other.write("other.txt", "other\n");
     land(&other, &landing(&other, Method::Merge)).unwrap();
     assert_eq!(counted(&agent), ["refs/heads/main"]);
+}
+
+#[test]
+fn changes_of_issues_and_claims_do_not_count() {
+    let scratch = repository();
+    let agent = Agent::spawn(&scratch, "ag-1");
+    let issues =
+        LocalIssues::new(Git::at(scratch.root()), "ada", SigningKey::new(b"a secret")).unwrap();
+    let new = NewIssue { title: "One".to_owned(), body: String::new(), labels: Vec::new() };
+    let number = issues.open(&new).unwrap();
+    let claims = ClaimTable::default().render();
+    block_on(async {
+        issues.post_comment(number, "words").await.unwrap();
+        issues.swap_ref(CLAIMS_REF, None, &claims).await.unwrap();
+    });
+    let fetched = "refs/bailiwick/remotes/origin/issues/1";
+    scratch.git(&["update-ref", fetched, "refs/bailiwick/issues/1"]);
+    none(&agent, "they have no files");
+    // The same commit excuses no branch, and an operation on top of the agent's commit excuses nothing.
+    scratch.git(&["update-ref", "refs/heads/side", "refs/bailiwick/issues/1"]);
+    let commit = move_by_plumbing(&scratch, &agent, "HEAD");
+    scratch.git(&["update-ref", "refs/bailiwick/issues/2", &commit]);
+    let tree = scratch.git(&["rev-parse", "refs/bailiwick/issues/1^{tree}"]);
+    let message = scratch.git(&["log", "-1", "--format=%B", "refs/bailiwick/issues/1"]);
+    let arguments = ["commit-tree", tree.trim(), "-p", &commit, "-m", message.trim()];
+    let on_top = scratch.git(&arguments);
+    scratch.git(&["update-ref", "refs/bailiwick/issues/3", on_top.trim()]);
+    // Nor does an operation with files, or other words.
+    let arguments = ["commit-tree", "HEAD^{tree}", "-m", message.trim()];
+    scratch.git(&["update-ref", "refs/bailiwick/issues/4", scratch.git(&arguments).trim()]);
+    let arguments = ["commit-tree", tree.trim(), "-m", "words"];
+    scratch.git(&["update-ref", "refs/bailiwick/issues/5", scratch.git(&arguments).trim()]);
+    scratch.git(&["update-ref", "refs/bailiwick/claims", "refs/bailiwick/issues/1"]);
+    let expected = [
+        "refs/bailiwick/claims",
+        "refs/bailiwick/issues/2",
+        "refs/bailiwick/issues/3",
+        "refs/bailiwick/issues/4",
+        "refs/bailiwick/issues/5",
+        "refs/heads/side",
+    ];
+    assert_eq!(counted(&agent), expected);
 }

@@ -1,13 +1,14 @@
 //! Rolling back landings.
 
 use bailiwick_lifecycle::ports::{Landing, Merge, Method, Work as _};
+use bailiwick_model::CommitId;
 use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
 use crate::work_land::landing;
 
 /// An agent that changed two files in two commits and has landed.
-fn landed(scratch: &Scratch, method: Method) -> (Agent, Landing, String) {
+fn landed(scratch: &Scratch, method: Method) -> (Agent, Landing, CommitId) {
     let agent = Agent::spawn(scratch, "ag-1");
     agent.write("src/lib.rs", "fn one() {}\n");
     agent.commit(scratch, "first of mine");
@@ -26,9 +27,9 @@ fn every_landing_can_be_rolled_back_after_later_commits() {
         let scratch = repository();
         let (agent, wanted, commit) = landed(&scratch, method);
         scratch.write("README.md", "later\n");
-        let tip = scratch.commit("later");
+        let tip = CommitId::new(scratch.commit("later"));
         let work = agent.work();
-        let before = (method == Method::Rebase).then_some(wanted.onto.as_str());
+        let before = (method == Method::Rebase).then_some(&wanted.onto);
         let plan = work.plan_rollback(&commit, before, &tip).unwrap();
         assert_eq!(plan.before, wanted.onto, "{method:?}");
         let Merge::Clean { tree } = plan.merge else { panic!("{plan:?}") };
@@ -45,7 +46,7 @@ fn every_landing_can_be_rolled_back_after_later_commits() {
         git_in(&scratch, &clone, revert);
         assert_eq!(
             git_in(&scratch, &clone, &["rev-parse", "HEAD^{tree}"]).trim(),
-            tree,
+            tree.as_str(),
             "{method:?}"
         );
         let (base, snapshot) = agent.snapshot();
@@ -60,7 +61,7 @@ fn every_landing_can_be_rolled_back_after_later_commits() {
             message: "Take it back".to_owned(),
         };
         work.land(&back).unwrap();
-        assert_eq!(scratch.git(&["rev-parse", "main^{tree}"]).trim(), tree);
+        assert_eq!(scratch.git(&["rev-parse", "main^{tree}"]).trim(), tree.as_str());
         assert_eq!(scratch.git(&["status", "--porcelain"]), "");
         assert_eq!(scratch.read("README.md"), "later\n");
         assert!(!scratch.root().join("new.txt").exists());
@@ -72,7 +73,7 @@ fn rollback_can_conflict_with_later_commits() {
     let scratch = repository();
     let (agent, _, commit) = landed(&scratch, Method::Squash);
     scratch.write("new.txt", "built upon\n");
-    let tip = scratch.commit("later");
+    let tip = CommitId::new(scratch.commit("later"));
     let plan = agent.work().plan_rollback(&commit, None, &tip).unwrap();
     let Merge::Conflicts(conflicts) = plan.merge else { panic!("{plan:?}") };
     let paths: Vec<&str> = conflicts.iter().map(|conflict| conflict.path.as_str()).collect();

@@ -35,7 +35,7 @@ fn snapshot_has_everything_that_is_not_ignored() {
     agent.write("src/lib.rs", "fn one() {}\n");
     let commit = agent.commit(&scratch, "committed");
     let (_, committed) = agent.snapshot();
-    assert_eq!((&committed.commit, &committed.head), (&commit, &commit));
+    assert_eq!((committed.commit.as_str(), committed.head.as_str()), (&*commit, &*commit));
     agent.write("staged.txt", "staged\n");
     agent.write("staged-and-gone", "gone\n");
     agent.git(&scratch, &["add", "staged.txt", "staged-and-gone"]);
@@ -49,7 +49,7 @@ fn snapshot_has_everything_that_is_not_ignored() {
     assert_eq!(changed(&agent), expected);
     let (_, snapshot) = agent.snapshot();
     let parent = agent.git(&scratch, &["rev-parse", &format!("{}^", snapshot.commit)]);
-    assert_eq!((parent.trim(), &snapshot.head), (commit.as_str(), &commit));
+    assert_eq!((parent.trim(), snapshot.head.as_str()), (&*commit, &*commit));
 }
 
 #[test]

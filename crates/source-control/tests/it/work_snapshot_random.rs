@@ -104,7 +104,7 @@ fn random_work_is_recorded_as_git_commits_it_and_is_not_changed() {
         assert_eq!(seen(&scratch, &agent), before, "case {case}: a trace is left");
         assert_eq!(left_in_state(&scratch), Vec::<PathBuf>::new(), "case {case}");
         let tree = agent.git(&scratch, &["rev-parse", &format!("{}^{{tree}}", snapshot.commit)]);
-        assert_eq!(tree.trim(), snapshot.tree, "case {case}");
+        assert_eq!(tree.trim(), snapshot.tree.as_str(), "case {case}");
         assert_eq!(snapshot.tree, with_plain_git(&scratch, &agent), "case {case}");
         let changes = agent.work().changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
         let mut paths: Vec<&str> = changes.iter().flat_map(|change| change.paths()).collect();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{Base, WorkError};
+use bailiwick_model::{CommitId, TreeId};
 use serde::{Deserialize, Serialize};
 
 use super::work_error;
@@ -55,7 +56,7 @@ fn read_tip(paths: &WorktreePaths, found: BaseBranch) -> Result<Base, WorkError>
     let text = paths.git().line(arguments).map_err(|error| WorkError {
         what: what.clone(),
         why: format!("{error}; if the branch no longer exists, {HOW_TO_NAME_IT}"),
-        of_tree: false,
+        caused_by_work: false,
     })?;
     let lines: Vec<&str> = text.lines().filter(|line| *line != "--end-of-options").collect();
     let [tip, tree] = lines.as_slice() else {
@@ -63,8 +64,8 @@ fn read_tip(paths: &WorktreePaths, found: BaseBranch) -> Result<Base, WorkError>
     };
     Ok(Base {
         branch: found.branch,
-        tip: (*tip).to_owned(),
-        tree: (*tree).to_owned(),
+        tip: CommitId::new(*tip),
+        tree: TreeId::new(*tree),
         found: found.found,
     })
 }
@@ -73,7 +74,8 @@ fn read_tip(paths: &WorktreePaths, found: BaseBranch) -> Result<Base, WorkError>
 fn find(paths: &WorktreePaths, hints: &BaseHints<'_>) -> Result<BaseBranch, WorkError> {
     let git = paths.git();
     let own = agent_branches(paths, &hints.own).map_err(work_error(BASE_NOT_FOUND))?;
-    let refuse = |why: String| WorkError { what: BASE_NOT_FOUND.to_owned(), why, of_tree: false };
+    let refuse =
+        |why: String| WorkError { what: BASE_NOT_FOUND.to_owned(), why, caused_by_work: false };
     if let Some(named) = hints.named {
         let branch = full_branch_name(named);
         if own.contains(&branch) {

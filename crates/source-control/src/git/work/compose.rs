@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::WorkError;
+use bailiwick_model::TreeId;
 use bailiwick_verify::Change;
 use bailiwick_verify::change::Mode;
 
@@ -15,14 +16,14 @@ use crate::git::command::Input;
 pub(super) fn compose(
     paths: &WorktreePaths,
     state: &Path,
-    tree: &str,
+    tree: &TreeId,
     changes: &[&Change],
-) -> Result<String, WorkError> {
+) -> Result<TreeId, WorkError> {
     let what = || format!("{tree} cannot be changed");
     let directory = ScratchDirectory::create(state).map_err(work_error(what()))?;
     let git = object_view::git(state, paths, tree)?
         .with_env("GIT_INDEX_FILE", directory.path().join("index"));
-    git.run(["read-tree", tree]).map_err(work_error(what()))?;
+    git.run(["read-tree", tree.as_str()]).map_err(work_error(what()))?;
     let nothing = "0".repeat(tree.len());
     let mut list = String::new();
     for change in changes {
@@ -37,7 +38,7 @@ pub(super) fn compose(
     }
     let arguments = ["update-index", "-z", "--index-info"];
     git.run_with_input(arguments, Input::Bytes(list.as_bytes())).map_err(work_error(what()))?;
-    git.line(["write-tree"]).map_err(work_error(what()))
+    git.line(["write-tree"]).map(TreeId::new).map_err(work_error(what()))
 }
 
 fn octal(mode: Mode) -> &'static str {

@@ -103,7 +103,7 @@ pub(super) fn check(
 /// Refusals that do not depend on checkouts.
 fn check_preconditions(git: &Git, objects: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
-    let refuse = |why: &str| WorkError { what: what(), why: why.to_owned(), of_tree: false };
+    let refuse = |why: &str| WorkError { what: what(), why: why.to_owned(), caused_by_work: false };
     if let Some(problem) = name_problem(git, landing).map_err(work_error(what()))? {
         return Err(refuse(&problem).into());
     }
@@ -151,13 +151,13 @@ fn name_problem(git: &Git, landing: &Landing) -> Result<Option<String>, GitError
 fn require_expected_tip(git: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be read", landing.branch);
     let now = resolve_ref(git, &landing.branch).map_err(work_error(what()))?;
-    if now == landing.expected {
+    if now.as_deref() == landing.expected.as_deref() {
         return Ok(());
     }
     if landing.expected.is_none() {
         let what = format!("{} cannot be created", landing.branch);
         let why = "a branch of that name already exists; choose another one".to_owned();
-        return Err(WorkError { what, why, of_tree: false }.into());
+        return Err(WorkError { what, why, caused_by_work: false }.into());
     }
     let now = now.unwrap_or_else(|| NO_SUCH_BRANCH.to_owned());
     Err(LandError::Moved { branch: landing.branch.clone(), now })

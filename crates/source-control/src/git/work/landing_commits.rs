@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{LandError, Landing, Merge, Method, WorkError};
+use bailiwick_model::{CommitId, TreeId};
 
 use super::merge::{self, Sides};
 use super::work_error;
@@ -60,10 +61,10 @@ pub(super) fn create(
     state: &Path,
     committer: &Committer,
     landing: &Landing,
-) -> Result<String, LandError> {
+) -> Result<CommitId, LandError> {
     let what = || format!("the commit for {} cannot be created", landing.branch);
     let git = committer.git_as(git.clone());
-    let onto = landing.onto.as_str();
+    let onto = &landing.onto;
     let has_commits = landing.work.head != landing.work.merge_base;
     let commit = match landing.method {
         Method::Merge if has_commits => {
@@ -80,7 +81,7 @@ pub(super) fn create(
 }
 
 /// The agent's last commit, or a new one on top of it with uncommitted changes.
-fn committed_work(git: &Git, landing: &Landing) -> Result<String, GitError> {
+fn committed_work(git: &Git, landing: &Landing) -> Result<CommitId, GitError> {
     let work = &landing.work;
     if work.commit == work.head {
         return Ok(work.head.clone());
@@ -90,18 +91,23 @@ fn committed_work(git: &Git, landing: &Landing) -> Result<String, GitError> {
     write(git, &work.tree, &[&work.head], message.as_bytes())
 }
 
-fn write(git: &Git, tree: &str, parents: &[&str], message: &[u8]) -> Result<String, GitError> {
-    let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
-    let arguments = ["commit-tree", "-F", "-", tree].into_iter().chain(parents);
+fn write(
+    git: &Git,
+    tree: &TreeId,
+    parents: &[&CommitId],
+    message: &[u8],
+) -> Result<CommitId, GitError> {
+    let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
+    let arguments = ["commit-tree", "-F", "-", tree.as_str()].into_iter().chain(parents);
     let stdout = git.run_with_input(arguments, Input::Bytes(message))?;
-    Ok(String::from_utf8_lossy(&stdout).trim().to_owned())
+    Ok(CommitId::new(String::from_utf8_lossy(&stdout).trim()))
 }
 
 /// A commit of the work that is replayed.
 struct Original {
-    commit: String,
+    commit: CommitId,
     /// The first parent.
-    parent: String,
+    parent: CommitId,
     is_merge: bool,
     /// Name, address and date.
     author: [String; 3],
@@ -110,7 +116,7 @@ struct Original {
 
 /// Replays each commit of the work on the base. Uncommitted changes become the last commit, with the
 /// message of the landing.
-fn replay(git: &Git, state: &Path, landing: &Landing) -> Result<String, LandError> {
+fn replay(git: &Git, state: &Path, landing: &Landing) -> Result<CommitId, LandError> {
     let how = "rebasing";
     let what = || format!("the commits for {} cannot be created", landing.branch);
     let other = |why: String| LandError::OtherTree { how, why };
@@ -180,16 +186,18 @@ fn originals(git: &Git, landing: &Landing) -> Result<Vec<Original>, GitError> {
         };
         let parents = text(parents);
         let is_merge = parents.contains(' ');
-        let parent = parents.split(' ').next().unwrap_or_default().to_owned();
+        let parent = CommitId::new(parents.split(' ').next().unwrap_or_default());
         let author = [text(name), text(email), format!("@{}", text(date))];
         let message = (*message).to_owned();
+        let commit = CommitId::new(commit);
         originals.push(Original { commit, parent, is_merge, author, message });
     }
     Ok(originals)
 }
 
-pub(super) fn tree_of(git: &Git, commit: &str) -> Result<String, WorkError> {
+pub(super) fn tree_of(git: &Git, commit: &CommitId) -> Result<TreeId, WorkError> {
     git.line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
+        .map(TreeId::new)
         .map_err(work_error(format!("the tree of {commit} cannot be found")))
 }
 

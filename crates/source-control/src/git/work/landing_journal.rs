@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use bailiwick_model::CommitId;
 use serde::{Deserialize, Serialize};
 
 use super::spawn_record::write_atomically;
@@ -21,9 +22,9 @@ pub(super) struct LandingJournal {
     /// The full name of the branch.
     pub(super) branch: String,
     /// Its commit before; nothing if it did not exist.
-    pub(super) old: Option<String>,
+    pub(super) old: Option<CommitId>,
     /// Its commit afterwards.
-    pub(super) new: String,
+    pub(super) new: CommitId,
     /// The checkouts to update.
     pub(super) checkouts: Vec<PathBuf>,
 }

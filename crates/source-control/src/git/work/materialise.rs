@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::WorkError;
+use bailiwick_model::{CommitId, TreeId};
 
 use super::worktree_paths::WorktreePaths;
 use super::{object_view, work_error};
@@ -19,8 +20,8 @@ use crate::git::identity::{BAILIWICK, with_identity};
 pub(super) fn materialise(
     paths: &WorktreePaths,
     state: &Path,
-    tree: &str,
-    parents: &[&str],
+    tree: &TreeId,
+    parents: &[&CommitId],
     directory: &Path,
 ) -> Result<(), WorkError> {
     let what = || format!("the tree {tree} cannot be written to {}", directory.display());
@@ -44,24 +45,25 @@ pub(super) fn materialise(
 /// A commit of the tree. It is always the same one, so that a build that depends on its name is cached.
 fn commit(
     objects: Git,
-    tree: &str,
-    parents: &[&str],
-) -> Result<String, crate::git::command::GitError> {
+    tree: &TreeId,
+    parents: &[&CommitId],
+) -> Result<CommitId, crate::git::command::GitError> {
     let date = match parents.first() {
-        Some(parent) => objects.line(["log", "-1", "--format=%ct", parent, "--"])?,
+        Some(parent) => objects.line(["log", "-1", "--format=%ct", parent.as_str(), "--"])?,
         None => "0".to_owned(),
     };
     let date = format!("@{date} +0000");
-    let parents = parents.iter().flat_map(|parent| ["-p", *parent]);
-    let arguments = ["commit-tree", tree].into_iter().chain(parents);
+    let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
+    let arguments = ["commit-tree", tree.as_str()].into_iter().chain(parents);
     with_identity(objects, BAILIWICK, Some(&date))
         .line(arguments.chain(["-m", "The tree that is verified"]))
+        .map(CommitId::new)
 }
 
 fn create_repository(
     paths: &WorktreePaths,
     directory: &Path,
-    commit: &str,
+    commit: &CommitId,
     tags: &[u8],
 ) -> io::Result<()> {
     fs::create_dir_all(directory)?;

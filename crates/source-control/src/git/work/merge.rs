@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{Conflict, Merge};
+use bailiwick_model::TreeId;
 
 use super::escaped_path::escape_path;
 use super::merge_compat;
@@ -62,7 +63,7 @@ fn run(git: &Git, arguments: impl Iterator<Item = String>) -> Result<Merge, GitE
         output: String::from_utf8_lossy(&output.stdout).into_owned(),
     })?;
     Ok(match output.exit_code {
-        Some(0) => Merge::Clean { tree: merge.tree },
+        Some(0) => Merge::Clean { tree: TreeId::new(merge.tree) },
         _ => Merge::Conflicts(merge.conflicts()),
     })
 }

@@ -58,7 +58,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bailiwick_lifecycle::ports::{
     Base, Commit, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
-use bailiwick_model::AgentId;
+use bailiwick_model::{AgentId, CommitId, TreeId};
 use bailiwick_verify::Change;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
@@ -90,7 +90,9 @@ pub struct GitWork {
     agent: AgentId,
     base: Option<String>,
     /// The commit that the work is compared with instead of a branch.
-    base_commit: Option<String>,
+    base_commit: Option<CommitId>,
+    /// The commit that the work left, where it is replayed on another one.
+    left: Option<CommitId>,
     record: Option<SpawnRecord>,
     /// The next snapshot, if it was started ahead of time.
     pending: Arc<Mutex<Option<pending_snapshot::PendingSnapshot>>>,
@@ -114,6 +116,7 @@ impl GitWork {
             agent: agent.clone(),
             base,
             base_commit: None,
+            left: None,
             record: spawn_record::read(state, agent)?,
             pending: Arc::default(),
         })
@@ -128,9 +131,50 @@ impl GitWork {
 
     /// Compares the work with this commit: no branch of the repository is read.
     #[must_use]
-    pub fn on_commit(mut self, commit: String) -> Self {
+    pub fn on_commit(mut self, commit: CommitId) -> Self {
         self.base_commit = Some(commit);
         self
+    }
+
+    /// Replays the work, which left the commit `left`, on another commit. Only the changes since `left` count, also
+    /// where the other commit does not contain it.
+    #[must_use]
+    pub fn replayed(mut self, left: CommitId, onto: CommitId) -> Self {
+        self.left = Some(left);
+        self.base_commit = Some(onto);
+        self
+    }
+
+    /// Creates the commits of the work on the commit `onto`, and returns the last one. It has the tree `tree`.
+    pub fn replay(
+        &self,
+        onto: &CommitId,
+        work: &Snapshot,
+        tree: &TreeId,
+    ) -> Result<CommitId, LandError> {
+        let git = self.object_git(onto)?;
+        let what = "the message of the work cannot be read";
+        let message = git.run(["log", "-1", "--format=%B", "--no-show-signature", &work.commit]);
+        let message = message.map_err(work_error(what))?;
+        let landing = Landing {
+            agent: self.agent.to_string(),
+            branch: onto.to_string(),
+            expected: None,
+            onto: onto.clone(),
+            work: work.clone(),
+            tree: tree.clone(),
+            method: Method::Rebase,
+            message: String::from_utf8_lossy(&message).trim().to_owned(),
+        };
+        let committer = landing_commits::Committer::observe(&self.paths);
+        match landing_commits::create(&git, &self.state, &committer, &landing) {
+            // Merges cannot be replayed, and a commit that conflicts alone may not do so with those after it.
+            Err(LandError::OtherTree { .. }) => {
+                let squashed = Landing { method: Method::Squash, ..landing };
+                landing_commits::create(&git, &self.state, &committer, &squashed)
+            }
+            created => created,
+        }
     }
 
     /// Starts the next snapshot in the background: it records the work as it is now. `object` is the
@@ -215,6 +259,9 @@ impl Work for GitWork {
 
     fn snapshot(&self, base: &Base) -> Result<Snapshot, WorkError> {
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = self.left.as_deref().map(|left| base_branch::of_commit(&self.paths, left));
+        let left = left.transpose()?;
+        let base = left.as_ref().unwrap_or(base);
         snapshot::take(&self.paths, &self.state, self.agent.as_str(), base, pending)
     }
 
@@ -264,7 +311,7 @@ impl Work for GitWork {
         }
         let what = || format!("the work cannot be merged onto {}", base.branch);
         let sides = merge::Sides {
-            base: None,
+            base: self.left.as_ref().map(|_| work.merge_base.as_str()),
             ours: &base.tip,
             theirs: &work.commit,
             attributes: &base.tree,
@@ -272,11 +319,16 @@ impl Work for GitWork {
         merge::merge(&self.object_git(&base.tip)?, &self.state, &sides).map_err(work_error(what()))
     }
 
-    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
+    fn with_changes(&self, tree: &TreeId, changes: &[&Change]) -> Result<TreeId, WorkError> {
         compose::compose(&self.paths, &self.state, tree, changes)
     }
 
-    fn materialise(&self, tree: &str, parents: &[&str], directory: &Path) -> Result<(), WorkError> {
+    fn materialise(
+        &self,
+        tree: &TreeId,
+        parents: &[&CommitId],
+        directory: &Path,
+    ) -> Result<(), WorkError> {
         materialise::materialise(&self.paths, &self.state, tree, parents, directory)
     }
 
@@ -316,5 +368,5 @@ pub(super) fn objects_of(
 /// Turns an error into a `WorkError`; `what` says what failed.
 fn work_error<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
     let what = what.into();
-    move |why| WorkError { what, why: why.to_string(), of_tree: false }
+    move |why| WorkError { what, why: why.to_string(), caused_by_work: false }
 }

@@ -1,7 +1,8 @@
 //! References that moved since the spawn to commits that can only be the agent's.
 //!
 //! Plumbing commands leave no entry in the log of HEAD. So a new commit is attributed to the agent,
-//! unless it came from a remote, the log of HEAD of another checkout has it, or a landing created it.
+//! unless it came from a remote, the log of HEAD of another checkout has it, a landing created it, or it is a change
+//! of an issue or of the claims, which has no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,6 +12,8 @@ use super::spawn_record::{MAX_LOG_BYTES, SpawnRecord};
 use super::worktree_paths::WorktreePaths;
 use super::{checkouts, landing_journal, regular_file};
 use crate::git::command::{Git, GitError};
+use crate::git::retained_commits::RETAINED_REFS;
+use crate::git::{fetch, memory_refs};
 
 const STASH: &str = "refs/stash";
 
@@ -35,6 +38,7 @@ pub(super) fn observe(
         .filter(|(name, object)| at_spawn.get(*name) != Some(object))
         .map(|(name, object)| (name.as_str(), object.as_str()))
         .filter(|(name, _)| *name != STASH && !is_remote_ref(name) && !context.is_kept_work(name))
+        .filter(|(name, object)| !is_fetched_for_a_run(git, name, object))
         .collect();
     let mut found = Vec::new();
     if !moved.is_empty() {
@@ -49,7 +53,7 @@ pub(super) fn observe(
         let tips: Vec<&str> = moved.iter().map(|(_, object)| *object).collect();
         if has_unexplained_commit(&tips)? {
             for (name, object) in moved {
-                if has_unexplained_commit(&[object])? {
+                if has_unexplained_commit(&[object])? && !is_memory(git, name, object, at_spawn)? {
                     found.push(name.to_owned());
                 }
             }
@@ -63,8 +67,34 @@ pub(super) fn observe(
     Ok(found)
 }
 
+/// Whether a reference moved by changes of an issue or of the claims alone. Those of an agent would not be signed.
+fn is_memory(
+    git: &Git,
+    name: &str,
+    object: &str,
+    at_spawn: &BTreeMap<String, String>,
+) -> Result<bool, GitError> {
+    let known: Vec<&str> = at_spawn.values().map(String::as_str).collect();
+    let commits = list_commits(git, [object], &known)?;
+    memory_refs::has_only_memory(git, name, &commits)
+}
+
 fn is_remote_ref(name: &str) -> bool {
     name.starts_with("refs/remotes/") || name.starts_with("refs/prefetch/")
+}
+
+/// Whether the control plane fetched a commit for a run: the reference has the name of the commit, and holds a tag
+/// of it. While it is being fetched, the reference is a temporary one.
+fn is_fetched_for_a_run(git: &Git, name: &str, object: &str) -> bool {
+    let name = name.strip_prefix(RETAINED_REFS).and_then(|rest| rest.strip_prefix('/'));
+    let Some(name) = name else {
+        return false;
+    };
+    if !is_commit_name(name) {
+        return fetch::is_temporary(name);
+    }
+    let tagged = git.run(["rev-parse", "--verify", "--quiet", &format!("{object}^{{commit}}")]);
+    tagged.is_ok_and(|tagged| String::from_utf8_lossy(&tagged).trim() == name)
 }
 
 /// The file in a run's directory that marks work that was rejected and kept.

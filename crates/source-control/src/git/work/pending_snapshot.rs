@@ -4,6 +4,7 @@ use std::path::Path;
 use std::thread::{Builder, JoinHandle};
 
 use bailiwick_lifecycle::ports::WorkError;
+use bailiwick_model::{CommitId, TreeId};
 
 use super::work_error;
 use super::worktree_files::{self, RecordedFiles};
@@ -13,8 +14,8 @@ use crate::git::command::{Git, GitError};
 /// The commit that is checked out.
 #[derive(Debug)]
 pub(super) struct HeadCommit {
-    pub(super) commit: String,
-    pub(super) tree: String,
+    pub(super) commit: CommitId,
+    pub(super) tree: TreeId,
     pub(super) date: String,
 }
 
@@ -74,7 +75,7 @@ impl<T> BackgroundTask<T> {
         let panicked = || WorkError {
             what: self.what.clone(),
             why: "its thread panicked".to_owned(),
-            of_tree: false,
+            caused_by_work: false,
         };
         let thread = self.thread.take().ok_or_else(panicked)?;
         thread.join().unwrap_or_else(|_| Err(panicked()))
@@ -108,7 +109,8 @@ fn read_commit(git: &Git, revision: &str) -> Result<Option<HeadCommit>, GitError
         command: "log".to_owned(),
         output: text.clone(),
     })?;
-    Ok(Some(HeadCommit { commit: commit.to_owned(), tree: tree.to_owned(), date: date.to_owned() }))
+    let (commit, tree) = (CommitId::new(commit), TreeId::new(tree));
+    Ok(Some(HeadCommit { commit, tree, date: date.to_owned() }))
 }
 
 #[cfg(test)]
@@ -123,8 +125,9 @@ mod tests {
         let mut found = BackgroundTask::start("it", || Ok(7)).unwrap();
         assert_eq!(found.result().unwrap(), 7);
         assert!(found.result().unwrap_err().to_string().contains("panicked"));
-        let error =
-            || Err(WorkError { what: "that".to_owned(), why: "so".to_owned(), of_tree: false });
+        let error = || {
+            Err(WorkError { what: "that".to_owned(), why: "so".to_owned(), caused_by_work: false })
+        };
         let mut refused = BackgroundTask::<u8>::start("it", error).unwrap();
         assert_eq!(refused.result().unwrap_err().to_string(), error().unwrap_err().to_string());
         let mut broken = BackgroundTask::<u8>::start("it", || panic!("meant to be")).unwrap();

@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::ports::WorkError;
+use bailiwick_model::CommitId;
 
 use super::checkouts::PathChanges;
 use super::escaped_path::escape_path;
@@ -67,7 +68,7 @@ pub(super) fn recover_landings(
         let ends: Vec<&str> = [Some(&journal.new), journal.old.as_ref()]
             .into_iter()
             .flatten()
-            .map(String::as_str)
+            .map(CommitId::as_str)
             .collect();
         let cleared = clear_branch_lock(&journal.repository, &journal.branch, &ends);
         recovery.removed.extend(cleared.map_err(work_error(what()))?);
@@ -114,7 +115,7 @@ fn update_after_interruption(
     if has_index_of(&git, &journal.new).map_err(work_error(what()))? {
         return Ok(());
     }
-    let refuse = |why: String| WorkError { what: what(), why, of_tree: false };
+    let refuse = |why: String| WorkError { what: what(), why, caused_by_work: false };
     if !has_index_of(&git, old).map_err(work_error(what()))? {
         return Err(refuse("it has staged changes".to_owned()));
     }

@@ -50,7 +50,7 @@ pub(super) fn observe(
             Some(at_spawn != without_changed_branches(&settings, &record.references, &now));
         hooks = Some(differing(&record.hooks, &spawn_record::hooks(paths)?));
     }
-    let started = record.map_or(&work.merge_base, |record| &record.commit);
+    let started = record.map_or(work.merge_base.as_str(), |record| record.commit.as_str());
     Ok(RepositoryFacts {
         baseline: if record.is_some() { Baseline::Spawn } else { Baseline::MergeBase },
         head: ValueChange {
@@ -59,7 +59,7 @@ pub(super) fn observe(
             }),
             now: Some(head.unwrap_or_else(|| format!("detached at {}", work.head))),
         },
-        commit: ValueChange { before: Some(started.clone()), now: Some(work.head.clone()) },
+        commit: ValueChange { before: Some(started.to_owned()), now: Some(work.head.to_string()) },
         configuration,
         hooks,
         references,

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{Base, Snapshot, WorkError};
+use bailiwick_model::{CommitId, TreeId};
 
 use super::pending_snapshot::{HeadCommit, PendingSnapshot};
 use super::worktree_files::RecordedFiles;
@@ -38,7 +39,7 @@ pub(super) fn take(
         let git = with_identity(object_view::git(state, paths, &tree)?, BAILIWICK, Some(&date));
         let message = format!("Snapshot of {agent}");
         let line = git.line(["commit-tree", &tree, "-p", &head.commit, "-m", &message]);
-        line.map_err(work_error(what()))?
+        line.map(CommitId::new).map_err(work_error(what()))?
     };
     let work = Snapshot { head: head.commit, commit, tree, merge_base, merge_base_tree };
     let index = std::fs::read(paths.git_dir.join("index")).unwrap_or_default();
@@ -58,7 +59,7 @@ fn history(
     paths: &WorktreePaths,
     base: &Base,
     head: Result<HeadCommit, WorkError>,
-) -> Result<(HeadCommit, String, String), WorkError> {
+) -> Result<(HeadCommit, CommitId, TreeId), WorkError> {
     let head = head?;
     if head.commit == base.tip {
         let (commit, tree) = (head.commit.clone(), head.tree.clone());
@@ -70,10 +71,10 @@ fn history(
         .output(["merge-base", base.tip.as_str(), head.commit.as_str()], Input::Nothing)
         .map_err(work_error(what.clone()))?;
     let merge_base = match output.exit_code {
-        Some(0) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        Some(0) => CommitId::new(String::from_utf8_lossy(&output.stdout).trim()),
         Some(1) => {
             let why = format!("{} and {} have no commit in common", base.tip, head.commit);
-            return Err(WorkError { what, why, of_tree: false });
+            return Err(WorkError { what, why, caused_by_work: false });
         }
         Some(_) | None => return Err(work_error(what)(output.into_error())),
     };
@@ -83,6 +84,7 @@ fn history(
         base.tree.clone()
     } else {
         git.line(["rev-parse", "--verify", &format!("{merge_base}^{{tree}}")])
+            .map(TreeId::new)
             .map_err(work_error(what))?
     };
     Ok((head, merge_base, tree))

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::ports::WorkError;
-use bailiwick_model::{AgentId, Sha256Hex};
+use bailiwick_model::{AgentId, CommitId, Sha256Hex};
 use serde::{Deserialize, Serialize};
 
 use super::base_branch::{self, BaseBranch};
@@ -22,7 +22,7 @@ pub struct SpawnRecord {
     /// The branch to land on, if it could be found.
     pub base: Option<BaseBranch>,
     /// The commit that the agent started from.
-    pub commit: String,
+    pub commit: CommitId,
     /// The branch that was checked out in its worktree; nothing if HEAD was detached.
     pub head: Option<String>,
     /// All references and their objects.
@@ -111,8 +111,8 @@ fn observe(
     let head = base_branch::head_branch(&paths.git_dir, &git)?;
     let commit = match head.as_ref().and_then(|head| references.get(head)) {
         // A branch always names a commit.
-        Some(commit) => commit.clone(),
-        None => git.line(["rev-parse", "--verify", "HEAD^{commit}"])?,
+        Some(commit) => CommitId::new(commit.as_str()),
+        None => CommitId::new(git.line(["rev-parse", "--verify", "HEAD^{commit}"])?),
     };
     Ok(SpawnRecord {
         base,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_lifecycle::ports::Commit;
+use bailiwick_model::CommitId;
 use bailiwick_verify::Change;
 use bailiwick_verify::change::{Entry, Mode};
 use bailiwick_verify::facts::Texts;
@@ -50,7 +51,7 @@ pub(super) fn commits(git: &Git, base: &str, head: &str) -> Result<Vec<Commit>, 
     let stdout = git.run(["rev-list", "--parents", "--end-of-options", &range, "--"])?;
     let lines = String::from_utf8_lossy(&stdout).into_owned();
     let commit = |line: &str| {
-        let mut names = line.split(' ').map(str::to_owned);
+        let mut names = line.split(' ').map(CommitId::new);
         Some(Commit { name: names.next()?, parents: names.collect() })
     };
     Ok(lines.lines().filter_map(commit).collect())

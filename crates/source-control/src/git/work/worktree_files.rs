@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bailiwick_lifecycle::ports::{Base, WorkError};
+use bailiwick_model::TreeId;
 use bailiwick_model::well_known::report_path;
 
 use super::index_cache::{self, IndexCopy};
@@ -28,7 +29,7 @@ const TIMEOUT: Timeout = Timeout {
 #[derive(Debug)]
 pub(super) enum RecordedFiles {
     /// The tree of all files that are tracked or would be tracked.
-    Tree(String),
+    Tree(TreeId),
     /// The same with a report file: only the base tells whether it belongs to the work.
     Staged(StagedFiles),
 }
@@ -95,7 +96,7 @@ fn stage(
              .git, or have it ignored",
             nested.join(", ")
         );
-        return Err(WorkError { what: what(), why, of_tree: true });
+        return Err(WorkError { what: what(), why, caused_by_work: true });
     }
     if let Some(copy) = copy.as_ref().filter(|copy| filtered_files::may_exist(paths, &copy.bytes)) {
         filtered_files::restore_unmodified(&git, &paths.worktree, &copy.bytes)
@@ -111,15 +112,15 @@ impl StagedFiles {
         paths: &WorktreePaths,
         agent: &str,
         base: &Base,
-    ) -> Result<String, WorkError> {
+    ) -> Result<TreeId, WorkError> {
         leave_report_out(&self.git, agent, base).map_err(work_error(what(paths)))?;
         self.write(paths)
     }
 
-    fn write(&self, paths: &WorktreePaths) -> Result<String, WorkError> {
+    fn write(&self, paths: &WorktreePaths) -> Result<TreeId, WorkError> {
         let stdout = self.git.run_with_input(["write-tree"], Input::File(self.directory.lock()));
         stdout
-            .map(|stdout| String::from_utf8_lossy(&stdout).trim().to_owned())
+            .map(|stdout| TreeId::new(String::from_utf8_lossy(&stdout).trim()))
             .map_err(work_error(what(paths)))
     }
 }

@@ -79,15 +79,7 @@ impl<'a> LockedWorkspace<'a> {
         state: &Path,
         workspace: ManagedWorkspace<'a>,
     ) -> Result<Self, OperationError> {
-        let locks = state.join("workspaces");
-        create_private_directory(&locks)?;
-        let digest = Sha256Hex::of(workspace.path.as_os_str().as_encoded_bytes());
-        let name = locks.join(digest.prefix(32));
-        let lock = open(&name.with_extension("lock"))?;
-        if !lock_with_retry(&lock) {
-            let reason = format!("another operation is changing {}", workspace.path.display());
-            return Err(refused(reason, "try again when it has finished"));
-        }
+        let (lock, name) = take_lock(state, &workspace.path)?;
         let locked = Self { workspace, repository, lock, marker: name.with_extension("under-way") };
         if locked.marker.exists() {
             locked.remove_stale_locks();
@@ -151,6 +143,20 @@ impl Drop for LockedWorkspace<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.marker);
     }
+}
+
+/// The lock of a workspace, and the path of the files about it without their extension.
+pub(super) fn take_lock(state: &Path, path: &Path) -> Result<(File, PathBuf), OperationError> {
+    let locks = state.join("workspaces");
+    create_private_directory(&locks)?;
+    let digest = Sha256Hex::of(path.as_os_str().as_encoded_bytes());
+    let name = locks.join(digest.prefix(32));
+    let lock = open(&name.with_extension("lock"))?;
+    if !lock_with_retry(&lock) {
+        let reason = format!("another operation is changing {}", path.display());
+        return Err(refused(reason, "try again when it has finished"));
+    }
+    Ok((lock, name))
 }
 
 /// Takes the lock, with retries: a process that another thread is starting shares it until it calls

@@ -23,6 +23,7 @@ mod rebase;
 mod rescue;
 mod status;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use bailiwick_resources::GitStatus;
@@ -92,6 +93,13 @@ pub enum RestoredFrom {
     Branch,
     /// From the branch, with the rescued changes.
     BranchAndRescue,
+}
+
+/// The lock of a workspace whose files are given to another run.
+pub struct WorkspaceHold {
+    /// The directory.
+    pub path: PathBuf,
+    _lock: File,
 }
 
 /// Operations on the workspaces of one repository.
@@ -199,6 +207,13 @@ impl WorkspaceOperations {
     ) -> Result<Vec<PathBuf>, OperationError> {
         let status = self.status(workspace)?;
         Ok(status.conflicting_files.iter().map(|file| workspace.path.join(file)).collect())
+    }
+
+    /// Keeps every other operation from this workspace until the result is dropped.
+    pub fn hold(&self, name: &str) -> Result<WorkspaceHold, OperationError> {
+        let path = self.root.join(name);
+        let (lock, _) = locked_workspace::take_lock(&self.state, &path)?;
+        Ok(WorkspaceHold { path, _lock: lock })
     }
 
     fn lock<'a>(

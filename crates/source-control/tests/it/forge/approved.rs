@@ -52,6 +52,7 @@ fn approved_push_happens_once_and_not_on_a_moved_branch() {
     let anna = Actor { name: "anna".to_owned(), kind: ActorKind::Person, may_approve: true };
     let seen = block_on(setup.forge.branch("feature")).unwrap();
     let answer = Answer {
+        obstacle: None,
         by: &anna,
         decision: Decision::Approve,
         comment: None,

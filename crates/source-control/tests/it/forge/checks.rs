@@ -1,6 +1,7 @@
 //! Polling CI runs that ended since the last poll.
 
 use bailiwick_fleet::ports::Forge as _;
+use bailiwick_resources::Moment;
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::forge::RunSeed;
 use bailiwick_testkit::random::Random;
@@ -17,6 +18,8 @@ fn runs_that_ended_before_the_first_poll_are_not_reported() {
         let seed =
             RunSeed { sha: &setup.feature, fork: Some("them/widgets"), ..RunSeed::default() };
         let (run, job) = setup.stand_in.add_run(&seed);
+        let runs = setup.stand_in.runs();
+        let ended = runs.iter().find(|one| one.id == run).unwrap().ended.unwrap();
         let (checks, cursor) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();
         assert_eq!(checks.len(), 1);
         let check = &checks[0];
@@ -25,6 +28,8 @@ fn runs_that_ended_before_the_first_poll_are_not_reported() {
         assert_eq!((check.sha.as_str(), check.branch.as_deref()), (&*setup.feature, Some("main")));
         assert_eq!(check.conclusion.as_deref(), Some("failure"));
         assert_eq!(check.payload["workflow_job"]["run_id"], run);
+        let millis = u64::try_from(ended.as_millisecond()).unwrap();
+        assert_eq!(check.ended_at.map(Moment::millis), Some(millis));
         let head = &check.payload["workflow_run"]["head_repository"]["full_name"];
         assert_eq!(head, "them/widgets");
         let (checks, _) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();

@@ -39,6 +39,12 @@ fn everything(setup: &Setup) -> Vec<WriteBack> {
         },
         WriteBack::Rerun { run: run.to_string(), whole_workflow: true, attempt: 1 },
         WriteBack::ReleaseNote { tag: "v1".to_owned(), title: text(), body: text() },
+        WriteBack::OpenIssue {
+            run: "adr-1".to_owned(),
+            run_uid: "uid".to_owned(),
+            title: text(),
+            body: text(),
+        },
     ]
 }
 
@@ -75,7 +81,7 @@ fn write_before_a_lost_connection_is_not_repeated() {
             assert!(again.as_ref().is_ok_and(|written| written.was_there), "{what:?}: {again:?}");
         }
         // Each exists once: one comment, one review, a third and fourth branch, …
-        assert_eq!(seen(&setup, number), (1, 1, 4, 3, 1, 2, 1), "{flavour:?}");
+        assert_eq!(seen(&setup, number), (1, 1, 4, 4, 1, 2, 1), "{flavour:?}");
         setup.keeps_contract();
     }
 }
@@ -93,7 +99,7 @@ fn failed_write_succeeds_on_the_next_attempt() {
             let again = block_on(setup.forge.write("key", what)).unwrap();
             assert!(!again.was_there, "{what:?}");
         }
-        assert_eq!(seen(&setup, number), (1, 1, 4, 3, 1, 2, 1));
+        assert_eq!(seen(&setup, number), (1, 1, 4, 4, 1, 2, 1));
     }
 }
 
@@ -120,10 +126,10 @@ fn refusal_has_the_forges_message_and_a_rate_limit_is_not_a_refusal() {
     setup.stand_in.fail_next("POST /", Fault::Status(403, "comments are locked".to_owned()));
     let Err(ForgeError::Refused(why)) = write() else { panic!("it is refused") };
     assert!(why.contains("status 403 comments are locked"), "{why}");
-    setup.stand_in.fail_next("POST /", Fault::Status(429, "slowly".to_owned()));
+    setup.stand_in.fail_next("POST /", Fault::Later(429, 0));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
-    // The secondary rate limit: the primary one is not exhausted.
-    setup.stand_in.fail_next("POST /", Fault::Later(403, 60));
+    // It is over: a pause of no length.
+    setup.stand_in.fail_next("POST /", Fault::Later(403, 0));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
     let said = "You have exceeded a secondary rate limit.".to_owned();
     setup.stand_in.fail_next("POST /", Fault::Status(403, said));

@@ -1,8 +1,13 @@
 //! Forges, each against a test server with its API.
 
+mod account;
+mod activity;
 mod approved;
 mod checks;
 mod failing;
+mod github_activity;
+mod memory;
+mod protection;
 mod pushes;
 mod reading;
 mod secrecy;
@@ -77,6 +82,8 @@ pub(crate) fn declared(stand_in: &StandIn, checkout: PathBuf) -> Repository {
         trust_tier: TrustTier::Trusted,
         policy: RepositoryPolicy::default(),
         poll_every: None,
+        issue_memory: false,
+        accounts: std::collections::BTreeMap::new(),
     }
 }
 

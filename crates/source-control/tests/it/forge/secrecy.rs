@@ -20,7 +20,7 @@ fn no_error_shows_the_token() {
             WriteBack::Push { branch: "new".to_owned(), commit: setup.feature.clone(), from: None };
         for what in [super::writing::comment(1, "hello"), push] {
             let Err(error) = block_on(stranger.write("key", &what)) else { panic!("a stranger") };
-            assert!(matches!(error, ForgeError::Refused(_)), "{error:?}");
+            assert!(matches!(error, ForgeError::Refused(_) | ForgeError::Account(_)), "{error:?}");
             assert!(!format!("{error:?} {error}").contains(secret), "{error:?}");
         }
         // The forge itself repeats it.
@@ -42,7 +42,7 @@ fn redirect_is_not_followed_with_the_token() {
     let place = format!("{}/api/v1/repos/acme/widgets/issues/{number}", other.base_url());
     setup.stand_in.fail_next("GET /", Fault::Redirect(place));
     let refused = block_on(setup.forge.issue(number));
-    assert!(matches!(refused, Err(ForgeError::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Err(ForgeError::Account(_))), "{refused:?}");
     let git = format!("{}/acme/widgets.git/info/refs?service=git-upload-pack", other.base_url());
     setup.stand_in.fail_next("info/refs", Fault::Redirect(git));
     let (branch, commit) = ("new".to_owned(), setup.feature.clone());

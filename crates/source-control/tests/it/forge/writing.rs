@@ -2,7 +2,7 @@
 
 use bailiwick_fleet::ports::{CheckState, Forge as _, ForgeError, Review, WriteBack};
 use bailiwick_resources::{ReviewComment, ReviewDecision};
-use bailiwick_testkit::forge::{Flavour, RunSeed};
+use bailiwick_testkit::forge::{Fault, Flavour, RunSeed};
 
 use super::{BOTH, Setup, block_on};
 
@@ -109,6 +109,53 @@ fn pull_request_is_opened_once() {
         let Err(ForgeError::Refused(why)) = other else { panic!("{other:?}") };
         assert!(why.contains("already exists"), "{why}");
         assert_eq!(setup.stand_in.items().len(), 1);
+        setup.keeps_contract();
+    }
+}
+
+/// Tokens of app installations have no account.
+#[test]
+fn without_an_account_of_ours_a_marker_proves_nothing() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let number = setup.stand_in.add_issue("It fails", "Why?");
+        let comment = WriteBack::Comment { number, pull_request: false, body: "So.".to_owned() };
+        let write = || block_on(setup.forge.write("key", &comment)).unwrap();
+        let first = write();
+        assert!(!first.was_there);
+        assert_eq!(write().id, first.id, "our account wrote it");
+        setup.stand_in.fail_next("/user", Fault::Status(403, "no user".to_owned()));
+        let second = write();
+        assert!(!second.was_there && second.id != first.id, "{second:?}");
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn issue_is_opened_once() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let issue = |title: &str| WriteBack::OpenIssue {
+            run: "adr-1".to_owned(),
+            run_uid: "uid".to_owned(),
+            title: title.to_owned(),
+            body: "The suite fails twice a week.".to_owned(),
+        };
+        let write = |key: &str, title: &str| block_on(setup.forge.write(key, &issue(title)));
+        let first = write("key", "Two flaky tests").unwrap();
+        // A later attempt may say it in other words.
+        let second = write("key", "Flaky tests").unwrap();
+        assert!(!first.was_there && second.was_there && first.id == second.id);
+        assert!(first.url.is_some_and(|url| url.ends_with(&format!("/issues/{}", first.id))));
+        let other = write("other", "Two flaky tests").unwrap();
+        assert_ne!(other.id, first.id);
+        let items = setup.stand_in.items();
+        let titles: Vec<&str> = items.iter().map(|(_, item)| item.title.as_str()).collect();
+        assert_eq!(titles, ["Two flaky tests", "Two flaky tests"]);
+        // Somebody else's copy of our mark is not ours.
+        let body = items[0].1.body.clone();
+        setup.stand_in.add_issue("Copied", &body);
+        assert_eq!(write("key", "Two flaky tests").unwrap().id, first.id);
         setup.keeps_contract();
     }
 }

@@ -11,9 +11,9 @@ use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     ActionError, Caller, Engine, EngineError, EngineEvent, FetchError, Fleet as _, FleetStore as _,
-    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, Selection, TokenScope,
-    WorkspaceAnswer, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
-    WorkspaceRequest, WorkspaceVerb, World, Write,
+    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, RunWorktree,
+    Selection, TokenScope, WorkspaceAnswer, WorkspaceError, WorkspaceOperation, WorkspacePlace,
+    WorkspaceReport, WorkspaceRequest, WorkspaceVerb, WorktreeOrigin, World, WorldError, Write,
 };
 use bailiwick_resources::{
     AgentDispatchRun, AgentWorkspace, AnyObject, ContextSource, ForgeKind, Metadata, Moment,
@@ -86,17 +86,22 @@ impl World for GitWorld {
         Err(ForgeError::Refused("there is no forge here".to_owned()))
     }
 
-    async fn commit(
+    async fn fetch_commit(
         &self,
         repository: &Repository,
         reference: &str,
         _: Option<&str>,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, FetchError> {
         let found = bailiwick_source_control::Repository::discover(Path::new(&repository.checkout));
-        found.unwrap().commit(reference).map_err(|error| error.to_string())
+        found.unwrap().commit(reference).map_err(|error| FetchError::Failed(error.to_string()))
     }
 
-    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+    async fn changed_paths(
+        &self,
+        _: &Repository,
+        _: &str,
+        _: &str,
+    ) -> Result<Vec<String>, WorldError> {
         Ok(Vec::new())
     }
 
@@ -131,10 +136,14 @@ impl World for GitWorld {
         Path::new(path).join(".git").exists()
     }
 
-    async fn worktree(&self, agent: &str) -> Result<Option<(String, String)>, String> {
+    async fn worktree(&self, agent: &str) -> Result<Option<RunWorktree>, WorldError> {
         let path = self.root.join(agent);
         let there = path.join(".git").exists() && agent.starts_with("adr-");
-        Ok(there.then(|| (path.display().to_string(), format!("agent/{agent}"))))
+        Ok(there.then(|| RunWorktree {
+            path: path.display().to_string(),
+            branch: format!("agent/{agent}"),
+            origin: WorktreeOrigin::New,
+        }))
     }
 
     async fn work_on(

@@ -72,8 +72,11 @@ impl GitWork {
     ) -> Result<Imported, WorkError> {
         let branch = format!("refs/heads/{}", self.agent.branch());
         let what = format!("commits on {branch} cannot be imported from {}", layer.display());
-        let refuse =
-            |why: &str| WorkError { what: what.clone(), why: why.to_owned(), of_tree: false };
+        let refuse = |why: &str| WorkError {
+            what: what.clone(),
+            why: why.to_owned(),
+            caused_by_work: false,
+        };
         if self.paths.common_dir.join("reftable").exists() {
             return Err(refuse(
                 "the repository stores its references in a reftable, which is not supported",

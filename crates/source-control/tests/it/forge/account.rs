@@ -1,0 +1,206 @@
+//! What is wrong with an account, a token or the name of a repository, told apart and gone once it is fixed.
+
+use bailiwick_fleet::ports::{AccountProblem, Forge as _, ForgeError, Rights};
+use bailiwick_source_control::forge::{Token, fetch};
+use bailiwick_testkit::forge::{Fault, Flavour, Team};
+
+use super::{BOTH, Setup, block_on, declared, opened};
+
+#[test]
+fn each_problem_of_an_account_has_its_own_type() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let number = setup.stand_in.add_issue("It fails", "Why?");
+        let ask = || block_on(setup.forge.issue(number)).map(|_| ());
+        assert_eq!(ask(), Ok(()), "the control");
+        let refused = |status: u16| {
+            setup.stand_in.fail_next("GET /", Fault::Status(status, "no".to_owned()));
+            ask()
+        };
+        assert_eq!(refused(401), Err(AccountProblem::TokenRejected.into()));
+        let right = refused(403);
+        assert!(
+            matches!(right, Err(ForgeError::Account(AccountProblem::RightMissing { .. }))),
+            "{right:?}"
+        );
+        let to = "https://forge.example/api/v1/repos/acme/gadgets".to_owned();
+        setup.stand_in.fail_next("GET /", Fault::Redirect(to.clone()));
+        assert_eq!(ask(), Err(AccountProblem::Renamed { to }.into()));
+        // An issue that is not there is no problem of the repository; one in a hidden repository is.
+        let missing = block_on(setup.forge.issue(999)).unwrap_err();
+        assert!(matches!(missing, ForgeError::Refused(_)), "{missing:?}");
+        for _ in 0..2 {
+            setup.stand_in.fail_next("GET /", Fault::Status(404, "no".to_owned()));
+        }
+        assert_eq!(ask(), Err(AccountProblem::RepositoryNotFound.into()));
+        assert_eq!(ask(), Ok(()), "it is fixed");
+    }
+}
+
+#[test]
+fn a_rotated_token_works_at_once() {
+    let setup = Setup::new(Flavour::Gitea);
+    let number = setup.stand_in.add_issue("It fails", "Why?");
+    setup.stand_in.rotate_token("another-token-0123456789");
+    let refused = block_on(setup.forge.issue(number)).unwrap_err();
+    assert_eq!(refused, AccountProblem::TokenRejected.into());
+    let fresh = opened(&setup.stand_in, &setup.scratch, "another-token-0123456789");
+    assert!(block_on(fresh.issue(number)).is_ok());
+}
+
+#[test]
+fn git_that_is_refused_says_what_is_wrong_with_the_account() {
+    let setup = Setup::new(Flavour::Gitea);
+    let repository = declared(&setup.stand_in, setup.scratch.root());
+    let fetched = |token: &str, wanted: &str| {
+        let token = Some(Token::parse(token).unwrap());
+        block_on(fetch(&repository, token, &setup.scratch.state(), wanted))
+    };
+    let token = setup.stand_in.token();
+    assert_eq!(fetched(&token, "refs/heads/main"), Ok(Some(setup.main.clone())), "the control");
+    let refused = fetched("not-the-right-token", "refs/heads/main");
+    assert_eq!(refused, Err(AccountProblem::TokenRejected.into()));
+}
+
+#[test]
+fn an_annotated_tag_is_fetched_as_its_commit() {
+    let setup = Setup::new(Flavour::Gitea);
+    let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+    let mut tag = identity.to_vec();
+    tag.extend(["tag", "-a", "v1", "-m", "one", &setup.feature]);
+    setup.stand_in.git(&tag);
+    let id = setup.stand_in.git(&["rev-parse", "v1"]);
+    assert_ne!(id.trim(), setup.feature, "the control: the tag is an object of its own");
+    let repository = declared(&setup.stand_in, setup.scratch.root());
+    let token = Some(Token::parse(&setup.stand_in.token()).unwrap());
+    let found = block_on(fetch(&repository, token, &setup.scratch.state(), "refs/tags/v1"));
+    assert_eq!(found, Ok(Some(setup.feature.clone())));
+}
+
+#[test]
+fn retry_after_stops_the_requests_of_that_account_alone() {
+    for (status, answer) in [(429, 3600), (503, 3600), (403, 3600)] {
+        let setup = Setup::new(Flavour::Gitea);
+        let number = setup.stand_in.add_issue("It fails", "Why?");
+        setup.stand_in.fail_next("GET /", Fault::Later(status, answer));
+        let count = || setup.stand_in.requests().len();
+        let before = count();
+        for _ in 0..3 {
+            let waits = block_on(setup.forge.issue(number));
+            assert!(matches!(waits, Err(ForgeError::Unavailable(_))), "{status}: {waits:?}");
+        }
+        assert_eq!(count(), before + 1, "{status}: no request within the pause");
+        setup.stand_in.rotate_token("another-token-0123456789");
+        let other = opened(&setup.stand_in, &setup.scratch, "another-token-0123456789");
+        assert!(block_on(other.issue(number)).is_ok(), "{status}: the control");
+    }
+}
+
+fn team(units: &[(&str, &str)], members: &[&str]) -> Team {
+    let unit = |(unit, access): &(&str, &str)| ((*unit).to_owned(), (*access).to_owned());
+    Team {
+        permission: "none".to_owned(),
+        units: units.iter().map(unit).collect(),
+        members: members.iter().map(|&name| name.to_owned()).collect(),
+    }
+}
+
+#[test]
+fn a_writers_token_learns_rights_from_the_assignees_where_they_are_exact() {
+    let setup = Setup::new(Flavour::Gitea);
+    setup.stand_in.permit("alice", "write");
+    setup.stand_in.permit("carol", "read");
+    setup.stand_in.make_token_writer();
+    let of = |name: &str| block_on(setup.forge.permission(name)).unwrap();
+    let reads = || block_on(setup.forge.facts()).unwrap().unwrap().reads_rights;
+    // A user's repository: there are no teams.
+    assert_eq!(
+        (of("Alice"), of("carol"), of("nobody")),
+        (Rights::Write, Rights::Read, Rights::Read)
+    );
+    assert!(reads());
+    // Every team that writes something writes code.
+    let code = team(&[("repo.code", "write"), ("repo.wiki", "write")], &["dora"]);
+    let readers = team(&[("repo.code", "read")], &["emil"]);
+    setup.stand_in.set_teams(&[code.clone(), readers]);
+    assert_eq!((of("dora"), of("emil")), (Rights::Write, Rights::Read));
+    assert!(reads());
+    // One that writes a wiki only is among the assignees as well: nothing is proven any more.
+    let wiki = team(&[("repo.code", "read"), ("repo.wiki", "write")], &["wanda"]);
+    setup.stand_in.set_teams(&[code, wiki]);
+    for name in ["alice", "dora", "wanda", "nobody"] {
+        assert_eq!(of(name), Rights::Unknown, "{name}");
+    }
+    assert!(!reads());
+    setup.keeps_contract();
+}
+
+#[test]
+fn scopes_rights_and_versions_are_checked_without_writing() {
+    let setup = Setup::new(Flavour::Gitea);
+    let number = setup.stand_in.add_issue("It fails", "");
+    let facts = || block_on(setup.forge.facts()).unwrap().unwrap();
+    let found = facts();
+    assert!(found.may_write && found.reads_rights, "{found:?}");
+    assert_eq!((found.missing_scopes.len(), found.version.as_deref()), (0, Some("1.27.2")));
+    assert_eq!(found.missing_features, Vec::<String>::new());
+    for scope in ["read:user", "read:issue", "write:issue", "write:repository"] {
+        setup.stand_in.revoke_scope(scope);
+        assert_eq!(facts().missing_scopes.last().map(String::as_str), Some(scope));
+    }
+    assert_eq!(facts().missing_scopes.len(), 4);
+    setup.stand_in.set_version("1.22.0-dev");
+    assert_eq!(facts().missing_features.len(), 2);
+    assert_eq!((setup.stand_in.comments(number).len(), setup.stand_in.releases().len()), (0, 0));
+    setup.keeps_contract();
+}
+
+#[test]
+fn a_strangers_copy_of_our_marker_does_not_keep_us_from_writing() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let number = setup.stand_in.add_issue("It fails", "");
+        let other = setup.stand_in.add_issue("It fails too", "");
+        let what = |number| super::writing::comment(number, "One.");
+        block_on(setup.forge.write("key", &what(other))).unwrap();
+        let copied = setup.stand_in.comments(other).remove(0);
+        setup.stand_in.add_comment(number, &copied);
+        assert!(!block_on(setup.forge.write("key", &what(number))).unwrap().was_there);
+        assert!(block_on(setup.forge.write("key", &what(number))).unwrap().was_there, "control");
+        assert_eq!(setup.stand_in.comments(number).len(), 2);
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn huge_comments_block_neither_an_issue_nor_its_text() {
+    let setup = Setup::new(Flavour::Gitea);
+    let huge = "<x> ".repeat(12 << 20);
+    let number = setup.stand_in.add_issue("It fails", &huge);
+    setup.stand_in.add_comment(number, &huge);
+    let (title, body) = block_on(setup.forge.issue(number)).unwrap();
+    assert_eq!(title, "It fails");
+    assert!(body.starts_with("<x> <x> ") && body.len() < 100_000, "{}", body.len());
+    assert!(body.trim_end().ends_with("more bytes]"), "it says that it was cut");
+    let what = super::writing::comment(number, "Here is why.");
+    assert!(!block_on(setup.forge.write("key", &what)).unwrap().was_there);
+    assert!(block_on(setup.forge.write("key", &what)).unwrap().was_there);
+}
+
+#[test]
+fn a_commit_is_found_on_its_branch_or_pull_request() {
+    use bailiwick_fleet::ports::CommitPlace;
+    let setup = Setup::new(Flavour::Gitea);
+    let place = |sha: &str| block_on(setup.forge.place_of(sha, "main")).unwrap();
+    assert_eq!(place(&setup.main), CommitPlace::Branch("main".to_owned()));
+    assert_eq!(place(&setup.feature), CommitPlace::Branch("feature".to_owned()));
+    let strange = "f".repeat(40);
+    assert_eq!(place(&strange), CommitPlace::Unknown);
+    let number = setup.stand_in.add_fork_pull("Theirs", "them/widgets", "x", &strange);
+    assert_eq!(place(&strange), CommitPlace::PullRequest(number));
+    // The branch moves on: the older commit is still on it.
+    setup.stand_in.git(&["update-ref", "refs/heads/main", &setup.feature]);
+    setup.stand_in.git(&["update-ref", "-d", "refs/heads/feature"]);
+    assert_eq!(place(&setup.main), CommitPlace::Branch("main".to_owned()));
+    setup.keeps_contract();
+}

@@ -1,0 +1,53 @@
+//! Branches that the account of the token may not push to, and tokens that the forge does not accept.
+
+use bailiwick_fleet::ports::{AccountProblem, Forge as _, ForgeError, Rights, WriteBack};
+use bailiwick_testkit::forge::Flavour;
+
+use super::{BOTH, Setup, block_on, opened};
+
+#[test]
+fn protection_of_a_branch_is_known_before_a_push() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        setup.stand_in.protect("main");
+        let rights = |branch: &str| block_on(setup.forge.push_rights(branch)).unwrap();
+        let expected = match flavour {
+            Flavour::Gitea => (Rights::Read, Rights::Write),
+            // GitHub does not say against whom a branch is protected.
+            Flavour::Github => (Rights::Unknown, Rights::Unknown),
+        };
+        assert_eq!((rights("main"), rights("feature")), expected);
+        assert_eq!(rights("none"), Rights::Unknown, "it does not exist yet");
+        setup.keeps_contract();
+    }
+}
+
+#[test]
+fn protection_of_a_branch_that_does_not_exist_yet_is_known_to_administrators() {
+    let setup = Setup::new(Flavour::Gitea);
+    let rights = |branch: &str| block_on(setup.forge.push_rights(branch)).unwrap();
+    assert_eq!(rights("release/1"), Rights::Unknown, "no rule is about it");
+    setup.stand_in.protect("release/**");
+    assert_eq!(rights("release/1"), Rights::Unknown, "a writer may not read the rules");
+    setup.stand_in.show_protections();
+    assert_eq!(rights("release/1/x"), Rights::Read);
+    assert_eq!(rights("agent/one"), Rights::Unknown);
+    setup.keeps_contract();
+}
+
+#[test]
+fn push_with_a_token_that_the_forge_rejects_says_so_by_its_type() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let stranger = opened(&setup.stand_in, &setup.scratch, "revoked");
+        let push = WriteBack::Push {
+            branch: "agent/one".to_owned(),
+            commit: setup.feature.clone(),
+            from: None,
+        };
+        let refused = block_on(stranger.write("k", &push));
+        assert_eq!(refused, Err(ForgeError::Account(AccountProblem::TokenRejected)), "{flavour:?}");
+        // The same push with a good one is made.
+        assert!(block_on(setup.forge.write("k", &push)).is_ok());
+    }
+}
