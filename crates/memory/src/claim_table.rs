@@ -1,0 +1,233 @@
+//! Claims on one reference: the whole table is changed by compare-and-swap, so that a claim on several paths is taken
+//! as a whole, paths that contain each other exclude each other, and two machines never both win.
+
+use bailiwick_resources::Moment;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::reservation::{Reservation, ReservationWish};
+use crate::resource::{Resource, overlap};
+use crate::state::State;
+
+/// The reference that has the table.
+pub const CLAIMS_REF: &str = "refs/bailiwick/claims";
+/// The only version that there is.
+const VERSION: u32 = 1;
+/// How long a claim that has ended is still listed, in milliseconds.
+const MAX_LISTED_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// All claims of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimTable {
+    version: u32,
+    next_fence: u64,
+    pub claims: Vec<TableClaim>,
+    /// Tokens that runs may still use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservations: Vec<Reservation>,
+}
+
+/// An exclusive lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableClaim {
+    /// Larger than that of every claim before it.
+    pub fence: u64,
+    pub agent: String,
+    pub invocation: String,
+    pub issue: Option<u64>,
+    pub resources: Vec<Resource>,
+    pub claimed_at: Moment,
+    pub leased_until: Moment,
+}
+
+/// What an agent wants to have alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimWish {
+    pub agent: String,
+    pub invocation: String,
+    pub issue: Option<u64>,
+    pub resources: Vec<Resource>,
+    pub lease_ms: u64,
+}
+
+/// Why a table or a claim cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ClaimRefusal {
+    #[error("`{agent}` has {resource} until {until} (claim {fence})")]
+    Held { agent: String, fence: u64, resource: Resource, until: Moment },
+    #[error("claim {0} has ended, or somebody else has taken its paths since")]
+    Lost(u64),
+    #[error("`{path}` is not part of claim {fence}")]
+    Outside { fence: u64, path: String },
+    #[error("a claim needs at least one path")]
+    Empty,
+    #[error("{remaining} tokens are left, and other runs may still use {reserved}")]
+    NoTokens { remaining: u64, reserved: u64 },
+    #[error("the table of claims cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl Default for ClaimTable {
+    fn default() -> Self {
+        Self { version: VERSION, next_fence: 1, claims: Vec::new(), reservations: Vec::new() }
+    }
+}
+
+impl ClaimTable {
+    pub fn parse(text: &str) -> Result<Self, ClaimRefusal> {
+        let table: Self = serde_json::from_str(text)
+            .map_err(|error| ClaimRefusal::Malformed(error.to_string()))?;
+        if table.version != VERSION {
+            return Err(ClaimRefusal::Malformed(format!("version {} is unknown", table.version)));
+        }
+        Ok(table)
+    }
+
+    pub fn render(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// The table with the claim, and its fence. A repeated wish of one invocation gets the claim that it has.
+    pub fn acquire(
+        &self,
+        wish: &ClaimWish,
+        now: Moment,
+        fold_case: bool,
+    ) -> Result<(Self, u64), ClaimRefusal> {
+        if wish.resources.is_empty() {
+            return Err(ClaimRefusal::Empty);
+        }
+        let is_own = |claim: &&TableClaim| {
+            claim.invocation == wish.invocation && claim.resources == wish.resources
+        };
+        if let Some(own) = self.claims.iter().find(is_own) {
+            return Ok((self.renew(own.fence, now, wish.lease_ms)?, own.fence));
+        }
+        let meets = |claim: &TableClaim| {
+            let found = claim
+                .resources
+                .iter()
+                .find(|held| wish.resources.iter().any(|wanted| overlap(held, wanted, fold_case)));
+            found.cloned()
+        };
+        let mut claims = Vec::new();
+        for claim in &self.claims {
+            match meets(claim) {
+                Some(resource) if now < claim.leased_until => {
+                    let TableClaim { agent, fence, leased_until: until, .. } = claim.clone();
+                    return Err(ClaimRefusal::Held { agent, fence, resource, until });
+                }
+                // Its lease has ended, so its fence is lost with it.
+                Some(_) => {}
+                None if now.millis()
+                    > claim.leased_until.millis().saturating_add(MAX_LISTED_MS) => {}
+                None => claims.push(claim.clone()),
+            }
+        }
+        let fence = self.next_fence;
+        claims.push(TableClaim {
+            fence,
+            agent: wish.agent.clone(),
+            invocation: wish.invocation.clone(),
+            issue: wish.issue,
+            resources: wish.resources.clone(),
+            claimed_at: now,
+            leased_until: now.plus_millis(wish.lease_ms),
+        });
+        let (next_fence, reservations) = (fence.saturating_add(1), self.reservations.clone());
+        Ok((Self { version: VERSION, next_fence, claims, reservations }, fence))
+    }
+
+    /// The table with a longer lease. A lease that has ended can be renewed as long as nobody took its paths.
+    pub fn renew(&self, fence: u64, now: Moment, lease_ms: u64) -> Result<Self, ClaimRefusal> {
+        let mut table = self.clone();
+        let claim = table.claims.iter_mut().find(|claim| claim.fence == fence);
+        let claim = claim.ok_or(ClaimRefusal::Lost(fence))?;
+        claim.leased_until = claim.leased_until.max(now.plus_millis(lease_ms));
+        Ok(table)
+    }
+
+    /// The table without the claim; nothing if it had ended before.
+    pub fn release(&self, fence: u64) -> Option<Self> {
+        let mut table = self.clone();
+        table.claims.retain(|claim| claim.fence != fence);
+        (table != *self).then_some(table)
+    }
+
+    /// Whether work that changes these paths may land with this claim.
+    pub fn check_fence(
+        &self,
+        fence: u64,
+        paths: &[String],
+        fold_case: bool,
+    ) -> Result<(), ClaimRefusal> {
+        let claim = self.claims.iter().find(|claim| claim.fence == fence);
+        let claim = claim.ok_or(ClaimRefusal::Lost(fence))?;
+        let outside = paths.iter().find(|path| {
+            let file = Resource::file(path);
+            !claim.resources.iter().any(|held| held.contains(&file, fold_case))
+        });
+        match outside {
+            Some(path) => Err(ClaimRefusal::Outside { fence, path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ClaimTable {
+    /// Tokens of an issue that others than this invocation may still use.
+    pub fn reserved(&self, issue: u64, invocation: &str, now: Moment) -> u64 {
+        let others = self.reservations.iter().filter(|one| {
+            one.issue == issue && one.invocation != invocation && now < one.reserved_until
+        });
+        others.fold(0, |sum: u64, one| sum.saturating_add(one.tokens))
+    }
+
+    /// The table without the reservations of runs that have left a result: what they used is counted, and they use no
+    /// more.
+    #[must_use]
+    pub fn without_settled(&self, state: &State) -> Self {
+        let mut table = self.clone();
+        table.reservations.retain(|one| !state.has_result(&one.invocation));
+        table
+    }
+
+    /// The table with the reservation, and its tokens. `remaining` is what the issue has left.
+    pub fn reserve(
+        &self,
+        wish: &ReservationWish,
+        remaining: u64,
+        now: Moment,
+    ) -> Result<(Self, u64), ClaimRefusal> {
+        // A lost answer is found again, as it was given.
+        if let Some(own) = self.reservations.iter().find(|one| one.invocation == wish.invocation) {
+            return Ok((self.clone(), own.tokens));
+        }
+        let reserved = self.reserved(wish.issue, &wish.invocation, now);
+        let free = remaining.saturating_sub(reserved);
+        let tokens = wish.tokens.map_or(free, |tokens| tokens.min(free));
+        if tokens == 0 {
+            return Err(ClaimRefusal::NoTokens { remaining, reserved });
+        }
+        let mut table = self.clone();
+        table.reservations.retain(|one| now < one.reserved_until);
+        table.reservations.push(Reservation {
+            issue: wish.issue,
+            agent: wish.agent.clone(),
+            invocation: wish.invocation.clone(),
+            tokens,
+            reserved_at: now,
+            reserved_until: now.plus_millis(wish.lease_ms),
+        });
+        Ok((table, tokens))
+    }
+
+    /// The table without what an invocation had; nothing if it had nothing.
+    pub fn unreserve(&self, invocation: &str) -> Option<Self> {
+        let mut table = self.clone();
+        table.reservations.retain(|one| one.invocation != invocation);
+        (table != *self).then_some(table)
+    }
+}

@@ -1,0 +1,508 @@
+//! The steps of the protocol on a forge: reading an issue, beginning it, and leaving the result of a run. Each step can
+//! be stopped anywhere and repeated: comments are found again by their invocation, the rest is made from them.
+
+use bailiwick_resources::Moment;
+use serde_json::Value;
+
+use crate::checkpoint::Budget;
+use crate::claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish};
+use crate::event::{Event, EventBudget, EventKind, footer};
+use crate::exit::{RunResult, plan_exit, updated_body};
+use crate::issue::{Comment, SharedAccount, Trust};
+use crate::issue_body::find_checkpoint;
+use crate::labels::{
+    BUDGET_EXHAUSTED, BUDGET_WARNING, DEPTH_EXCEEDED, LabelChange, VIOLATION, change_labels,
+};
+use crate::port::{BodyEdit, IssueMemory, MemoryError, ReadIssue, RefContent, RefSwap};
+use crate::prune::prune;
+use crate::recorded::Recorded;
+use crate::reservation::ReservationWish;
+use crate::signature::SigningKey;
+use crate::state::{State, read_state};
+
+/// How often a step is tried again after a conflict or without an answer.
+const MAX_ATTEMPTS: u32 = 8;
+/// How often the table of claims is changed again after somebody else was faster.
+const MAX_SWAPS: u32 = 400;
+
+/// An issue with everything that was read of it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub read: ReadIssue,
+    pub comments: Vec<Comment>,
+    pub state: State,
+}
+
+/// What an exit could not write. Nothing of it loses an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExitReport {
+    /// Whether this call wrote the comment; otherwise an earlier one had.
+    pub has_posted: bool,
+    pub problems: Vec<String>,
+}
+
+/// Why a claim was not taken, renewed or checked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimError {
+    #[error(transparent)]
+    Refused(#[from] ClaimRefusal),
+    #[error(transparent)]
+    Forge(#[from] MemoryError),
+}
+
+/// What a violation was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Violation {
+    /// A limit was broken, or may not have held.
+    Limit,
+    Depth,
+}
+
+/// The protocol on one repository.
+pub struct Protocol<'a, M> {
+    pub memory: &'a M,
+    pub trust: Trust,
+    pub key: SigningKey,
+}
+
+impl<'a, M: IssueMemory> Protocol<'a, M> {
+    /// Events count if our own account wrote them and they are signed with the key.
+    pub async fn open(memory: &'a M, key: SigningKey) -> Result<Self, MemoryError> {
+        let account = memory.account().await?;
+        let shared = Some(SharedAccount { account, key: key.clone() });
+        Ok(Self { memory, trust: Trust { shared, ..Trust::default() }, key })
+    }
+
+    pub async fn load(&self, number: u64) -> Result<Loaded, MemoryError> {
+        let mut attempt = 0;
+        loop {
+            let result = self.load_once(number).await;
+            match result {
+                Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.memory.back_off(attempt).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn load_once(&self, number: u64) -> Result<Loaded, MemoryError> {
+        let read = self.memory.read_issue(number).await?;
+        let comments = self.memory.comments(number).await?;
+        let state = read_state(&read.issue, &comments, &self.trust);
+        Ok(Loaded { read, comments, state })
+    }
+
+    /// Gives an issue its first checkpoint, once.
+    pub async fn begin(
+        &self,
+        number: u64,
+        agent: &str,
+        phase: &str,
+        total: u64,
+        next_agent: Option<&str>,
+    ) -> Result<Loaded, MemoryError> {
+        let loaded = self.load(number).await?;
+        if loaded.state.has_recorded_budget() {
+            return Ok(loaded);
+        }
+        let mut event = Event::new(EventKind::Checkpoint, agent);
+        event.invocation_id = Some("begin".to_owned());
+        event.issue = Some(number);
+        event.next_agent = next_agent.map(str::to_owned);
+        let remaining = Budget::new(total, 0).remaining;
+        event.budget =
+            Some(EventBudget { before: remaining, consumed: 0, remaining, total: Some(total) });
+        event.other.insert("phase".to_owned(), Value::String(phase.to_owned()));
+        let text = format!("Work on this issue begins with {total} tokens.");
+        let loaded = self.record(number, &text, event).await?;
+        self.write_body(number, loaded, None, &mut Vec::new()).await
+    }
+
+    /// Changes the total of the budget. A later exit or entry sees it, and the label that paused the issue goes.
+    pub async fn set_budget(
+        &self,
+        number: u64,
+        by: &str,
+        invocation: &str,
+        total: u64,
+    ) -> Result<Loaded, MemoryError> {
+        let loaded = self.load(number).await?;
+        let budget = loaded.state.checkpoint.as_ref().map(|checkpoint| checkpoint.budget);
+        let consumed = budget.map_or(0, |budget| budget.consumed);
+        let remaining = Budget::new(total, consumed).remaining;
+        let mut event = Event::new(EventKind::BudgetUpdate, by);
+        event.invocation_id = Some(invocation.to_owned());
+        event.issue = Some(number);
+        event.budget = Some(EventBudget {
+            before: budget.map_or(0, |budget| budget.remaining),
+            consumed: 0,
+            remaining,
+            total: Some(total),
+        });
+        let loaded =
+            self.record(number, &format!("The budget is {total} tokens now."), event).await?;
+        let loaded = self.write_body(number, loaded, None, &mut Vec::new()).await?;
+        self.write_labels(number, &loaded, &[]).await?;
+        Ok(loaded)
+    }
+
+    /// Leaves the result of a run: the comment, then the checkpoint, the labels and the assignee.
+    pub async fn exit(&self, number: u64, run: &RunResult) -> Result<ExitReport, MemoryError> {
+        let mut report = ExitReport::default();
+        let mut loaded = self.load(number).await?;
+        let mut attempt = 0;
+        while !loaded.state.has_result(&run.invocation) {
+            let plan = plan_exit(&loaded.read.issue, &loaded.state, run, Some(&self.key));
+            let Some(text) = plan.comment else { break };
+            match self.memory.post_comment(number, &text).await {
+                Ok(comment) => {
+                    report.has_posted = true;
+                    loaded = self.load_with(number, comment).await?;
+                    if !loaded.state.has_result(&run.invocation) {
+                        // Another comment would not count either.
+                        let why = "the forge says that another account wrote the result";
+                        return Err(MemoryError::Refused(why.to_owned()));
+                    }
+                }
+                Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.memory.back_off(attempt).await;
+                    loaded = self.load(number).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let run = Some(run.invocation.as_str());
+        let loaded = self.write_body(number, loaded, run, &mut report.problems).await?;
+        self.write_labels(number, &loaded, &changes_since(&loaded.state, run)).await?;
+        let next =
+            loaded.state.checkpoint.as_ref().and_then(|checkpoint| checkpoint.next_agent.clone());
+        if loaded.read.issue.assignee != next && next.is_some() {
+            match self.memory.set_assignee(number, next.as_deref()).await {
+                Ok(()) => {}
+                // Agents need no account of their own, and without one nobody can be assigned.
+                Err(MemoryError::Refused(why)) => report.problems.push(why),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Records that an agent broke a limit: labels and locks the issue, so that nothing runs until a person has looked.
+    pub async fn alert(
+        &self,
+        number: u64,
+        agent: &str,
+        invocation: &str,
+        violation: Violation,
+        text: &str,
+    ) -> Result<(), MemoryError> {
+        let label = match violation {
+            Violation::Limit => VIOLATION,
+            Violation::Depth => DEPTH_EXCEEDED,
+        };
+        let loaded = self.load(number).await?;
+        let is_recorded = loaded.state.events.iter().any(|recorded| {
+            recorded.event.kind == EventKind::SecurityAlert
+                && recorded.event.invocation_id.as_deref() == Some(invocation)
+        });
+        let mut loaded = loaded;
+        if !is_recorded {
+            let mut event = Event::new(EventKind::SecurityAlert, agent);
+            event.invocation_id = Some(invocation.to_owned());
+            event.issue = Some(number);
+            event.state_changes.labels_add.push(label.to_owned());
+            event.state_changes.is_locked = true;
+            loaded = self.record(number, text, event).await?;
+        }
+        let change = LabelChange { add: vec![label.to_owned()], remove: Vec::new() };
+        self.write_labels(number, &loaded, &[change]).await?;
+        match self.memory.set_locked(number, true).await {
+            // The label stops every run as well.
+            Ok(()) | Err(MemoryError::Unsupported(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Posts an event, unless it is there, and reads the issue with it.
+    async fn record(&self, number: u64, text: &str, event: Event) -> Result<Loaded, MemoryError> {
+        let signed = self.key.sign(event, self.memory.repository(), number);
+        let body = format!("{text}\n\n{}\n", footer(&signed));
+        let mut attempt = 0;
+        loop {
+            match self.memory.post_comment(number, &body).await {
+                Ok(comment) => return self.load_with(number, comment).await,
+                Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.memory.back_off(attempt).await;
+                    let loaded = self.load(number).await?;
+                    if loaded.state.events.iter().any(|recorded| recorded.event == signed) {
+                        return Ok(loaded);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The issue with a comment that was just written: a forge may not list it yet.
+    async fn load_with(&self, number: u64, comment: Comment) -> Result<Loaded, MemoryError> {
+        let mut loaded = self.load(number).await?;
+        if loaded.comments.iter().all(|listed| listed.id != comment.id) {
+            loaded.comments.push(comment);
+            loaded.state = read_state(&loaded.read.issue, &loaded.comments, &self.trust);
+        }
+        Ok(loaded)
+    }
+
+    /// Writes the checkpoint that the comments lead to. What cannot be written is a problem and no loss.
+    async fn write_body(
+        &self,
+        number: u64,
+        mut loaded: Loaded,
+        run: Option<&str>,
+        problems: &mut Vec<String>,
+    ) -> Result<Loaded, MemoryError> {
+        for attempt in 1..=MAX_ATTEMPTS {
+            if loaded.read.is_body_cut {
+                problems
+                    .push("the issue's text is too long to write a checkpoint into it".to_owned());
+                return Ok(loaded);
+            }
+            let in_body = find_checkpoint(&loaded.read.issue.body, number).ok();
+            if let Some((_, archive)) = in_body.as_ref().and_then(prune)
+                && !loaded.comments.iter().any(|comment| comment.body.contains(&archive.digest))
+            {
+                let comment = self.memory.post_comment(number, &archive.text).await?;
+                loaded.comments.push(comment);
+            }
+            // The checkpoint has the labels and the assignee that are written after it.
+            let mut issue = loaded.read.issue.clone();
+            issue.labels = labels_after(&loaded, &changes_since(&loaded.state, run));
+            if let (Some(_), Some(checkpoint)) = (run, &loaded.state.checkpoint) {
+                issue.assignee = checkpoint.next_agent.clone().or(issue.assignee);
+            }
+            let state = read_state(&issue, &loaded.comments, &self.trust);
+            let body = match updated_body(&issue, &state) {
+                Ok(Some(body)) => body,
+                Ok(None) => return Ok(loaded),
+                Err(error) => {
+                    problems.push(error.to_string());
+                    return Ok(loaded);
+                }
+            };
+            let version = loaded.read.body_version;
+            match self.memory.edit_body(number, version, &body).await {
+                Ok(BodyEdit::Written) if version.is_some() => {
+                    loaded.read.issue.body = body;
+                    return Ok(loaded);
+                }
+                // Without a version an edit can be lost, so it is read again.
+                Ok(BodyEdit::Written) => {}
+                Ok(BodyEdit::Conflict) | Err(MemoryError::Unavailable(_)) => {
+                    self.memory.back_off(attempt).await;
+                }
+                Err(MemoryError::Refused(why)) => {
+                    problems.push(why);
+                    return Ok(loaded);
+                }
+                Err(error) => return Err(error),
+            }
+            let again = self.load(number).await?;
+            // A comment of ours may not be listed yet.
+            let missing: Vec<Comment> = loaded
+                .comments
+                .iter()
+                .filter(|comment| again.comments.iter().all(|listed| listed.id != comment.id))
+                .cloned()
+                .collect();
+            loaded = again;
+            if !missing.is_empty() {
+                loaded.comments.extend(missing);
+                loaded.state = read_state(&loaded.read.issue, &loaded.comments, &self.trust);
+            }
+        }
+        problems.push(
+            "others changed the issue's text at the same time; the next run corrects it".to_owned(),
+        );
+        Ok(loaded)
+    }
+
+    /// Writes the labels after these changes.
+    async fn write_labels(
+        &self,
+        number: u64,
+        loaded: &Loaded,
+        changes: &[LabelChange],
+    ) -> Result<(), MemoryError> {
+        let current = &loaded.read.issue.labels;
+        let change = LabelChange::between(current, &labels_after(loaded, changes));
+        if change.is_empty() {
+            return Ok(());
+        }
+        let mut attempt = 0;
+        loop {
+            match self.memory.change_labels(number, &change).await {
+                Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.memory.back_off(attempt).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Takes a claim as a whole, and gives its fence.
+    pub async fn claim(&self, wish: &ClaimWish, now: Moment) -> Result<u64, ClaimError> {
+        self.change_claims(|table| {
+            table.acquire(wish, now, false).map(|(table, fence)| (Some(table), fence))
+        })
+        .await
+    }
+
+    /// Ends a claim. A claim that has ended is no error.
+    pub async fn release(&self, fence: u64) -> Result<(), ClaimError> {
+        self.change_claims(|table| Ok((table.release(fence), ()))).await
+    }
+
+    /// Whether work that changes these paths may land; renews the claim, so that nobody takes it meanwhile.
+    pub async fn require_claim(
+        &self,
+        fence: u64,
+        paths: &[String],
+        now: Moment,
+        lease_ms: u64,
+    ) -> Result<(), ClaimError> {
+        self.change_claims(|table| {
+            table.check_fence(fence, paths, false)?;
+            Ok((Some(table.renew(fence, now, lease_ms)?), ()))
+        })
+        .await
+    }
+
+    /// Gives a run tokens of an issue that nobody else may use meanwhile. The issue is read after the table: a run that
+    /// has left its result, and then its reservation, is counted in one of them.
+    pub async fn reserve(&self, wish: &ReservationWish) -> Result<u64, ClaimError> {
+        let mut silences = 0;
+        for attempt in 1..=MAX_SWAPS {
+            let tried = async {
+                let content = self.memory.read_ref(CLAIMS_REF).await?;
+                let table = parsed(content.as_ref())?;
+                let loaded = self.load(wish.issue).await?;
+                let checkpoint = loaded.state.checkpoint.as_ref();
+                let budget = checkpoint.map(|checkpoint| checkpoint.budget.remaining);
+                let remaining = u64::try_from(budget.unwrap_or_default()).unwrap_or_default();
+                let open = table.without_settled(&loaded.state);
+                let (changed, tokens) = open.reserve(wish, remaining, loaded.read.now)?;
+                if changed == table {
+                    return Ok(Some(tokens));
+                }
+                let expected = content.as_ref().map(|content| content.version.as_str());
+                let swapped = self.memory.swap_ref(CLAIMS_REF, expected, &changed.render()).await?;
+                Ok(matches!(swapped, RefSwap::Done(_)).then_some(tokens))
+            };
+            match tried.await {
+                Ok(Some(tokens)) => return Ok(tokens),
+                Ok(None) => self.memory.back_off(attempt.min(6)).await,
+                Err(ClaimError::Forge(MemoryError::Unavailable(_))) if silences < MAX_ATTEMPTS => {
+                    silences += 1;
+                    self.memory.back_off(silences).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(MemoryError::Unavailable("others changed the claims at the same time".to_owned())
+            .into())
+    }
+
+    /// Gives back what a run has been given. A run that has nothing is no error.
+    pub async fn unreserve(&self, invocation: &str) -> Result<(), ClaimError> {
+        self.change_claims(|table| Ok((table.unreserve(invocation), ()))).await
+    }
+
+    /// All claims of the repository; a table that cannot be read is an error of the forge.
+    pub async fn claim_table(&self) -> Result<ClaimTable, MemoryError> {
+        self.claims().await.map_err(|error| match error {
+            ClaimError::Forge(error) => error,
+            ClaimError::Refused(refusal) => MemoryError::Refused(refusal.to_string()),
+        })
+    }
+
+    /// All claims of the repository.
+    pub async fn claims(&self) -> Result<ClaimTable, ClaimError> {
+        Ok(parsed(self.memory.read_ref(CLAIMS_REF).await?.as_ref())?)
+    }
+
+    async fn change_claims<T>(
+        &self,
+        change: impl Fn(&ClaimTable) -> Result<(Option<ClaimTable>, T), ClaimRefusal>,
+    ) -> Result<T, ClaimError> {
+        let mut silences = 0;
+        for attempt in 1..=MAX_SWAPS {
+            let content = match self.memory.read_ref(CLAIMS_REF).await {
+                Ok(content) => content,
+                Err(MemoryError::Unavailable(_)) if silences < MAX_ATTEMPTS => {
+                    silences += 1;
+                    self.memory.back_off(silences).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let table = parsed(content.as_ref())?;
+            let (changed, result) = change(&table)?;
+            let Some(changed) = changed.filter(|changed| *changed != table) else {
+                return Ok(result);
+            };
+            let expected = content.as_ref().map(|content| content.version.as_str());
+            match self.memory.swap_ref(CLAIMS_REF, expected, &changed.render()).await {
+                Ok(RefSwap::Done(_)) => return Ok(result),
+                Ok(RefSwap::Moved) => self.memory.back_off(attempt.min(6)).await,
+                // A lost answer is found again in the table by its invocation or fence.
+                Err(MemoryError::Unavailable(_)) if silences < MAX_ATTEMPTS => {
+                    silences += 1;
+                    self.memory.back_off(silences).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(MemoryError::Unavailable("others changed the claims at the same time".to_owned())
+            .into())
+    }
+}
+
+fn parsed(content: Option<&RefContent>) -> Result<ClaimTable, ClaimRefusal> {
+    content.map_or_else(|| Ok(ClaimTable::default()), |content| ClaimTable::parse(&content.text))
+}
+
+/// What a run and all later ones changed: a later run may have left its changes meanwhile, and they stay on top.
+fn changes_since(state: &State, run: Option<&str>) -> Vec<LabelChange> {
+    let Some(run) = run else { return Vec::new() };
+    let events = state.events.iter();
+    let later = events.skip_while(|recorded| recorded.event.invocation_id.as_deref() != Some(run));
+    let change = |recorded: &Recorded| LabelChange {
+        add: recorded.event.state_changes.labels_add.clone(),
+        remove: recorded.event.state_changes.labels_remove.clone(),
+    };
+    later.map(change).collect()
+}
+
+/// The labels after these changes. Those of the budget come from the checkpoint.
+fn labels_after(loaded: &Loaded, changes: &[LabelChange]) -> Vec<String> {
+    let mut labels = loaded.read.issue.labels.clone();
+    for change in changes {
+        labels = change_labels(&labels, change);
+    }
+    if let Some(budget) = loaded.state.checkpoint.as_ref().map(|checkpoint| checkpoint.budget) {
+        let is_of_budget = |label: &str| matches!(label, BUDGET_WARNING | BUDGET_EXHAUSTED);
+        labels.retain(|label| !is_of_budget(label));
+        let half = i64::try_from(budget.total / 2).unwrap_or(i64::MAX);
+        if budget.remaining <= 0 {
+            labels.push(BUDGET_EXHAUSTED.to_owned());
+        } else if budget.remaining <= half {
+            labels.push(BUDGET_WARNING.to_owned());
+        }
+    }
+    labels
+}

@@ -1,0 +1,241 @@
+//! An issue in memory that fails, forgets and hides like a forge.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use bailiwick_memory::{
+    BodyEdit, Comment, Issue, IssueMemory, LabelChange, LabelEvent, MemoryError, ReadIssue,
+    RefContent, RefSwap, StateEvent,
+};
+use bailiwick_resources::Moment;
+use bailiwick_testkit::random::Random;
+
+/// What goes wrong with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is not done and not answered.
+    Before,
+    /// It is done and not answered.
+    After,
+}
+
+#[derive(Default)]
+struct Inner {
+    issue: Issue,
+    version: u64,
+    comments: Vec<Comment>,
+    references: BTreeMap<String, RefContent>,
+    now: u64,
+    calls: u64,
+    fault: Option<(u64, Fault)>,
+    /// After the call with this number nothing is answered any more, as if the caller was killed.
+    killed_after: Option<u64>,
+    loses_edits: Option<Random>,
+}
+
+/// One issue, number 7.
+pub(crate) struct Fake {
+    inner: Mutex<Inner>,
+    has_versions: bool,
+}
+
+impl Fake {
+    pub(crate) fn new(has_versions: bool) -> Self {
+        let issue = Issue {
+            repository: "acme/app".to_owned(),
+            number: 7,
+            title: "Parser".to_owned(),
+            body: "Please.".to_owned(),
+            is_open: true,
+            ..Issue::default()
+        };
+        let inner = Inner { issue, now: 1_700_000_000_000, ..Inner::default() };
+        Self { inner: Mutex::new(inner), has_versions }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.inner().calls
+    }
+
+    /// Fails the call that comes after this many others.
+    pub(crate) fn fail(&self, after: u64, fault: Fault) {
+        let mut inner = self.inner();
+        inner.fault = Some((inner.calls + after, fault));
+    }
+
+    /// From the call after this many others on, nothing is done.
+    pub(crate) fn kill(&self, after: u64) {
+        let mut inner = self.inner();
+        inner.killed_after = Some(inner.calls + after);
+    }
+
+    pub(crate) fn restart(&self) {
+        let mut inner = self.inner();
+        (inner.killed_after, inner.fault) = (None, None);
+    }
+
+    /// Edits of the body are lost now and then, as between two writers on an old server.
+    pub(crate) fn lose_edits(&self, random: Random) {
+        self.inner().loses_edits = Some(random);
+    }
+
+    pub(crate) fn issue(&self) -> Issue {
+        self.inner().issue.clone()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Issue)) {
+        change(&mut self.inner().issue);
+    }
+
+    pub(crate) fn all_comments(&self) -> Vec<Comment> {
+        self.inner().comments.clone()
+    }
+
+    fn call<T>(&self, what: impl FnOnce(&mut Inner) -> T) -> Result<T, MemoryError> {
+        let mut inner = self.inner();
+        inner.calls += 1;
+        inner.now += 1000;
+        let number = inner.calls;
+        if inner.killed_after.is_some_and(|last| number > last) {
+            return Err(MemoryError::Refused("killed".to_owned()));
+        }
+        let silent = || MemoryError::Unavailable("silence".to_owned());
+        match inner.fault.take_if(|(at, _)| *at < number) {
+            Some((_, Fault::Before)) => Err(silent()),
+            Some((_, Fault::After)) => {
+                what(&mut inner);
+                Err(silent())
+            }
+            None => Ok(what(&mut inner)),
+        }
+    }
+}
+
+impl IssueMemory for Fake {
+    fn repository(&self) -> &str {
+        "acme/app"
+    }
+
+    async fn read_issue(&self, _: u64) -> Result<ReadIssue, MemoryError> {
+        self.call(|inner| ReadIssue {
+            issue: inner.issue.clone(),
+            body_version: self.has_versions.then_some(inner.version),
+            is_body_cut: false,
+            now: Moment::from_millis(inner.now),
+        })
+    }
+
+    async fn comments(&self, _: u64) -> Result<Vec<Comment>, MemoryError> {
+        self.call(|inner| inner.comments.clone())
+    }
+
+    async fn label_events(&self, _: u64) -> Result<Vec<LabelEvent>, MemoryError> {
+        self.call(|_| Vec::new())
+    }
+
+    async fn state_events(&self, _: u64) -> Result<Vec<StateEvent>, MemoryError> {
+        self.call(|_| Vec::new())
+    }
+
+    async fn post_comment(&self, _: u64, body: &str) -> Result<Comment, MemoryError> {
+        self.call(|inner| {
+            let id = u64::try_from(inner.comments.len()).unwrap() + 1;
+            let at = Moment::from_millis(inner.now);
+            let (author, body) = ("bot".to_owned(), body.to_owned());
+            let comment = Comment { id, author, body, created_at: at, updated_at: at };
+            inner.comments.push(comment.clone());
+            comment
+        })
+    }
+
+    async fn edit_body(
+        &self,
+        _: u64,
+        version: Option<u64>,
+        body: &str,
+    ) -> Result<BodyEdit, MemoryError> {
+        self.call(|inner| {
+            if version.is_some_and(|version| version != inner.version) {
+                return BodyEdit::Conflict;
+            }
+            if inner.loses_edits.as_mut().is_some_and(|random| random.once_in(3)) {
+                return BodyEdit::Written;
+            }
+            inner.version += 1;
+            body.clone_into(&mut inner.issue.body);
+            BodyEdit::Written
+        })
+    }
+
+    async fn change_labels(&self, _: u64, change: &LabelChange) -> Result<(), MemoryError> {
+        self.call(|inner| {
+            let labels = &mut inner.issue.labels;
+            labels.retain(|label| !change.remove.contains(label) && !change.add.contains(label));
+            labels.extend(change.add.iter().cloned());
+        })
+    }
+
+    async fn set_assignee(&self, _: u64, assignee: Option<&str>) -> Result<(), MemoryError> {
+        self.call(|inner| inner.issue.assignee = assignee.map(str::to_owned))
+    }
+
+    async fn set_milestone(&self, _: u64, _: Option<u64>) -> Result<(), MemoryError> {
+        self.call(|_| ())
+    }
+
+    async fn set_locked(&self, _: u64, is_locked: bool) -> Result<(), MemoryError> {
+        self.call(|inner| inner.issue.is_locked = is_locked)
+    }
+
+    async fn set_open(&self, _: u64, is_open: bool) -> Result<(), MemoryError> {
+        self.call(|inner| inner.issue.is_open = is_open)
+    }
+
+    async fn open_issues(&self) -> Result<Vec<u64>, MemoryError> {
+        Ok(vec![7])
+    }
+
+    async fn account(&self) -> Result<Option<String>, MemoryError> {
+        Ok(Some("bot".to_owned()))
+    }
+
+    async fn read_ref(&self, name: &str) -> Result<Option<RefContent>, MemoryError> {
+        self.call(|inner| inner.references.get(name).cloned())
+    }
+
+    async fn swap_ref(
+        &self,
+        name: &str,
+        expected: Option<&str>,
+        text: &str,
+    ) -> Result<RefSwap, MemoryError> {
+        self.call(|inner| {
+            let found = inner.references.get(name).map(|content| content.version.clone());
+            if found.as_deref() != expected {
+                return RefSwap::Moved;
+            }
+            let version = inner.calls.to_string();
+            let content = RefContent { version: version.clone(), text: text.to_owned() };
+            inner.references.insert(name.to_owned(), content);
+            RefSwap::Done(version)
+        })
+    }
+
+    async fn back_off(&self, _: u32) {}
+}
+
+/// Runs something that never waits.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let ready = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    };
+    ready.unwrap()
+}

@@ -1,0 +1,294 @@
+//! A machine that has nothing but the forge comes to the state of a plain model of what was done.
+
+use bailiwick_memory::{
+    Budget, ChainResult, ClaimError, ClaimRefusal, ClaimTable, ClaimWish, IssueMemory as _,
+    LabelChange, NextStep, Protocol, Recovered, RecoveredRun, Reservation, ReservationWish,
+    Resource, RunResult, SigningKey, TableClaim, recover,
+};
+use bailiwick_resources::Moment;
+use bailiwick_testkit::depth::Depth;
+use bailiwick_testkit::random::Random;
+use serde_json::json;
+
+use crate::fake::{Fake, Fault, run};
+
+const LEASE_MS: u64 = 1 << 40;
+
+fn never() -> Moment {
+    Moment::from_millis(0)
+}
+
+fn protocol(fake: &Fake) -> Protocol<'_, Fake> {
+    run(Protocol::open(fake, SigningKey::new(b"a secret of ours"))).unwrap()
+}
+
+/// What was done, without a forge. Times are the forge's, so they are left out.
+struct Model {
+    total: u64,
+    runs: Vec<RecoveredRun>,
+    claims: Vec<TableClaim>,
+    reservations: Vec<Reservation>,
+    next_agent: Option<String>,
+    is_open: bool,
+    is_paused: bool,
+}
+
+impl Model {
+    fn consumed(&self) -> u64 {
+        self.runs.iter().map(|run| run.tokens).sum()
+    }
+
+    fn recovered(&self) -> Recovered {
+        let budget = Budget::new(self.total, self.consumed());
+        let next = match &self.next_agent {
+            _ if !self.is_open => NextStep::Closed,
+            _ if self.is_paused || budget.remaining <= 0 => {
+                NextStep::Stopped { why: String::new() }
+            }
+            Some(agent) => NextStep::Start { agent: agent.clone() },
+            None => NextStep::Decide,
+        };
+        Recovered {
+            issue: 7,
+            title: "Parser".to_owned(),
+            budget: Some(budget),
+            runs: self.runs.clone(),
+            claims: self.claims.clone(),
+            reservations: self.reservations.clone(),
+            next,
+        }
+    }
+
+    fn leave(&mut self, left: &RunResult) {
+        let id = left.invocation.split('/').next().unwrap();
+        let result = ChainResult::of_verdict(Some(&left.verdict));
+        self.next_agent.clone_from(&left.next_agent);
+        if let Some(run) = self.runs.iter_mut().find(|run| run.id == id) {
+            run.tokens += left.consumed;
+            run.attempts += 1;
+            run.result = result;
+            run.action.clone_from(&left.action);
+            return;
+        }
+        self.runs.push(RecoveredRun {
+            id: id.to_owned(),
+            agent: left.agent.clone(),
+            result,
+            tokens: left.consumed,
+            attempts: 1,
+            depth: left.depth,
+            first_at: never(),
+            last_at: never(),
+            action: left.action.clone(),
+        });
+    }
+}
+
+fn without_times(mut recovered: Recovered) -> Recovered {
+    for run in &mut recovered.runs {
+        (run.first_at, run.last_at) = (never(), never());
+    }
+    for claim in &mut recovered.claims {
+        (claim.claimed_at, claim.leased_until) = (never(), never());
+    }
+    for one in &mut recovered.reservations {
+        (one.reserved_at, one.reserved_until) = (never(), never());
+    }
+    if let NextStep::Stopped { why } = &mut recovered.next {
+        why.clear();
+    }
+    recovered
+}
+
+/// What a machine with an empty database reads.
+fn read(fake: &Fake) -> Recovered {
+    let protocol = protocol(fake);
+    let loaded = run(protocol.load(7)).unwrap();
+    let labels = run(fake.label_events(7)).unwrap();
+    let table = run(protocol.claims()).unwrap();
+    recover(&loaded, &labels, &table, &protocol.trust)
+}
+
+fn exit(random: &mut Random, step: usize) -> RunResult {
+    RunResult {
+        agent: ["builder", "reviewer"][random.below(2)].to_owned(),
+        invocation: format!("run-{}/{step}", random.below(4)),
+        parent: None,
+        depth: 0,
+        phase: "work".to_owned(),
+        action: format!("Did step {step}."),
+        result: json!({}),
+        verdict: ["pass", "fail", "blocked"][random.below(3)].to_owned(),
+        consumed: random.number() % 900,
+        labels: LabelChange::default(),
+        next_agent: [None, Some("reviewer".to_owned())][random.below(2)].clone(),
+        rationale: None,
+        estimated_next_tokens: None,
+        cascade: Vec::new(),
+    }
+}
+
+/// Does something until the forge has done it, whatever fails and is killed before.
+fn persist<T>(fake: &Fake, random: &mut Random, work: impl Fn() -> Option<T>) -> T {
+    match random.below(4) {
+        0 => fake.fail(random.number() % 6, Fault::Before),
+        1 => fake.fail(random.number() % 6, Fault::After),
+        2 => fake.kill(random.number() % 8),
+        _ => {}
+    }
+    let done = work();
+    fake.restart();
+    done.or_else(work).unwrap()
+}
+
+#[test]
+fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
+    let mut random = Random::rotating("random histories");
+    let mut starts = 0;
+    for round in 0..Depth::from_env().cases(300) {
+        let fake = Fake::new(round % 2 == 0);
+        let forge = protocol(&fake);
+        run(forge.begin(7, "planner", "new", 4_000, None)).unwrap();
+        let mut model = Model {
+            total: 4_000,
+            runs: Vec::new(),
+            claims: Vec::new(),
+            reservations: Vec::new(),
+            next_agent: None,
+            is_open: true,
+            is_paused: false,
+        };
+        let mut fence = 0;
+        for step in 0..3 + random.below(12) {
+            let (agent, invocation) = (format!("run-{step}"), format!("run-{step}/new"));
+            match random.below(8) {
+                0..=2 => {
+                    let left = exit(&mut random, step);
+                    persist(&fake, &mut random, || run(forge.exit(7, &left)).ok());
+                    model.leave(&left);
+                }
+                3 => {
+                    let wish = ClaimWish {
+                        agent: agent.clone(),
+                        invocation: invocation.clone(),
+                        issue: Some(7),
+                        resources: vec![Resource::file(&format!("src/{step}"))],
+                        lease_ms: LEASE_MS,
+                    };
+                    let now = run(fake.read_issue(7)).unwrap().now;
+                    let taken = persist(&fake, &mut random, || run(forge.claim(&wish, now)).ok());
+                    fence += 1;
+                    assert_eq!(taken, fence);
+                    let resources = wish.resources;
+                    let (claimed_at, leased_until) = (never(), never());
+                    let issue = Some(7);
+                    model.claims.push(TableClaim {
+                        fence,
+                        agent,
+                        invocation,
+                        issue,
+                        resources,
+                        claimed_at,
+                        leased_until,
+                    });
+                }
+                4 if !model.claims.is_empty() => {
+                    let claim = model.claims.remove(random.below(model.claims.len()));
+                    persist(&fake, &mut random, || run(forge.release(claim.fence)).ok());
+                }
+                5 if !model.reservations.is_empty() => {
+                    let one = model.reservations.remove(random.below(model.reservations.len()));
+                    persist(&fake, &mut random, || run(forge.unreserve(&one.invocation)).ok());
+                }
+                4 | 5 => {
+                    let tokens = Some(1 + random.number() % 900);
+                    let (issue, lease_ms) = (7, LEASE_MS);
+                    let wish = ReservationWish {
+                        issue,
+                        agent: agent.clone(),
+                        invocation: invocation.clone(),
+                        tokens,
+                        lease_ms,
+                    };
+                    let given = persist(&fake, &mut random, || match run(forge.reserve(&wish)) {
+                        Ok(tokens) => Some(Some(tokens)),
+                        Err(ClaimError::Refused(ClaimRefusal::NoTokens { .. })) => Some(None),
+                        Err(_) => None,
+                    });
+                    let reserved: u64 = model.reservations.iter().map(|one| one.tokens).sum();
+                    let free =
+                        model.total.saturating_sub(model.consumed()).saturating_sub(reserved);
+                    let expected =
+                        tokens.map(|tokens| tokens.min(free)).filter(|tokens| *tokens > 0);
+                    assert_eq!(given, expected);
+                    if let Some(tokens) = given {
+                        let (reserved_at, reserved_until) = (never(), never());
+                        model.reservations.push(Reservation {
+                            issue,
+                            agent,
+                            invocation,
+                            tokens,
+                            reserved_at,
+                            reserved_until,
+                        });
+                    }
+                }
+                6 => {
+                    model.total = model.consumed() + random.number() % 3_000;
+                    let name = format!("budget-{step}");
+                    run(forge.set_budget(7, "person", &name, model.total)).unwrap();
+                }
+                _ => {
+                    model.is_paused = random.once_in(3);
+                    model.is_open = !random.once_in(4);
+                    fake.change(|issue| {
+                        issue.labels.retain(|label| label != "status::paused");
+                        issue.labels.extend(model.is_paused.then(|| "status::paused".to_owned()));
+                        issue.is_open = model.is_open;
+                    });
+                }
+            }
+        }
+        let (recovered, expected) = (without_times(read(&fake)), model.recovered());
+        assert_eq!(recovered, expected);
+        assert_eq!(recovered.digest(), expected.digest());
+        // Reading changes nothing, so a second machine comes to the same.
+        assert_eq!(read(&fake).digest(), read(&fake).digest());
+        starts += usize::from(matches!(recovered.next, NextStep::Start { .. }));
+    }
+    assert!(starts > 0, "no history had a next step");
+}
+
+#[test]
+fn tokens_are_given_once_and_a_lost_machine_loses_them_with_its_lease() {
+    let now = Moment::from_millis(1_000);
+    let wish = |name: &str, tokens: Option<u64>| ReservationWish {
+        issue: 7,
+        agent: name.to_owned(),
+        invocation: format!("{name}/1"),
+        tokens,
+        lease_ms: 500,
+    };
+    let table = ClaimTable::default();
+    let (table, given) = table.reserve(&wish("one", Some(600)), 1000, now).unwrap();
+    assert_eq!(given, 600);
+    // A repeated wish gets what it has, and the next one gets the rest.
+    assert_eq!(table.reserve(&wish("one", Some(900)), 1000, now), Ok((table.clone(), 600)));
+    let (table, given) = table.reserve(&wish("two", None), 1000, now).unwrap();
+    assert_eq!(given, 400);
+    let refused = table.reserve(&wish("three", Some(1)), 1000, now);
+    assert_eq!(refused, Err(ClaimRefusal::NoTokens { remaining: 1000, reserved: 1000 }));
+    // Another issue has tokens of its own.
+    let other = ReservationWish { issue: 8, ..wish("three", None) };
+    assert_eq!(table.reserve(&other, 50, now).unwrap().1, 50);
+    let freed = table.unreserve("two/1").unwrap();
+    assert_eq!(freed.reserve(&wish("three", None), 1000, now).unwrap().1, 400);
+    assert_eq!(freed.unreserve("two/1"), None);
+    let later = now.plus_millis(500);
+    let (table, given) = table.reserve(&wish("three", None), 1000, later).unwrap();
+    assert_eq!((given, table.reservations.len()), (1000, 1));
+    // What older programs wrote is read, and a table without reservations is written as they know it.
+    let text = ClaimTable::default().render();
+    assert!(!text.contains("reservations"));
+    assert_eq!(ClaimTable::parse(&text), Ok(ClaimTable::default()));
+}

@@ -1,0 +1,61 @@
+//! What is rendered is parsed to the same value.
+
+use bailiwick_memory::{
+    Checkpoint, ResultComment, events_of, find_checkpoint, footer, with_checkpoint,
+};
+use bailiwick_testkit::depth::Depth;
+use bailiwick_testkit::random::Random;
+
+use crate::values::{checkpoint, comment, event, text};
+
+fn each(what: &str, check: impl Fn(&mut Random)) {
+    let mut random = Random::rotating(what);
+    (0..Depth::from_env().cases(20_000)).for_each(|_| check(&mut random));
+}
+
+#[test]
+fn a_checkpoint_is_read_as_it_was_written() {
+    each("checkpoints", |random| {
+        let written = checkpoint(random);
+        let yaml = written.render().unwrap();
+        assert_eq!(Checkpoint::parse(&yaml, written.issue).unwrap(), written, "{yaml}");
+    });
+}
+
+#[test]
+fn a_body_keeps_what_people_wrote_around_the_checkpoint() {
+    each("bodies", |random| {
+        let (first, mut second) = (checkpoint(random), checkpoint(random));
+        second.issue = first.issue;
+        // A fence that is never closed would hide the heading, as it does on the forge.
+        let prose = text(random, 5).replace("```", "'''").replace("## GNS", "GNS");
+        let body = with_checkpoint(&prose, &first).unwrap();
+        assert_eq!(find_checkpoint(&body, first.issue).unwrap(), first, "{body}");
+        let body = format!("{body}\nmore\n");
+        let changed = with_checkpoint(&body, &second).unwrap();
+        assert_eq!(find_checkpoint(&changed, first.issue).unwrap(), second, "{changed}");
+        assert!(
+            changed.starts_with(prose.trim_end()) && changed.ends_with("\nmore\n"),
+            "{changed}"
+        );
+        assert_eq!(with_checkpoint(&changed, &second).unwrap(), changed);
+    });
+}
+
+#[test]
+fn an_event_is_read_as_it_was_written() {
+    each("events", |random| {
+        let written = event(random);
+        let body = format!("{}\n{}", text(random, 4).replace("<!--", ""), footer(&written));
+        assert_eq!(events_of(&body), [Ok(written)], "{body}");
+    });
+}
+
+#[test]
+fn a_result_comment_is_read_as_it_was_written() {
+    each("comments", |random| {
+        let written = comment(random);
+        let body = written.render();
+        assert_eq!(ResultComment::parse(&body).unwrap(), written, "{body}");
+    });
+}
