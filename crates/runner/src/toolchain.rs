@@ -5,10 +5,12 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
 
 use crate::sandbox::Bind;
 
@@ -51,13 +53,24 @@ const MAX_LINKED: usize = 64;
 /// As many links as may be on the way to an interpreter.
 const MAX_LINKS: usize = 8;
 
-const NO_CHOICE: &str = "the tree names no toolchain that could be used, and rustup has no default";
+/// Why no toolchain can be chosen for a tree.
+#[derive(Debug, Error)]
+pub enum ToolchainError {
+    #[error("the tree names no toolchain that could be used, and rustup has no default")]
+    NoChoice,
+    #[error("{0} is no plain file")]
+    NoPlainFile(&'static str),
+    #[error("{file}: {error}")]
+    Unreadable { file: &'static str, error: io::Error },
+}
 
 /// Directories that are mounted in a worktree must not end git's search for its repository.
 pub const GIT_ACROSS_MOUNTS: (&str, &str) = ("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
 
-/// Variables that tell tools that there is no network, so that they say what is missing at once.
-pub const OFFLINE: [(&str, &str); 2] = [("CARGO_NET_OFFLINE", "true"), ("GOPROXY", "off")];
+/// Variables that tell tools that there is no network, so that they say what is missing at once. npm would look for
+/// a newer version of itself in every new home, which takes longer than a short test.
+pub const OFFLINE: [(&str, &str); 3] =
+    [("CARGO_NET_OFFLINE", "true"), ("GOPROXY", "off"), ("npm_config_update_notifier", "false")];
 
 /// Python leaves its compiled files beside the sources, where they would count as work without a `.gitignore`.
 pub const NO_BYTECODE: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
@@ -256,7 +269,7 @@ impl Host {
 
     /// The compilers that build a tree, where rustup has them: those that the tree names if it does so
     /// by a plain name, or else the person's own. Never some that the tree brings with it.
-    pub fn toolchain(&self, tree: &Path) -> Result<Option<Toolchain>, String> {
+    pub fn toolchain(&self, tree: &Path) -> Result<Option<Toolchain>, ToolchainError> {
         let toolchains = self.rustup.join("toolchains");
         if !toolchains.is_dir() {
             return Ok(None);
@@ -266,7 +279,7 @@ impl Host {
         let own = |key: &str| settings.get(key).and_then(toml::Value::as_str).map(str::to_owned);
         let (named, says) = channel(tree)?;
         let Some(name) = named.or_else(|| own("default_toolchain")) else {
-            return if says { Err(NO_CHOICE.to_owned()) } else { Ok(None) };
+            return if says { Err(ToolchainError::NoChoice) } else { Ok(None) };
         };
         let triple = own("default_host_triple")
             .unwrap_or_else(|| format!("{}-unknown-linux-gnu", std::env::consts::ARCH));
@@ -398,7 +411,7 @@ fn add(binds: &mut Vec<Bind>, place: PathBuf) {
 }
 
 /// The toolchain that a tree names, if that is a plain name, and whether it says anything of it.
-fn channel(tree: &Path) -> Result<(Option<String>, bool), String> {
+fn channel(tree: &Path) -> Result<(Option<String>, bool), ToolchainError> {
     let plain = |name: &str| {
         let letter = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '-' | '_');
         (!name.is_empty() && !name.starts_with(['.', '-']) && name.chars().all(letter))
@@ -409,9 +422,9 @@ fn channel(tree: &Path) -> Result<(Option<String>, bool), String> {
         let text = match fs::symlink_metadata(&path) {
             Err(_) => continue,
             Ok(data) if data.is_file() => fs::read_to_string(&path),
-            Ok(_) => return Err(format!("{file} is no plain file")),
+            Ok(_) => return Err(ToolchainError::NoPlainFile(file)),
         };
-        let text = text.map_err(|error| format!("{file}: {error}"))?;
+        let text = text.map_err(|error| ToolchainError::Unreadable { file, error })?;
         let table: Option<toml::Table> = text.parse().ok();
         let name = match table.as_ref().and_then(|table| table.get("toolchain")) {
             Some(toolchain) => toolchain.get("channel").and_then(toml::Value::as_str),

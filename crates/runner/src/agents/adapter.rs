@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::proxy::{Models, Wire};
+use crate::proxy::{ModelApi, Models};
 
 /// An agent program that Bailiwick can start.
 ///
@@ -30,7 +30,7 @@ pub trait Adapter: Send + Sync {
     fn dialect(&self) -> Option<Dialect>;
 
     /// How it speaks to its model; nothing if it has none, or cannot be redirected.
-    fn wire(&self) -> Option<Wire>;
+    fn wire(&self) -> Option<ModelApi>;
 
     /// The small models that it asks by itself, beside the one that it is told; `*` stands for any text.
     fn side_models(&self) -> &[&str] {
@@ -78,7 +78,7 @@ pub trait Adapter: Send + Sync {
 
     /// What is run before the program if it has a conversation; nothing where that holds nothing that
     /// could change how it is held.
-    fn clears(&self) -> Option<Clears> {
+    fn conversation_cleanup(&self) -> Option<ConversationCleanup> {
         None
     }
 
@@ -87,13 +87,13 @@ pub trait Adapter: Send + Sync {
 
     /// How it asks its gate where it does so on its own standard streams; nothing where it starts the
     /// gate as a program.
-    fn talk(&self) -> Option<Box<dyn Talk>> {
+    fn stdio_gate(&self) -> Option<Box<dyn ControlProtocol>> {
         None
     }
 
     /// How it asks its gate where it does so over HTTP, at [`GATE_PATH`](crate::proxy::GATE_PATH) below its
     /// model's address: each message is posted, and answered at once.
-    fn posts(&self) -> Option<Box<dyn Talk>> {
+    fn http_gate(&self) -> Option<Box<dyn ControlProtocol>> {
         None
     }
 
@@ -104,7 +104,7 @@ pub trait Adapter: Send + Sync {
 /// Reads a program's output, line by line.
 pub trait Reader: Send {
     /// What a line of standard output says. A line that says nothing known is [`EventKind::Other`], kept raw.
-    fn line(&mut self, line: &str) -> Vec<Read>;
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent>;
 
     /// What the end of the program says, by its exit code and the last of its standard error.
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict;
@@ -112,9 +112,9 @@ pub trait Reader: Send {
 
 /// A program that asks us, and not a gate that it starts: on its standard output, where it is answered
 /// on its standard input, or over HTTP.
-pub trait Talk: Send {
+pub trait ControlProtocol: Send {
     /// What a line of its output, or a message, wants of us.
-    fn hear(&mut self, line: &str) -> Option<ControlMessage>;
+    fn parse(&mut self, line: &str) -> Option<ControlMessage>;
 }
 
 /// What a program wants that talks with us.
@@ -122,27 +122,27 @@ pub enum ControlMessage {
     /// A decision about a call: the payload, as a hook would get it, and the decision in its words.
     Decide(String, Box<dyn FnOnce(&Decision) -> String + Send>),
     /// Nothing, but it has begun to work, or again.
-    Begin,
+    Working,
     /// To be told this, and it says that its gate is there.
     Announce(String),
     /// To be told this.
-    Hear(String),
+    Reply(String),
     /// Nothing more: it has done what it was told, and ends when nobody can tell it more.
-    End,
+    Finished,
     /// Nothing more, but for what it has left running in the background.
-    Linger,
+    OnlyBackgroundWork,
 }
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Read {
+pub struct ParsedEvent {
     /// The sub-agent that it is about.
     pub agent: Option<String>,
     /// What happened.
     pub what: EventKind,
 }
 
-impl Read {
+impl ParsedEvent {
     /// Of the agent itself.
     pub fn of(what: EventKind) -> Self {
         Self { agent: None, what }
@@ -360,13 +360,13 @@ pub enum Input {
     /// A text, to its end.
     Text(String),
     /// These lines, and then whatever it is answered: it talks with us.
-    Talk(Vec<String>),
+    ControlProtocol(Vec<String>),
 }
 
 /// How a program takes out of its own conversations what an earlier attempt may have left there for it.
 /// It is run in the agent's sandbox, with no way out of it; if it does not succeed, nothing is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clears {
+pub struct ConversationCleanup {
     /// The file below its home that is cleared; where there is none, nothing is run.
     pub file: String,
     /// The arguments of the program.

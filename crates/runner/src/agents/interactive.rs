@@ -13,15 +13,15 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Map, Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Clears, Gate, Input, Launch, LoginNeeds, PlanError, Read,
-    Reader, Talk, Verdict,
+    Adapter, Assignment, Capabilities, ControlProtocol, ConversationCleanup, Gate, Input, Launch,
+    LoginNeeds, ParsedEvent, PlanError, Reader, Verdict,
 };
 use super::claude_code;
 use super::help::list;
 use super::objections::{given, objection};
 use super::texts::pretty;
-use super::wiring::{OURS, PLACEHOLDER, announcing, asking, patience};
-use crate::proxy::Wire;
+use super::wiring::{OURS, PLACEHOLDER, announcing, asking, hook_timeout};
+use crate::proxy::ModelApi;
 
 /// What is the person's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Adapter for Interactive {
         self.inner.dialect()
     }
 
-    fn wire(&self) -> Option<Wire> {
+    fn wire(&self) -> Option<ModelApi> {
         self.inner.wire()
     }
 
@@ -98,7 +98,7 @@ impl Adapter for Interactive {
     fn behaviour(&self) -> CliBehaviour {
         // Nothing of what it says for people is read.
         let unfinished = match self.inner.behaviour().unfinished {
-            Unfinished::Runs | Unfinished::Tells => Unfinished::Runs,
+            Unfinished::Runs | Unfinished::ReportsRun => Unfinished::Runs,
             Unfinished::RunsUnlessBroken => Unfinished::RunsUnlessBroken,
         };
         let behaviour = CliBehaviour { unfinished, ..self.inner.behaviour() };
@@ -133,12 +133,12 @@ impl Adapter for Interactive {
         self.inner.conversations()
     }
 
-    fn clears(&self) -> Option<Clears> {
-        self.inner.clears()
+    fn conversation_cleanup(&self) -> Option<ConversationCleanup> {
+        self.inner.conversation_cleanup()
     }
 
-    fn posts(&self) -> Option<Box<dyn Talk>> {
-        self.inner.posts()
+    fn http_gate(&self) -> Option<Box<dyn ControlProtocol>> {
+        self.inner.http_gate()
     }
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
@@ -194,7 +194,7 @@ impl Adapter for Unattended {
         self.inner.dialect()
     }
 
-    fn wire(&self) -> Option<Wire> {
+    fn wire(&self) -> Option<ModelApi> {
         self.inner.wire()
     }
 
@@ -234,14 +234,14 @@ impl Adapter for Unattended {
         self.inner.conversations()
     }
 
-    fn clears(&self) -> Option<Clears> {
-        self.inner.clears()
+    fn conversation_cleanup(&self) -> Option<ConversationCleanup> {
+        self.inner.conversation_cleanup()
     }
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
         let mut launch = self.inner.plan(assignment)?;
         silence(&mut launch, assignment.gate.as_ref());
-        if matches!(launch.input, Input::Talk(_)) {
+        if matches!(launch.input, Input::ControlProtocol(_)) {
             launch.input = Input::Text(assignment.prompt.clone());
             launch = followed(launch, &[("--input-format", 1)], &Person::default());
         }
@@ -261,7 +261,7 @@ impl Adapter for Unattended {
 struct Unread;
 
 impl Reader for Unread {
-    fn line(&mut self, _line: &str) -> Vec<Read> {
+    fn line(&mut self, _line: &str) -> Vec<ParsedEvent> {
         Vec::new()
     }
 
@@ -375,7 +375,7 @@ fn claude_state(assignment: &Assignment, person: &Person) -> Value {
 /// A gate that says nothing where it allows leaves the program's own questions to the person.
 fn silence(launch: &mut Launch, gate: Option<&Gate>) {
     let Some(gate) = gate else { return };
-    let hook = |command: String| json!([{"type": "command", "command": command, "timeout": patience(gate)}]);
+    let hook = |command: String| json!([{"type": "command", "command": command, "timeout": hook_timeout(gate)}]);
     let settings = pretty(&json!({
         "disableAllHooks": false,
         "disableSkillShellExecution": true,

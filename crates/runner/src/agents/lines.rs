@@ -7,7 +7,7 @@ use bailiwick_model::event::{EventKind, FileChange};
 use bailiwick_policy::tool::{Class, Tool};
 use serde_json::Value;
 
-use super::adapter::{Read, Verdict};
+use super::adapter::{ParsedEvent, Verdict};
 
 /// A line that is a JSON object; anything else says nothing known.
 pub(super) fn object(line: &str) -> Option<Value> {
@@ -15,8 +15,8 @@ pub(super) fn object(line: &str) -> Option<Value> {
 }
 
 /// What is said where nothing known is.
-pub(super) fn other() -> Vec<Read> {
-    vec![Read::of(EventKind::Other)]
+pub(super) fn other() -> Vec<ParsedEvent> {
+    vec![ParsedEvent::of(EventKind::Other)]
 }
 
 /// A field's text; empty if there is none.

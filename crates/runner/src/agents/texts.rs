@@ -140,7 +140,7 @@ mod tests {
         }
         let lines = whole.replace('\n', "\r\n");
         assert!(!telling(&lines).contains("allowed-tools") && telling(&lines).contains("Says"));
-        // A lone return ends a line, too, for whoever reads it as YAML does.
+        // A lone return ends a line, too, for a reader of YAML.
         let returned =
             "---\nname: x\rhooks:\r  PreToolUse: []\rallowed-tools: Bash\n---\nSay it.\n";
         assert_eq!(telling(returned), "---\nname: x\n---\nSay it.\n");

@@ -1,6 +1,7 @@
 //! How a gate is wired into a program, and what no program may get: shared by all adapters.
 
 use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 
 use super::adapter::{Assignment, Gate, PlanError};
 
@@ -10,11 +11,11 @@ pub(super) const OURS: &str = ".bailiwick";
 /// The key that a program sees; the real one stays with the proxy.
 pub(super) const PLACEHOLDER: &str = "held-by-bailiwick";
 
-/// What the model is told when the gate could not be asked.
-pub(super) const COULD_NOT_RUN: &str = "bailiwick: the gate could not run, so the call is denied";
+/// A busy machine starts a server of tools slowly, and an agent without its tools is of no use.
+pub(super) const MCP_START_TIMEOUT_SECONDS: u32 = 60;
 
 /// Longer than the gate may take, so that the program never gives up on it first.
-pub(super) fn patience(gate: &Gate) -> u64 {
+pub(super) fn hook_timeout(gate: &Gate) -> u64 {
     gate.seconds.saturating_add(10)
 }
 
@@ -40,7 +41,9 @@ pub(super) fn called<'a>(
 /// word on standard error, because some programs run a call that is denied in silence.
 pub(super) fn asking(gate: &Gate, dialect: Dialect, more: &[&str]) -> String {
     let line = quoted(&words(gate, dialect, more));
-    format!("{line}; case $? in 0) ;; 2) exit 2;; *) echo '{COULD_NOT_RUN}' >&2; exit 2;; esac")
+    format!(
+        "{line}; case $? in 0) ;; 2) exit 2;; *) echo '{GATE_COULD_NOT_RUN}' >&2; exit 2;; esac"
+    )
 }
 
 /// A command line for `/bin/sh` that says that the gate is there. What it prints is not for the model.

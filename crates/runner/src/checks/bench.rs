@@ -18,7 +18,7 @@ use crate::process::{self, Capture, Limits, Until};
 use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{self, Host, Toolchain, Visible};
 
-/// What cargo is told of the person's settings.
+/// What cargo gets of the person's settings.
 const SETTINGS: &str = "cargo.toml";
 
 /// A slot with its sandbox.
@@ -74,7 +74,7 @@ pub(super) enum Sources {
 pub(super) struct Unsettled {
     pub(super) why: String,
     /// Whether that is what the tree says of itself.
-    pub(super) of_tree: bool,
+    pub(super) caused_by_work: bool,
 }
 
 /// A program to run.
@@ -213,17 +213,18 @@ impl Bench {
     pub(super) fn settle(&mut self) -> Result<(), Unsettled> {
         self.guard_tree().map_err(|error| Unsettled {
             why: format!("the tree cannot be read: {error}"),
-            of_tree: false,
+            caused_by_work: false,
         })?;
         if self.settled.is_none() {
             let toolchain = self.host.toolchain(&self.tree);
-            self.toolchain = toolchain.map_err(|why| Unsettled { why, of_tree: true })?;
+            self.toolchain = toolchain
+                .map_err(|error| Unsettled { why: error.to_string(), caused_by_work: true })?;
             self.objects = objects::observe(&self.tree);
             self.shares = self.environment.fitting(&self.tree);
             let settled = times::settle(&self.tree, &self.slot.times());
             self.settled = Some(settled.map_err(|error| Unsettled {
                 why: format!("the times of the tree's files cannot be set: {error}"),
-                of_tree: false,
+                caused_by_work: false,
             })?);
         }
         Ok(())
@@ -232,7 +233,7 @@ impl Bench {
     fn keep_times(&mut self) {
         let Some(settled) = self.settled.take() else { return };
         if settled.keep(&self.tree, &self.slot.times()).is_err() {
-            // Without it everything is built anew, which is always right.
+            // Without it everything is built again, which is always right.
             let _ = std::fs::remove_file(self.slot.times());
         }
     }

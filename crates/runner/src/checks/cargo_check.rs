@@ -1,6 +1,6 @@
 //! `cargo check` of every target of workspaces.
 
-use bailiwick_verify::Outcome;
+use bailiwick_verify::JobOutcome;
 use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
 
 use super::bench::{Bench, Environment, Program};
@@ -18,11 +18,11 @@ pub(super) fn run(
     of: &Crates,
     warnings: Warnings,
     tell: &mut dyn FnMut(&str),
-) -> Result<Outcome, JobError> {
+) -> Result<JobOutcome, JobError> {
     let job = bench.begin_build()?;
     let chosen = match workspaces::choose(bench, &job, of)? {
         Found::Workspaces(chosen) => chosen,
-        Found::Failed(ran) => return Ok(Outcome::Commands(vec![ran])),
+        Found::Failed(ran) => return Ok(JobOutcome::Commands(vec![ran])),
     };
     let mut all = Vec::new();
     for one in chosen {
@@ -33,11 +33,11 @@ pub(super) fn run(
             break;
         }
     }
-    Ok(Outcome::Commands(all))
+    Ok(JobOutcome::Commands(all))
 }
 
 /// Warnings are counted in cargo's own messages: a flag for the compiler would build every dependency
-/// anew.
+/// again.
 fn check(
     bench: &Bench,
     job: &Work,

@@ -4,7 +4,7 @@
 //! keeps the directory and environment that cargo would have given it. Then each test is run exactly so,
 //! in a sandbox of its own over what was built.
 
-use bailiwick_verify::Outcome;
+use bailiwick_verify::JobOutcome;
 use bailiwick_verify::job::{CommandResult, CrateTests, Crates, TestProgram};
 
 use super::bench::{Bench, Environment, Program};
@@ -25,11 +25,13 @@ pub(super) fn run(
     bench: &Bench,
     of: &Crates,
     tell: &mut dyn FnMut(&str),
-) -> Result<Outcome, JobError> {
+) -> Result<JobOutcome, JobError> {
     let job = bench.begin_build()?;
     let chosen = match workspaces::choose(bench, &job, of)? {
         Found::Workspaces(chosen) => chosen,
-        Found::Failed(ran) => return Ok(Outcome::Tests { build: vec![ran], crates: Vec::new() }),
+        Found::Failed(ran) => {
+            return Ok(JobOutcome::Tests { build: vec![ran], crates: Vec::new() });
+        }
     };
     let mut builds = Vec::new();
     let mut crates = Vec::new();
@@ -38,11 +40,11 @@ pub(super) fn run(
         let failed = !build.succeeded();
         builds.push(build);
         if failed {
-            return Ok(Outcome::Tests { build: builds, crates: Vec::new() });
+            return Ok(JobOutcome::Tests { build: builds, crates: Vec::new() });
         }
         crates.extend(run_all(bench, &job, &one, &built, tell)?);
     }
-    Ok(Outcome::Tests { build: builds, crates })
+    Ok(JobOutcome::Tests { build: builds, crates })
 }
 
 /// Test programs that were built, and whose they are.
@@ -99,11 +101,12 @@ fn build(
         .filter_map(|artifact| {
             let program = artifact.executable.clone()?;
             let recorded = Recorded::read(&job.results(), &program).map_err(|error| {
-                format!("cargo did not run {} by itself: {error}", artifact.target.name)
+                let name = &artifact.target.name;
+                JobError::CouldNotRun(format!("cargo did not run {name} by itself: {error}"))
             });
             Some(recorded.map(|recorded| (artifact, recorded)))
         })
-        .collect::<Result<Vec<_>, String>>()?;
+        .collect::<Result<Vec<_>, JobError>>()?;
     let members = metadata.workspace_members;
     let chosen = |package: &Package| {
         members.contains(&package.id)

@@ -1,8 +1,9 @@
 //! Why a job has no outcome of its own.
 
-use bailiwick_verify::Outcome;
+use bailiwick_verify::JobOutcome;
 use thiserror::Error;
 
+use super::tree_settings::SettingsError;
 use crate::sandbox::{SandboxError, SandboxErrorKind};
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -23,6 +24,12 @@ impl From<String> for JobError {
     }
 }
 
+impl From<SettingsError> for JobError {
+    fn from(error: SettingsError) -> Self {
+        Self::CouldNotRun(error.to_string())
+    }
+}
+
 impl From<SandboxError> for JobError {
     fn from(error: SandboxError) -> Self {
         match error.kind {
@@ -32,7 +39,7 @@ impl From<SandboxError> for JobError {
     }
 }
 
-impl From<JobError> for Outcome {
+impl From<JobError> for JobOutcome {
     fn from(error: JobError) -> Self {
         match error {
             JobError::CouldNotRun(why) | JobError::LayersUnsupported(why) => {

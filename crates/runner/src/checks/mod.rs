@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::ports::{CheckEnvironment, Preparation, SetUp, WorkshopError};
 use bailiwick_verify::job::{CommandResult, Termination};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 
 use crate::environment::{self, BaseTrust, Prepared, ProjectEnvironment};
 use crate::process::{Limits, Until};
@@ -47,7 +47,6 @@ use slot::Slot;
 use tracked::Tracked;
 
 pub use copied::copied_digest;
-pub(crate) use slot::open_up;
 pub use slot::{build_caches, is_build_cache_in_use, remove_build_cache, sweep};
 
 /// How a workshop is set up.
@@ -165,15 +164,20 @@ impl CheckEnvironment for CheckWorkshop {
         self.bench.guard_tree().map_err(unread)?;
         self.copy(&how.copy)?;
         self.bench.place_files().map_err(unread)?;
-        self.bench.settle().map_err(|Unsettled { why, of_tree }| {
+        self.bench.settle().map_err(|Unsettled { why, caused_by_work }| {
             let what = "the tree cannot be used".to_owned();
-            WorkshopError { what, why, of_tree }
+            WorkshopError { what, why, caused_by_work }
         })?;
         if !how.prefetch.is_empty() {
             // Nothing that the tree brings is to be run where there is a network.
             let what = "nothing can be fetched for this tree";
-            tree_settings::refuse(self.bench.tree(), std::iter::once(Path::new("")))
-                .map_err(|why| WorkshopError { what: what.to_owned(), why, of_tree: true })?;
+            tree_settings::refuse(self.bench.tree(), std::iter::once(Path::new(""))).map_err(
+                |error| WorkshopError {
+                    what: what.to_owned(),
+                    why: error.to_string(),
+                    caused_by_work: true,
+                },
+            )?;
             self.bench.sources = Sources::Fetched;
         }
         for line in &how.prefetch {
@@ -189,7 +193,7 @@ impl CheckEnvironment for CheckWorkshop {
         Err(WorkshopError {
             what: "setup changed tracked files".to_owned(),
             why: changed.join(", "),
-            of_tree: true,
+            caused_by_work: true,
         })
     }
 
@@ -229,19 +233,19 @@ impl CheckEnvironment for CheckWorkshop {
         self.trust_build(trusted && self.base == BaseTrust::Trusted);
     }
 
-    fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> Outcome {
+    fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> JobOutcome {
         if let Err(Unsettled { why, .. }) = self.bench.settle() {
-            return Outcome::CouldNotRun { why };
+            return JobOutcome::CouldNotRun { why };
         }
         let went = match job {
             Job::Command { line } => {
                 tell(line);
-                self.bench.shell(line).map(|ran| Outcome::Commands(vec![ran]))
+                self.bench.shell(line).map(|ran| JobOutcome::Commands(vec![ran]))
             }
             Job::CargoCheck { of, warnings } => cargo_check::run(&self.bench, of, *warnings, tell),
             Job::CargoTest { of } => cargo_test::run(&self.bench, of, tell),
         };
-        went.unwrap_or_else(Outcome::from)
+        went.unwrap_or_else(JobOutcome::from)
     }
 }
 
@@ -253,7 +257,7 @@ impl CheckWorkshop {
                 WorkshopError {
                     what: format!("{path} cannot be copied"),
                     why: error.to_string(),
-                    of_tree: matches!(error, CopyError::Taken(_)),
+                    caused_by_work: matches!(error, CopyError::Taken(_)),
                 }
             })?;
         }
@@ -317,7 +321,7 @@ impl CheckWorkshop {
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
         self.run_setup(how, self.bench.level(), tell)
-            .map_err(|error| WorkshopError { of_tree: false, ..error })?;
+            .map_err(|error| WorkshopError { caused_by_work: false, ..error })?;
         let changed = before.changed(self.bench.tree());
         if changed.is_empty() {
             return Ok(());
@@ -360,14 +364,14 @@ fn succeed(
     let what = format!("the {step} command `{line}` failed");
     match ran {
         Ok(ran) if ran.succeeded() => Ok(()),
-        Ok(ran) => Err(WorkshopError { what, why: ending(&ran), of_tree: true }),
-        Err(error) => Err(WorkshopError { what, why: error.to_string(), of_tree: false }),
+        Ok(ran) => Err(WorkshopError { what, why: ending(&ran), caused_by_work: true }),
+        Err(error) => Err(WorkshopError { what, why: error.to_string(), caused_by_work: false }),
     }
 }
 
 /// A place that cannot be used, whatever is in it.
 fn unusable(what: &str, why: String) -> WorkshopError {
-    WorkshopError { what: what.to_owned(), why, of_tree: false }
+    WorkshopError { what: what.to_owned(), why, caused_by_work: false }
 }
 
 /// How a program ended, and the last lines that it printed.

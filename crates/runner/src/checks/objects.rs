@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::plain;
 
 /// A file of alternates that is larger is nobody's.
-const LARGEST: u64 = 1024 * 1024;
+const MAX_SIZE: u64 = 1024 * 1024;
 /// How often one directory of objects may lead to another; git itself follows as many.
 const DEPTH: usize = 5;
 
@@ -43,7 +43,7 @@ fn is_objects(place: &Path) -> bool {
 }
 
 fn alternates(root: &Path, file: &Path) -> Vec<PathBuf> {
-    let text = plain::read(root, file, LARGEST).unwrap_or_default();
+    let text = plain::read(root, file, MAX_SIZE).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter(|line| line.first() == Some(&b'/'));
     lines.map(|line| PathBuf::from(OsString::from_vec(line.to_vec()))).collect()
 }

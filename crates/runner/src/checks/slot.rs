@@ -17,11 +17,13 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::environment;
+
 /// More of them than verifications ever run at once.
-const MOST: u32 = 1024;
+const MAX_SLOTS: u32 = 1024;
 
 /// A slot that is ours until this is dropped; then its tree is gone.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ impl Slot {
             return Err(io::Error::other(format!("`{repository}` is no name for a cache")));
         }
         let slots = state.join("caches").join(repository).join("slots");
-        for number in 0..MOST {
+        for number in 0..MAX_SLOTS {
             let place = slots.join(number.to_string());
             make_private(&place)?;
             if let Some(lock) = try_lock(&place)? {
@@ -182,20 +184,11 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(path)?;
+            environment::open_up(path)?;
             fs::remove_dir_all(path)
         }
         removed => removed,
     }
-}
-
-/// A program may have taken our own permissions away from its directories.
-pub(crate) fn open_up(path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    fs::read_dir(path)?.try_for_each(|entry| open_up(&entry?.path()))
 }
 
 pub(super) fn make_private(path: &Path) -> io::Result<()> {

@@ -17,7 +17,7 @@ use super::{libtest, plain};
 use crate::process::{Capture, Limits};
 
 /// No listing, environment or log of tests is larger.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_SIZE: u64 = 64 * 1024 * 1024;
 /// What the standard harness exits with when a test fails, or when it does not know an option.
 const FAILED: i32 = 101;
 /// Where a test's result is written, below the results.
@@ -39,7 +39,7 @@ impl Recorded {
     /// What was recorded of a program.
     pub(super) fn read(records: &Path, program: &Path) -> io::Result<Self> {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let part = |end: &str| plain::read(records, Path::new(&format!("{name}.{end}")), LARGEST);
+        let part = |end: &str| plain::read(records, Path::new(&format!("{name}.{end}")), MAX_SIZE);
         let directory = part("directory")?;
         let directory = String::from_utf8_lossy(&directory);
         let environment = part("environment")?;
@@ -135,7 +135,7 @@ impl Alone<'_> {
         let (mut ran, output, printed) =
             self.bench.run_within(&own, &program, self.budget.left())?;
         self.budget.spend(&mut ran, printed);
-        Ok(Started { ran, output, log: plain::read(&own.results(), Path::new(LOG), LARGEST) })
+        Ok(Started { ran, output, log: plain::read(&own.results(), Path::new(LOG), MAX_SIZE) })
     }
 
     /// How the program ran that gave a result where there is none to give.

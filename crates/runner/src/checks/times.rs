@@ -1,7 +1,7 @@
 //! The times of a tree's files, which cargo judges by.
 //!
 //! Cargo takes a file for unchanged when its time is not later than the build that used it. A tree is
-//! written anew for each verification, so every file would look changed, and everything would be built
+//! written again for each verification, so every file would look changed, and everything would be built
 //! again. So a file gets back the time that it had in the slot's last tree, but only where that cannot
 //! hide a change:
 //!
@@ -65,7 +65,7 @@ pub(super) fn settle(tree: &Path, record: &Path) -> io::Result<Settled> {
     let last = read(record);
     let contents = contents(tree)?;
     let now = Time::from(SystemTime::now()).max(last.until.next());
-    // Whoever is killed from here on leaves only this.
+    // A process that is killed from here on leaves only this.
     write(record, &Kept { until: now, files: BTreeMap::new() })?;
     let Some(contents) = contents else {
         return Ok(Settled { files: None });

@@ -5,31 +5,45 @@
 //! that there is none, and cargo listens to that first.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
 
 use super::plain;
 
 /// Settings that are larger are nobody's.
-const LARGEST: u64 = 4 * 1024 * 1024;
+const MAX_SIZE: u64 = 4 * 1024 * 1024;
+
+/// Why the settings of a tree are refused.
+#[derive(Debug, Error)]
+pub(super) enum SettingsError {
+    #[error("{}: {error}", file.display())]
+    Unreadable { file: PathBuf, error: io::Error },
+    #[error("{}: {error}", file.display())]
+    NoToml { file: PathBuf, error: toml::de::Error },
+    #[error("{} sets {what}: a tree may not say what builds it", file.display())]
+    Forbidden { file: PathBuf, what: String },
+}
 
 /// Refuses what must not be set in any of these directories of a tree.
 pub(super) fn refuse<'a>(
     tree: &Path,
     places: impl Iterator<Item = &'a Path>,
-) -> Result<(), String> {
+) -> Result<(), SettingsError> {
     for place in places {
         for name in [".cargo/config.toml", ".cargo/config"] {
             let file = place.join(name);
-            let text = match plain::read(tree, &file, LARGEST) {
+            let text = match plain::read(tree, &file, MAX_SIZE) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(format!("{}: {error}", file.display())),
+                Err(error) => return Err(SettingsError::Unreadable { file, error }),
                 Ok(text) => String::from_utf8_lossy(&text).into_owned(),
             };
-            let settings: toml::Table =
-                text.parse().map_err(|error| format!("{}: {error}", file.display()))?;
+            let settings: toml::Table = match text.parse() {
+                Ok(settings) => settings,
+                Err(error) => return Err(SettingsError::NoToml { file, error }),
+            };
             if let Some(what) = find(&settings) {
-                let why = "a tree may not say what builds it";
-                return Err(format!("{} sets {what}: {why}", file.display()));
+                return Err(SettingsError::Forbidden { file, what });
             }
         }
     }

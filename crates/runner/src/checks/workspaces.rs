@@ -16,7 +16,7 @@ use crate::process::Capture;
 
 const MANIFEST: &str = "Cargo.toml";
 /// A manifest that is larger is nobody's.
-const LARGEST: u64 = 4 * 1024 * 1024;
+const MAX_SIZE: u64 = 4 * 1024 * 1024;
 
 /// One workspace, and what of it a job is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn package_name(tree: &Path, place: &Path) -> Option<String> {
 
 /// A manifest of the tree, if it can be read.
 pub(super) fn read_manifest(tree: &Path, path: &Path) -> Option<toml::Table> {
-    let text = plain::read(tree, path, LARGEST).ok()?;
+    let text = plain::read(tree, path, MAX_SIZE).ok()?;
     std::str::from_utf8(&text).ok()?.parse().ok()
 }
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// A request's head that is longer is nobody's.
-const LONGEST_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 64 * 1024;
 /// As much of an answer as is looked at for its status.
 const FIRST_PART: usize = 4096;
 /// How long a connection may take to be made.
@@ -34,7 +34,7 @@ pub(crate) struct Refusals {
     pub(crate) without_login: BTreeSet<String>,
 }
 
-/// A gateway at work; it ends when this is dropped.
+/// A running gateway; it ends when this is dropped.
 pub(crate) struct Open {
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -84,7 +84,7 @@ impl Gateway {
         })
     }
 
-    /// Answers whoever connects to `listener`.
+    /// Answers all connections to `listener`.
     pub(crate) fn open(&self, listener: TcpListener) -> io::Result<Open> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -212,7 +212,7 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             break end + 4;
         }
-        if bytes.len() > LONGEST_HEAD || stream.read_buf(&mut bytes).await? == 0 {
+        if bytes.len() > MAX_HEAD || stream.read_buf(&mut bytes).await? == 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
     };

@@ -14,6 +14,8 @@ mod prepared;
 mod registries;
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::sandbox::Bind;
@@ -23,6 +25,15 @@ pub(crate) use gateway::Gateway;
 pub(crate) use prepared::{InUse, Prepared, key, place};
 pub use prepared::{is_setup_in_use, kept_setups, remove_setup};
 pub(crate) use registries::Registries;
+
+/// Restores our own permissions on a directory tree: a program may have taken them away.
+pub(crate) fn open_up(path: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    fs::read_dir(path)?.try_for_each(|entry| open_up(&entry?.path()))
+}
 
 /// Where the setup sees the tree: absolute paths in what it installs lead there.
 pub const SETUP_TREE: &str = "/bailiwick/tree";
@@ -159,17 +170,14 @@ impl ProjectEnvironment {
 }
 
 /// Makes the directory at which a share appears. Fails if a link is on the way.
-pub fn make_place(root: &Path, place: &Path) -> std::io::Result<()> {
+pub fn make_place(root: &Path, place: &Path) -> io::Result<()> {
     let mut path = root.to_owned();
     for part in place.components() {
         path.push(part);
         match fs::create_dir(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if !fs::symlink_metadata(&path)?.is_dir() {
-                    return Err(std::io::Error::other(format!(
-                        "{} is not a directory",
-                        path.display()
-                    )));
+                    return Err(io::Error::other(format!("{} is not a directory", path.display())));
                 }
             }
             made => made?,

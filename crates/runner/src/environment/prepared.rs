@@ -295,7 +295,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => fs::remove_file(path),
         // Go makes its modules read-only.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            crate::checks::open_up(path)?;
+            super::open_up(path)?;
             fs::remove_dir_all(path)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

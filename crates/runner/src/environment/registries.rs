@@ -100,7 +100,7 @@ const OF_PROJECT: [&str; 11] = [
 const NPM_KEYS: [&str; 3] = ["registry", "cafile", "strict-ssl"];
 const PIP_KEYS: [&str; 5] = ["index-url", "extra-index-url", "find-links", "trusted-host", "cert"];
 
-/// What a setup is told of registries.
+/// The settings of a setup for registries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Registries {
     /// The hosts that it can reach.

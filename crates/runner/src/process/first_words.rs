@@ -29,14 +29,14 @@ pub fn first_words(command: &mut Command, limit: Duration) -> Option<String> {
     let mut text = Vec::new();
     while let Ok(piece) = heard.recv_timeout(Duration::from_secs(2)) {
         text.extend(piece);
-        if text.len() > MOST_WORDS {
+        if text.len() > MAX_WORDS {
             break;
         }
     }
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-const MOST_WORDS: usize = 64 * 1024;
+const MAX_WORDS: usize = 64 * 1024;
 
 fn exits_well(child: &mut Child, limit: Duration) -> bool {
     let end = Instant::now() + limit;

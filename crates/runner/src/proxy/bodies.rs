@@ -66,14 +66,29 @@ impl Shape {
     }
 }
 
+/// Why an answer was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CollectError {
+    /// The error of the connection with all of its causes.
+    #[error("{0}")]
+    Read(String),
+    #[error("it is longer than can be kept")]
+    TooLong,
+}
+
 /// All of an answer that may not be longer than this.
-pub(super) async fn collect(answer: reqwest::Response, limit: usize) -> Result<Bytes, String> {
+pub(super) async fn collect(
+    answer: reqwest::Response,
+    limit: usize,
+) -> Result<Bytes, CollectError> {
     let mut stream = answer.bytes_stream();
     let mut body = BytesMut::new();
     while let Some(chunk) = stream.next().await {
-        body.extend_from_slice(&chunk.map_err(|error| in_full(&error.without_url()))?);
+        body.extend_from_slice(
+            &chunk.map_err(|error| CollectError::Read(in_full(&error.without_url())))?,
+        );
         if body.len() > limit {
-            return Err("it is longer than can be kept".to_owned());
+            return Err(CollectError::TooLong);
         }
     }
     Ok(body.freeze())

@@ -116,7 +116,7 @@ pub(super) async fn open(
 ) -> Response<Body> {
     let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let refuse = |why: &str| {
-        shared.observer.connected(&authority, false);
+        shared.observer.on_connect(&authority, false);
         shared.error(StatusCode::FORBIDDEN, &format!("{authority} cannot be reached: {why}"))
     };
     // A port must be said: nobody opens a tunnel without one.
@@ -130,9 +130,9 @@ pub(super) async fn open(
             return refuse("its name leads to an address that is not out in the world");
         }
         Ok(addresses) => addresses,
-        Err(why) => return failed(shared, &authority, &why),
+        Err(why) => return failed(shared, &authority, &why.to_string()),
     };
-    shared.observer.connected(&authority, true);
+    shared.observer.on_connect(&authority, true);
     match tokio::time::timeout(CONNECT_TIME, TcpStream::connect(addresses.as_slice())).await {
         Ok(Ok(host)) => {
             *tunnel = Some(Tunnel { program: hyper::upgrade::on(request), host });
@@ -147,9 +147,18 @@ fn failed(shared: &Shared, host: &str, why: &str) -> Response<Body> {
     shared.error(StatusCode::BAD_GATEWAY, &format!("{host} cannot be reached: {why}"))
 }
 
+/// Why a name has no address.
+#[derive(Debug, thiserror::Error)]
+enum LookupError {
+    #[error(transparent)]
+    Resolver(#[from] std::io::Error),
+    #[error("its name is not found in time")]
+    TimedOut,
+}
+
 /// The addresses of a host that may be connected to. They are looked up once, and what is connected
 /// to is what was looked at: a name that leads elsewhere a moment later leads nowhere.
-async fn addresses(host: &Host) -> Result<Vec<SocketAddr>, String> {
+async fn addresses(host: &Host) -> Result<Vec<SocketAddr>, LookupError> {
     let name = match &host.name {
         // It is named itself, by somebody who knows where it is.
         Name::Address(address) => return Ok(vec![SocketAddr::new(*address, host.port)]),
@@ -158,8 +167,8 @@ async fn addresses(host: &Host) -> Result<Vec<SocketAddr>, String> {
     let lookup = tokio::net::lookup_host((name, host.port));
     match tokio::time::timeout(CONNECT_TIME, lookup).await {
         Ok(Ok(found)) => Ok(found.filter(|address| is_public(address.ip())).collect()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("its name is not found in time".to_owned()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(LookupError::TimedOut),
     }
 }
 

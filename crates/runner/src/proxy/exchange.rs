@@ -24,19 +24,19 @@ use super::seen::Unreadable;
 use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
 use super::watched::{Asking, Reading, Watched};
 use super::wires::{Played, Question, Route, Target};
-use super::{Admission, Asked, GATE_PATH, HttpGate, Observer, Wire, strict_json};
+use super::{Admission, GATE_PATH, HttpGate, ModelApi, ModelRequest, Observer, strict_json};
 
 /// A request may not be longer than this, nor an answer that is no stream.
-const LONGEST_BODY: usize = 64 << 20;
+const MAX_BODY: usize = 64 << 20;
 /// What is no turn, such as an error or a list of models, may not be longer than this.
-const LONGEST_ASIDE: usize = 16 << 20;
+const MAX_ASIDE: usize = 16 << 20;
 /// All requests that are being looked at together may not be longer than this: a program can send many
 /// at once, and what it sends is kept on our side of the sandbox.
 const ROOM: usize = 128 << 20;
 /// Questions beside the model that are open at once, with those that wait for a person.
 const QUESTIONS: usize = 64;
 /// A question may not be longer than this: the largest call, and what escapes add to it.
-const LONGEST_QUESTION: usize = 2 * MAX_PAYLOAD_SIZE;
+const MAX_QUESTION: usize = 2 * MAX_PAYLOAD_SIZE;
 /// How long a program may take to say what it asks its model.
 const ASKING_TIME: Duration = Duration::from_mins(10);
 /// How long it may take to say what it asks beside it: that is said at once.
@@ -44,12 +44,12 @@ const QUESTION_TIME: Duration = Duration::from_secs(5);
 
 /// What all requests share.
 pub(super) struct Shared {
-    pub(super) wire: Wire,
+    pub(super) wire: ModelApi,
     pub(super) model: Option<Model>,
     pub(super) limits: Limits,
     pub(super) observer: Arc<dyn Observer>,
     callers: KnownCallers,
-    desk: Option<Arc<dyn HttpGate>>,
+    http_gate: Option<Arc<dyn HttpGate>>,
     /// How many may still ask beside the model.
     places: Semaphore,
     /// How much may still be taken from programs, in bytes.
@@ -67,15 +67,15 @@ type Refused = Box<Response<Body>>;
 
 impl Shared {
     pub(super) fn new(
-        wire: Wire,
+        wire: ModelApi,
         model: Option<Model>,
         limits: Limits,
         observer: Arc<dyn Observer>,
         callers: KnownCallers,
-        desk: Option<Arc<dyn HttpGate>>,
+        http_gate: Option<Arc<dyn HttpGate>>,
     ) -> Self {
         let (places, room) = (Semaphore::new(QUESTIONS), Arc::new(Semaphore::new(ROOM)));
-        Self { wire, model, limits, observer, callers, desk, places, room }
+        Self { wire, model, limits, observer, callers, http_gate, places, room }
     }
 
     /// Answers a request. A tunnel is opened when the connection has been handed over.
@@ -86,17 +86,17 @@ impl Shared {
         turn: &mut Turn,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
-        let asks_desk = request.uri().authority().is_none() && request.uri().path() == GATE_PATH;
-        if let Some(desk) = self.desk.as_deref().filter(|_| asks_desk) {
+        let asks_gate = request.uri().authority().is_none() && request.uri().path() == GATE_PATH;
+        if let Some(http_gate) = self.http_gate.as_deref().filter(|_| asks_gate) {
             let (parts, body) = request.into_parts();
-            let answer = self.at_desk(desk, &parts, body, turn).await;
+            let answer = self.answer_gate_question(http_gate, &parts, body, turn).await;
             let mut answer = answer.unwrap_or_else(|refused| *refused);
             if !turn.stays() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             return answer;
         }
-        if !turn.is_elsewhere() {
+        if !turn.acquire_model_slot() {
             let why = "too much is asked at once; try again";
             return self.error(StatusCode::SERVICE_UNAVAILABLE, why);
         }
@@ -106,13 +106,13 @@ impl Shared {
         let method = request.method().clone();
         if let Some(authority) = request.uri().authority() {
             let host = authority.as_str();
-            self.observer.connected(host, false);
+            self.observer.on_connect(host, false);
             let why = format!("{host} cannot be reached this way");
             return self.error(StatusCode::FORBIDDEN, &why);
         }
         if let Err(Refusal { why, told }) = self.callers.admit(caller) {
             if let Some(what) = told {
-                self.observer.turned_away(&what, "only the agent program itself may ask its model");
+                self.observer.on_rejected(&what, "only the agent program itself may ask its model");
             }
             return self.error(StatusCode::FORBIDDEN, &why);
         }
@@ -120,7 +120,7 @@ impl Shared {
         let (parts, body) = request.into_parts();
         if let Some(part) = foreign_query(self.wire, parts.uri.query()) {
             let why = format!("`{part}` is no parameter of a request to this model");
-            self.observer.turned_away(&format!("{method} {path}"), &why);
+            self.observer.on_rejected(&format!("{method} {path}"), &why);
             return self.error(StatusCode::BAD_REQUEST, &why);
         }
         let answer = match self.wire.route(&method, &path) {
@@ -129,7 +129,7 @@ impl Shared {
             Route::Aside(path) => self.aside(&parts, body, &path).await,
             Route::Unknown => {
                 let what = format!("{method} {path}");
-                self.observer.turned_away(&what, "it is no request to a model");
+                self.observer.on_rejected(&what, "it is no request to a model");
                 let why = format!("{what} is not passed on");
                 Ok(self.error(StatusCode::NOT_FOUND, &why))
             }
@@ -148,9 +148,9 @@ impl Shared {
     }
 
     /// What is asked beside the model.
-    async fn at_desk(
+    async fn answer_gate_question(
         &self,
-        desk: &dyn HttpGate,
+        http_gate: &dyn HttpGate,
         parts: &Parts,
         body: Incoming,
         turn: &Turn,
@@ -158,18 +158,18 @@ impl Shared {
         if parts.method != Method::POST {
             return Err(self.refused(StatusCode::METHOD_NOT_ALLOWED, "only questions are answered"));
         }
-        // Whoever is one too many waits, and so does who asks what cannot be read: a program may take an
+        // A request too many waits, and so does one that cannot be read: a program may take an
         // error for a yes.
         let place = self.places.acquire().await;
-        let all = Limited::new(body, LONGEST_QUESTION).collect();
+        let all = Limited::new(body, MAX_QUESTION).collect();
         let Ok(Ok(all)) = tokio::time::timeout(QUESTION_TIME, all).await else {
-            self.observer.turned_away("a question to the gate", "it cannot be read");
+            self.observer.on_rejected("a question to the gate", "it cannot be read");
             drop(place);
             turn.mark_never_answered();
             return std::future::pending().await;
         };
         let text = all.to_bytes();
-        Ok(match desk.ask(&text).await {
+        Ok(match http_gate.ask(&text).await {
             Some(answer) => whole(StatusCode::OK, answer, "application/json"),
             None => respond(StatusCode::ACCEPTED, HeaderMap::new(), empty()),
         })
@@ -195,7 +195,7 @@ impl Shared {
     ) -> Result<Response<Body>, Refused> {
         let Held { text, room: _room } = self.body(parts, body).await?;
         let bad = |why: &str| {
-            self.observer.turned_away("a request to the model", why);
+            self.observer.on_rejected("a request to the model", why);
             self.refused(StatusCode::BAD_REQUEST, &format!("the request cannot be read: {why}"))
         };
         if parts.headers.contains_key(CONTENT_ENCODING) {
@@ -207,15 +207,16 @@ impl Shared {
         let value = strict_json::parse(&text).map_err(|unreadable| bad(unreadable.0))?;
         let found = self.wire.server_side(&value).map_err(|unreadable| bad(unreadable.0))?;
         if let Some(why) = found.iter().find_map(|one| self.limits.refuses(one)) {
-            self.observer.turned_away("a request to the model", &why);
+            self.observer.on_rejected("a request to the model", &why);
             return Err(self.refused(StatusCode::BAD_REQUEST, &why));
         }
         let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
         let Question { model, streams, offers_tools, results } = question;
         // Where the path names one, the body must not name another.
         for named in target.model.iter().chain(&model) {
-            self.limits.models.admit(named, offers_tools).map_err(|why| {
-                self.observer.turned_away(&format!("a request to the model {named}"), &why);
+            self.limits.models.admit(named, offers_tools).map_err(|error| {
+                let why = error.to_string();
+                self.observer.on_rejected(&format!("a request to the model {named}"), &why);
                 self.refused(StatusCode::BAD_REQUEST, &why)
             })?;
         }
@@ -228,7 +229,7 @@ impl Shared {
             sent: text.len() as u64,
         };
         let shape = Shape::of(parts, target.shape, streams);
-        let asked = Asked { agent, model, offers_tools, results };
+        let asked = ModelRequest { agent, model, offers_tools, results };
         let text = self.wire.amended(&text, &value).map_or(text, Bytes::from);
         // It may wait for a person, and has no need of this.
         drop(value);
@@ -268,7 +269,7 @@ impl Shared {
     async fn body(&self, parts: &Parts, body: Incoming) -> Result<Held, Refused> {
         let told = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let told = told.and_then(|length| length.parse().ok());
-        if told.is_some_and(|length: usize| length > LONGEST_BODY) {
+        if told.is_some_and(|length: usize| length > MAX_BODY) {
             return Err(self.too_much(StatusCode::PAYLOAD_TOO_LARGE));
         }
         let late = |_| self.refused(StatusCode::REQUEST_TIMEOUT, "the request did not end");
@@ -282,7 +283,7 @@ impl Shared {
             let broken =
                 |error: hyper::Error| self.refused(StatusCode::BAD_REQUEST, &in_full(&error));
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-            if text.len().saturating_add(data.len()) > LONGEST_BODY {
+            if text.len().saturating_add(data.len()) > MAX_BODY {
                 return Err(self.too_much(StatusCode::PAYLOAD_TOO_LARGE));
             }
             let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
@@ -300,7 +301,7 @@ impl Shared {
 
     fn too_much(&self, status: StatusCode) -> Refused {
         let why = "the request is longer than can be read";
-        self.observer.turned_away("a request to the model", why);
+        self.observer.on_rejected("a request to the model", why);
         self.refused(status, why)
     }
 
@@ -326,7 +327,7 @@ impl Shared {
             self.observer.key_refused(status.as_u16());
         }
         sent.map_err(|Unanswered { why, told }| {
-            self.observer.turned_away("a request to the model", &why);
+            self.observer.on_rejected("a request to the model", &why);
             let told = format!("the model does not answer: {told}");
             self.refused(StatusCode::BAD_GATEWAY, &told)
         })
@@ -350,7 +351,7 @@ impl Shared {
             return Err(self.unreadable(reading, "it is compressed"));
         }
         if let Some(framing) = shape.framing(&headers) {
-            // With a length the program would know the end before we have told of it.
+            // With a length the program would know the end before we have reported it.
             headers.remove(CONTENT_LENGTH);
             let watched = Watched::new(Box::pin(answer.bytes_stream()), framing, reading);
             let body = watched.map_err(BodyError::from).boxed_unsync();
@@ -367,9 +368,9 @@ impl Shared {
         mut reading: Reading,
     ) -> Result<Response<Body>, Refused> {
         let status = answer.status();
-        let body = match collect(answer, LONGEST_BODY).await {
+        let body = match collect(answer, MAX_BODY).await {
             Ok(body) => body,
-            Err(why) => return Err(self.unreadable(reading, &why)),
+            Err(error) => return Err(self.unreadable(reading, &error.to_string())),
         };
         reading.received(body.len());
         match reading.whole(&body) {
@@ -387,8 +388,9 @@ impl Shared {
     /// not the one to tell it to the program.
     async fn as_it_is(&self, answer: reqwest::Response) -> Result<Response<Body>, Refused> {
         let (status, mut headers) = (answer.status(), end_to_end(answer.headers()));
-        let body = collect(answer, LONGEST_ASIDE).await;
-        let body = body.map_err(|why| self.refused(StatusCode::BAD_GATEWAY, &why))?;
+        let body = collect(answer, MAX_ASIDE).await;
+        let body =
+            body.map_err(|error| self.refused(StatusCode::BAD_GATEWAY, &error.to_string()))?;
         let secrets = self.model.as_ref().map(Model::secrets).unwrap_or_default();
         let clean = secrets.into_iter().fold(body, |body, secret| without(&body, &secret));
         headers.insert(CONTENT_LENGTH, HeaderValue::from(clean.len()));

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
 use super::seen::Unreadable;
-use super::sse::{Events, LONGEST_EVENT, Ready};
+use super::sse::{Events, MAX_EVENT, Ready};
 
 /// Both lengths and their checksum.
 const PRELUDE: usize = 12;
@@ -52,7 +52,7 @@ impl Frames {
     fn next_length(&self) -> Result<Option<usize>, Unreadable> {
         let Some(begins) = self.held.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_be_bytes(*begins)).unwrap_or(usize::MAX);
-        if !(MIN_FRAME..=LONGEST_EVENT).contains(&length) {
+        if !(MIN_FRAME..=MAX_EVENT).contains(&length) {
             return Err(Unreadable("a frame of it has a length that none has"));
         }
         Ok((self.held.len() >= length).then_some(length))
@@ -164,7 +164,7 @@ mod tests {
         let mut frames = Frames::default();
         assert_eq!(frames.push(&all[..all.len() / 2 - 1]).unwrap(), Ready::default());
         assert!(frames.end().is_err());
-        for length in [0, 15, u32::try_from(LONGEST_EVENT).unwrap() + 1, u32::MAX] {
+        for length in [0, 15, u32::try_from(MAX_EVENT).unwrap() + 1, u32::MAX] {
             assert!(Frames::default().push(&length.to_be_bytes()).is_err(), "{length}");
         }
     }

@@ -8,7 +8,7 @@ use super::wires::ServerSide;
 
 /// What requests may ask for.
 pub(super) struct Limits {
-    /// Hosts that may be reached, by whoever connects.
+    /// Hosts that may be reached by any connection.
     pub(super) hosts: Hosts,
     pub(super) models: ModelLimit,
     /// Whether the model's host may search the web.

@@ -48,7 +48,7 @@ pub use upstream::{Key, Upstream};
 /// How a program speaks to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wire {
+pub enum ModelApi {
     /// Anthropic's messages.
     Anthropic,
     /// OpenAI's responses.
@@ -61,7 +61,7 @@ pub enum Wire {
 
 /// A request to the model, before it is passed on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ModelRequest {
     /// The sub-agent that asks, where the program says so.
     pub agent: Option<String>,
     /// The model that it asks.
@@ -87,7 +87,7 @@ pub struct ToolResult {
 
 /// An answer of the model, after it has passed.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answered {
+pub struct ModelResponse {
     /// The sub-agent that it was for.
     pub agent: Option<String>,
     /// The tools that the model asks for.
@@ -154,18 +154,21 @@ pub struct UnauthorizedProcess {
 /// Decides about requests, and hears of answers.
 pub trait Observer: Send + Sync + 'static {
     /// May this request go on? It waits as long as this does.
-    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>>;
+    fn admit<'a>(
+        &'a self,
+        asked: ModelRequest,
+    ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>>;
 
     /// The model asks for this tool; called before the program hears of it.
-    fn called(&self, agent: Option<&str>, call: &ToolCall);
+    fn on_tool_call(&self, agent: Option<&str>, call: &ToolCall);
 
     /// An answer has passed, or broke off; called before the program hears of its end. Answers in
     /// the model's place are not reported.
-    fn answered(&self, answered: Answered);
+    fn on_response(&self, answered: ModelResponse);
 
     /// A request that was let through came to nothing: there is no answer, and nothing to pay for. Each
     /// that is let through is either answered or dismissed.
-    fn dismissed(&self) {}
+    fn release_request(&self) {}
 
     /// The model's endpoint refused the key, with this status; called before the program hears of it.
     fn key_refused(&self, status: u16) {
@@ -173,11 +176,11 @@ pub trait Observer: Send + Sync + 'static {
     }
 
     /// A program asked for another host than the model's: `host:port`.
-    fn connected(&self, host: &str, allowed: bool);
+    fn on_connect(&self, host: &str, allowed: bool);
 
     /// Something was not passed on, without a question to [`Observer::admit`] or after it: a path
     /// that is none of the wire's, a request or an answer that cannot be read.
-    fn turned_away(&self, what: &str, why: &str) {
+    fn on_rejected(&self, what: &str, why: &str) {
         let _ = (what, why);
     }
 }

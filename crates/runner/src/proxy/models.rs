@@ -1,5 +1,6 @@
 //! The models that a run may ask: those that its task names, and the small ones that its program uses.
 
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// Which models requests may name. In a name, `*` stands for any text.
@@ -37,7 +38,7 @@ impl ModelLimit {
     }
 
     /// Whether a model may be asked; if not, why, and what to change.
-    pub(super) fn admit(&self, model: &str, offers_tools: bool) -> Result<(), String> {
+    pub(super) fn admit(&self, model: &str, offers_tools: bool) -> Result<(), ForeignModel> {
         let any_of = |names: &[String]| names.iter().any(|name| is_named(name, model));
         let (own, side): (Vec<String>, _) = match &self.models {
             Models::Any => return Ok(()),
@@ -48,7 +49,10 @@ impl ModelLimit {
         };
         match any_of(&own) || any_of(side) {
             true => Ok(()),
-            false => Err(refusal(model, &own, side)),
+            false => Err(ForeignModel {
+                model: model.to_owned(),
+                known: own.iter().chain(side).cloned().collect(),
+            }),
         }
     }
 
@@ -62,16 +66,26 @@ impl ModelLimit {
     }
 }
 
-fn refusal(model: &str, own: &[String], side: &[String]) -> String {
-    let named: Vec<&str> = own.iter().chain(side).map(String::as_str).collect();
-    let named = match named.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", named.join(", ")),
-    };
-    format!(
-        "`{model}` is not a model of this run{named}; to use it, name it as `model` under [agent] in the \
-         task, or for one of its sub-agents"
-    )
+/// A model that this run may not ask.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ForeignModel {
+    model: String,
+    known: Vec<String>,
+}
+
+impl fmt::Display for ForeignModel {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, known } = self;
+        let named = match known.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", known.join(", ")),
+        };
+        write!(
+            out,
+            "`{model}` is not a model of this run{named}; to use it, name it as `model` under [agent] in \
+             the task, or for one of its sub-agents"
+        )
+    }
 }
 
 /// Whether a model has this name: with `*` for any text, without regard to the size of its window, and with
@@ -159,7 +173,7 @@ mod tests {
         assert!(limit.admit("claude-opus-4-8", true).is_ok());
         assert!(limit.admit("claude-opus-4-8", false).is_ok());
         assert!(limit.admit("claude-sonnet-5", true).is_ok());
-        let why = limit.admit("claude-fable-5", true).unwrap_err();
+        let why = limit.admit("claude-fable-5", true).unwrap_err().to_string();
         assert!(why.contains("`claude-fable-5`") && why.contains("claude-opus-4-8"), "{why}");
     }
 

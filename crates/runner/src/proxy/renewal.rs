@@ -1,18 +1,19 @@
-//! A key that is good for a while, and is had anew before its time is over.
+//! A key that expires, and is renewed before that.
 
 use std::fmt;
 use std::sync::{Arc, Mutex as Plain, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use thiserror::Error;
 use tokio::sync::Mutex;
 
 use super::upstream::Key;
 
-/// So long before its end a key is had anew.
+/// How long before its end a key is renewed.
 const EARLY: Duration = Duration::from_mins(5);
 /// Nobody is asked for another one sooner than this, while the last one is good or after there was none.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long whoever has keys may take. They have a limit of their own, and this is longer.
+/// How long a source of keys may take. It has a limit of its own, and this is longer.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A key, and until when it is good.
@@ -24,10 +25,33 @@ pub struct Fresh {
     pub until: Option<SystemTime>,
 }
 
-type Source = Arc<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
+type Source = Arc<dyn Fn() -> Result<Fresh, NoKey> + Send + Sync>;
+/// Why there is no new key.
+#[derive(Debug, Clone, Error)]
+pub(super) enum NoKey {
+    /// What the source itself says.
+    #[error("{0}")]
+    Source(Arc<dyn std::error::Error + Send + Sync>),
+    #[error("its source stopped")]
+    Stopped,
+    #[error("it took too long")]
+    TimedOut,
+}
+
+impl NoKey {
+    pub(super) fn source(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Source(Arc::from(error.into()))
+    }
+}
+
+/// The key has expired, and there is no new one.
+#[derive(Debug, Error)]
+#[error("the login is over, and there is no new one: {0}")]
+pub(super) struct LoginOver(NoKey);
+
 type Hides = Box<dyn Fn(String) + Send + Sync>;
 
-/// A key that is had anew. Clones share it.
+/// A key that is renewed. Clones share it.
 #[derive(Clone)]
 pub(super) struct Renewal {
     source: Source,
@@ -43,7 +67,7 @@ struct Held {
     /// When somebody was asked for another one, and had answered.
     asked: SystemTime,
     /// Why there was none.
-    failed: Option<String>,
+    failed: Option<NoKey>,
 }
 
 impl Held {
@@ -80,8 +104,8 @@ impl Renewal {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The key that is good now. Whoever needs it while it is had anew waits for that.
-    pub(super) async fn current(&self, now: SystemTime) -> Result<Key, String> {
+    /// The key that is good now. While it is renewed, everyone who needs it waits for that.
+    pub(super) async fn current(&self, now: SystemTime) -> Result<Key, LoginOver> {
         let mut held = self.now.lock().await;
         let Some(until) = held.fresh.until else { return Ok(held.fresh.key.clone()) };
         let good = now < until;
@@ -90,12 +114,12 @@ impl Renewal {
             return Ok(held.fresh.key.clone());
         }
         if let (false, Some(why)) = (rested, &held.failed) {
-            return Err(over(why));
+            return Err(LoginOver(why.clone()));
         }
         match self.fetch(&mut held, now).await {
             Ok(key) => Ok(key),
             Err(_) if good => Ok(held.fresh.key.clone()),
-            Err(why) => Err(over(&why)),
+            Err(why) => Err(LoginOver(why)),
         }
     }
 
@@ -113,15 +137,15 @@ impl Renewal {
         self.fetch(&mut held, now).await.ok().filter(other)
     }
 
-    async fn fetch(&self, held: &mut Held, now: SystemTime) -> Result<Key, String> {
+    async fn fetch(&self, held: &mut Held, now: SystemTime) -> Result<Key, NoKey> {
         held.asked = now;
         let begun = Instant::now();
         let source = Arc::clone(&self.source);
         let fetched = tokio::task::spawn_blocking(move || source());
         let fetched = match tokio::time::timeout(TIMEOUT, fetched).await {
             Ok(Ok(fetched)) => fetched,
-            Ok(Err(_)) => Err("whoever has them stopped".to_owned()),
-            Err(_) => Err("it took too long".to_owned()),
+            Ok(Err(_)) => Err(NoKey::Stopped),
+            Err(_) => Err(NoKey::TimedOut),
         };
         held.asked = now + begun.elapsed();
         held.failed = fetched.as_ref().err().cloned();
@@ -133,10 +157,6 @@ impl Renewal {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
         Ok(held.fresh.key.clone())
     }
-}
-
-fn over(why: &str) -> String {
-    format!("the login is over, and there is no new one: {why}")
 }
 
 #[cfg(test)]
@@ -162,7 +182,7 @@ mod tests {
         let count = Arc::clone(&asked);
         let source = move || match count.fetch_add(1, Ordering::SeqCst) {
             0 => Ok(key(1, begin + 2 * HOUR)),
-            _ => Err("nobody is there".to_owned()),
+            _ => Err(NoKey::source("nobody is there")),
         };
         let renewal = Renewal::new(key(0, begin + HOUR), Arc::new(source));
         let at = |minutes: u64| begin + Duration::from_mins(minutes);
@@ -180,11 +200,11 @@ mod tests {
             assert_eq!(found.as_ref().ok().map(last).as_deref(), token, "{minutes}");
             assert_eq!(asked.load(Ordering::SeqCst), calls, "{minutes}");
         }
-        let why = renewal.current(at(122)).await.unwrap_err();
+        let why = renewal.current(at(122)).await.unwrap_err().to_string();
         assert!(why.contains("nobody is there"), "{why}");
-        // Whoever comes soon after that, or has waited for it, hears the same and waits for nobody.
+        // A caller soon after that, or one that waited for it, gets the same answer without another wait.
         for soon in [at(122), at(122) - Duration::from_secs(5), at(122) + Duration::from_secs(20)] {
-            let why = renewal.current(soon).await.unwrap_err();
+            let why = renewal.current(soon).await.unwrap_err().to_string();
             assert!(why.contains("nobody is there"), "{why}");
             assert_eq!(asked.load(Ordering::SeqCst), 4);
         }

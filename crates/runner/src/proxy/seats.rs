@@ -16,32 +16,32 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use super::bodies::{Body, BodyError};
 
 /// All seats. If they are taken, who waits longest without a request gives up theirs.
-pub(super) const SEATS: usize = 256;
+pub(super) const MAX_CONNECTIONS: usize = 256;
 /// Requests to the model, and tunnels, at once: the other seats are for who asks the gate.
 const MAX_MODEL_REQUESTS: usize = 160;
-/// Connections that stay open between two questions to the gate, whoever comes.
-const STAYING: usize = 32;
+/// Connections that stay open between two questions to the gate.
+const MAX_KEPT_OPEN: usize = 32;
 /// How long a connection may take to say what it is there for.
-const FIRST_WORDS: Duration = Duration::from_secs(10);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All seats of a proxy.
 pub(super) struct Seats {
     taken: Mutex<Vec<Weak<Seat>>>,
-    elsewhere: Arc<Semaphore>,
-    staying: Arc<Semaphore>,
+    model_slots: Arc<Semaphore>,
+    kept_open: Arc<Semaphore>,
 }
 
 impl Seats {
     pub(super) fn new() -> Self {
         let semaphore = |places| Arc::new(Semaphore::new(places));
-        let (elsewhere, staying) = (semaphore(MAX_MODEL_REQUESTS), semaphore(STAYING));
-        Self { taken: Mutex::default(), elsewhere, staying }
+        let (model_slots, kept_open) = (semaphore(MAX_MODEL_REQUESTS), semaphore(MAX_KEPT_OPEN));
+        Self { taken: Mutex::default(), model_slots, kept_open }
     }
 
     /// A seat for a connection; it is free again when nobody has it any more.
     pub(super) fn take(&self) -> Arc<Seat> {
-        let now = Now {
-            doing: Doing::Waits,
+        let now = SeatState {
+            state: ConnectionState::Idle,
             since: Instant::now(),
             asked: false,
             leaves: false,
@@ -50,8 +50,8 @@ impl Seats {
         let seat = Arc::new(Seat {
             now: Mutex::new(now),
             leave: Notify::new(),
-            elsewhere: Arc::clone(&self.elsewhere),
-            staying: Arc::clone(&self.staying),
+            model_slots: Arc::clone(&self.model_slots),
+            kept_open: Arc::clone(&self.kept_open),
         });
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.retain(|one| one.strong_count() > 0);
@@ -76,24 +76,24 @@ impl Seats {
 
 /// The seat of one connection.
 pub(super) struct Seat {
-    now: Mutex<Now>,
+    now: Mutex<SeatState>,
     leave: Notify,
-    elsewhere: Arc<Semaphore>,
-    staying: Arc<Semaphore>,
+    model_slots: Arc<Semaphore>,
+    kept_open: Arc<Semaphore>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Doing {
+enum ConnectionState {
     /// It has asked for nothing yet, or has its answer.
-    Waits,
+    Idle,
     /// It has asked for what is never answered.
     NeverAnswered,
     /// It has asked.
-    Asks,
+    Requesting,
 }
 
-struct Now {
-    doing: Doing,
+struct SeatState {
+    state: ConnectionState,
     since: Instant,
     /// Whether it has ever asked.
     asked: bool,
@@ -102,44 +102,44 @@ struct Now {
     stays: Option<OwnedSemaphorePermit>,
 }
 
-impl Now {
+impl SeatState {
     /// How dispensable it is: the less, the later.
-    fn dispensable(&self) -> Option<(Doing, Instant)> {
-        let waits = match self.doing {
-            Doing::Waits => self.stays.is_none(),
-            Doing::NeverAnswered => true,
-            Doing::Asks => false,
+    fn dispensable(&self) -> Option<(ConnectionState, Instant)> {
+        let waits = match self.state {
+            ConnectionState::Idle => self.stays.is_none(),
+            ConnectionState::NeverAnswered => true,
+            ConnectionState::Requesting => false,
         };
-        (waits && !self.leaves).then_some((self.doing, self.since))
+        (waits && !self.leaves).then_some((self.state, self.since))
     }
 }
 
 impl Seat {
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, SeatState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn does(&self, doing: Doing) {
+    fn set_state(&self, state: ConnectionState) {
         let mut now = self.now();
-        (now.doing, now.since) = (doing, Instant::now());
+        (now.state, now.since) = (state, Instant::now());
     }
 
     /// It asks for something, until the turn is over.
     pub(super) fn turn(self: &Arc<Self>) -> Turn {
-        self.does(Doing::Asks);
+        self.set_state(ConnectionState::Requesting);
         self.now().asked = true;
-        Turn { seat: Arc::clone(self), elsewhere: None }
+        Turn { seat: Arc::clone(self), model_slots: None }
     }
 
     /// Whether it would lose nothing by its end.
     pub(super) fn waits(&self) -> bool {
-        self.now().doing != Doing::Asks
+        self.now().state != ConnectionState::Requesting
     }
 
     /// Waits until it has to leave: another one needs the seat, or it has not said what it is there for.
-    pub(super) async fn told_to_leave(&self) {
+    pub(super) async fn must_leave(&self) {
         let silent = async {
-            tokio::time::sleep(FIRST_WORDS).await;
+            tokio::time::sleep(FIRST_REQUEST_TIMEOUT).await;
             if self.now().asked {
                 std::future::pending::<()>().await;
             }
@@ -154,52 +154,52 @@ impl Seat {
 /// A request, from its head to the end of its answer.
 pub(super) struct Turn {
     seat: Arc<Seat>,
-    elsewhere: Option<OwnedSemaphorePermit>,
+    model_slots: Option<OwnedSemaphorePermit>,
 }
 
 impl Turn {
     /// It is not for the gate; false if too many others are not, either.
-    pub(super) fn is_elsewhere(&mut self) -> bool {
-        if self.elsewhere.is_none() {
-            self.elsewhere = Arc::clone(&self.seat.elsewhere).try_acquire_owned().ok();
+    pub(super) fn acquire_model_slot(&mut self) -> bool {
+        if self.model_slots.is_none() {
+            self.model_slots = Arc::clone(&self.seat.model_slots).try_acquire_owned().ok();
         }
-        self.elsewhere.is_some()
+        self.model_slots.is_some()
     }
 
     /// It is for the gate; whether its connection may stay open for the next one.
     pub(super) fn stays(&self) -> bool {
         let mut now = self.seat.now();
         if now.stays.is_none() {
-            now.stays = Arc::clone(&self.seat.staying).try_acquire_owned().ok();
+            now.stays = Arc::clone(&self.seat.kept_open).try_acquire_owned().ok();
         }
         now.stays.is_some()
     }
 
     /// There will be no answer.
     pub(super) fn mark_never_answered(&self) {
-        self.seat.does(Doing::NeverAnswered);
+        self.seat.set_state(ConnectionState::NeverAnswered);
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.seat.does(Doing::Waits);
+        self.seat.set_state(ConnectionState::Idle);
     }
 }
 
 /// An answer: its turn is over when it has gone out.
-pub(super) struct Answer {
+pub(super) struct ResponseBody {
     body: Body,
     _turn: Option<Turn>,
 }
 
-impl Answer {
+impl ResponseBody {
     pub(super) fn new(body: Body, turn: Option<Turn>) -> Self {
         Self { body, _turn: turn }
     }
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::ToolCall;
 
 /// All calls of one answer together may not be longer than this.
-pub(super) const LONGEST_CALLS: usize = 16 << 20;
+pub(super) const MAX_CALLS: usize = 16 << 20;
 /// More text than this is not kept.
 const KEPT_TEXT: usize = 1 << 20;
 /// A token is about so many bytes.
@@ -56,7 +56,7 @@ impl Seen {
         self.wrote(part);
         // A call costs memory even if it says nothing.
         self.assembled = self.assembled.saturating_add(part.len() + 64);
-        if self.assembled > LONGEST_CALLS {
+        if self.assembled > MAX_CALLS {
             return Err(Unreadable("the model asks for tools with more than can be kept"));
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Seen {
         self.call(call)
     }
 
-    /// The calls that nobody has been told of.
+    /// The calls that were not reported yet.
     pub(super) fn untold(&mut self) -> &[ToolCall] {
         let told = std::mem::replace(&mut self.told, self.calls.len());
         self.calls.get(told..).unwrap_or_default()

@@ -19,9 +19,9 @@ use super::connect::{Hosts, Tunnel};
 use super::exchange::Shared;
 use super::limits::Limits;
 use super::models::ModelLimit;
-use super::seats::{Answer, SEATS, Seat, Seats, Turn};
+use super::seats::{MAX_CONNECTIONS, ResponseBody, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};
-use super::{Callers, HttpGate, Models, Observer, Wire};
+use super::{Callers, HttpGate, ModelApi, Models, Observer};
 
 /// How long a connection may be silent between requests.
 const IDLE: Duration = Duration::from_mins(10);
@@ -33,7 +33,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// All that a proxy is told.
 pub struct Setup {
     /// How the program speaks to its model.
-    pub wire: Wire,
+    pub wire: ModelApi,
     /// The model; nothing if every request is answered by the observer.
     pub upstream: Option<Upstream>,
     /// Where the program finds the proxy.
@@ -49,7 +49,7 @@ pub struct Setup {
     /// Who may ask the model; nothing means everybody who can connect.
     pub callers: Option<Arc<dyn Callers>>,
     /// Who answers beside the model, if anybody does.
-    pub desk: Option<Arc<dyn HttpGate>>,
+    pub http_gate: Option<Arc<dyn HttpGate>>,
 }
 
 /// Why a proxy cannot be had.
@@ -96,7 +96,7 @@ impl Proxy {
 
 /// Starts a proxy on a runtime, which needs its timers and its network.
 pub fn start(setup: Setup, runtime: &Handle) -> Result<Proxy, ProxyError> {
-    let Setup { wire, upstream, listener, hosts, models, searches, observer, callers, desk } =
+    let Setup { wire, upstream, listener, hosts, models, searches, observer, callers, http_gate } =
         setup;
     let _inside = runtime.enter();
     let model = upstream.as_ref().map(Model::new).transpose()?;
@@ -110,7 +110,7 @@ pub fn start(setup: Setup, runtime: &Handle) -> Result<Proxy, ProxyError> {
         Limits { hosts, models: ModelLimit::new(models), searches },
         observer,
         KnownCallers::new(callers),
-        desk,
+        http_gate,
     ));
     let (stop, stopped) = oneshot::channel();
     let listening = runtime.spawn(listen(listener, shared, stopped));
@@ -124,8 +124,8 @@ async fn listen(
 ) {
     let (mut connections, seats) = (JoinSet::new(), Seats::new());
     loop {
-        // One seat is kept free, so that whoever comes finds it.
-        let full = connections.len() >= SEATS;
+        // One seat is kept free, so that the next one finds it.
+        let full = connections.len() >= MAX_CONNECTIONS;
         if full {
             seats.make_room();
         }
@@ -165,7 +165,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Seat>, shared: Arc
                     None
                 }
             };
-            Ok::<_, Infallible>(response.map(|body| Answer::new(body, turn)))
+            Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, turn)))
         }
     });
     let mut server = http1::Builder::new();
@@ -175,7 +175,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Seat>, shared: Arc
     // A connection that breaks off is the program's affair; what was on its way is reported.
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
-        () = seat.told_to_leave() => None,
+        () = seat.must_leave() => None,
     };
     let ended = match ended {
         Some(ended) => ended,

@@ -15,6 +15,19 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const SESSION_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
+/// Why a request cannot be signed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SignatureError {
+    #[error("the clock has no date: {0}")]
+    Time(#[from] jiff::Error),
+    #[error(transparent)]
+    Header(#[from] hyper::header::InvalidHeaderValue),
+    #[error("the URL has no host")]
+    NoHost,
+    #[error(transparent)]
+    Key(#[from] hmac::digest::InvalidLength),
+}
+
 /// Keys of a person at Amazon, for one region. Nothing shows them.
 #[derive(Clone)]
 pub(super) struct Signer {
@@ -53,7 +66,7 @@ impl Signer {
         headers: &mut HeaderMap,
         body: &[u8],
         at: SystemTime,
-    ) -> Result<(), String> {
+    ) -> Result<(), SignatureError> {
         self.sign_for(SERVICE, method, url, headers, body, at)
     }
 
@@ -65,7 +78,7 @@ impl Signer {
         headers: &mut HeaderMap,
         body: &[u8],
         at: SystemTime,
-    ) -> Result<(), String> {
+    ) -> Result<(), SignatureError> {
         // An unsigned `x-amz-` header of the agent could change what the signed request means.
         let unsigned: Vec<HeaderName> =
             headers.keys().filter(|name| name.as_str().starts_with("x-amz-")).cloned().collect();
@@ -74,7 +87,7 @@ impl Signer {
         if let Some(kind) = headers.get(CONTENT_TYPE).cloned() {
             headers.insert(CONTENT_TYPE, kind);
         }
-        let at = Timestamp::try_from(at).map_err(|error| error.to_string())?;
+        let at = Timestamp::try_from(at)?;
         let date = at.strftime("%Y%m%dT%H%M%SZ").to_string();
         headers.insert(DATE, sensitive(&date)?);
         if let Some(token) = &self.session_token {
@@ -121,15 +134,15 @@ impl Signer {
     }
 }
 
-fn sensitive(text: &str) -> Result<HeaderValue, String> {
-    let mut value = HeaderValue::try_from(text).map_err(|error| error.to_string())?;
+fn sensitive(text: &str) -> Result<HeaderValue, SignatureError> {
+    let mut value = HeaderValue::try_from(text)?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 /// The `Host` header that is sent: a default port is left out of a parsed URL.
-fn host(url: &Url) -> Result<String, String> {
-    let host = url.host_str().ok_or("the URL has no host")?;
+fn host(url: &Url) -> Result<String, SignatureError> {
+    let host = url.host_str().ok_or(SignatureError::NoHost)?;
     Ok(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
@@ -163,8 +176,8 @@ fn percent_encoded(text: &str, kept: &[u8]) -> String {
     encoded
 }
 
-fn keyed_digest(key: &[u8], text: &str) -> Result<Vec<u8>, String> {
-    let mut hmac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| error.to_string())?;
+fn keyed_digest(key: &[u8], text: &str) -> Result<Vec<u8>, SignatureError> {
+    let mut hmac = Hmac::<Sha256>::new_from_slice(key)?;
     hmac.update(text.as_bytes());
     Ok(hmac.finalize().into_bytes().to_vec())
 }

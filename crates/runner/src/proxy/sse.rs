@@ -1,14 +1,14 @@
 //! Server-sent events, as they come: what is not yet a whole event is held back.
 //!
 //! What is given out has been read. A program that is less patient than the standard, and acts on
-//! half an event, is so never told of a call before us.
+//! half an event, so never sees a call before us.
 
 use bytes::{Bytes, BytesMut};
 
 /// One event may not be longer than this.
-pub(super) const LONGEST_EVENT: usize = 16 << 20;
+pub(super) const MAX_EVENT: usize = 16 << 20;
 
-/// An event grew past [`LONGEST_EVENT`].
+/// An event grew past [`MAX_EVENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -62,7 +62,7 @@ impl Events {
             }
             self.line = self.looked_at;
         }
-        if self.held.len() - whole > LONGEST_EVENT || self.data.len() > LONGEST_EVENT {
+        if self.held.len() - whole > MAX_EVENT || self.data.len() > MAX_EVENT {
             return Err(TooLong);
         }
         self.looked_at -= whole;

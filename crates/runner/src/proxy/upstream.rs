@@ -14,9 +14,9 @@ use hyper::{Method, StatusCode};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use super::renewal::{Fresh, Renewal};
-use super::signature::Signer;
-use super::{ProxyError, Wire};
+use super::renewal::{Fresh, LoginOver, NoKey, Renewal};
+use super::signature::{SignatureError, Signer};
+use super::{ModelApi, ProxyError};
 
 /// How long a connection to the model may take.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
@@ -51,6 +51,15 @@ enum Opens {
     Renewed(Renewal),
 }
 
+/// Why a key does not open the model.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
+    #[error("a key that is renewed opens nothing before its current one is taken")]
+    NotCurrent,
+}
+
 impl Key {
     /// A header, such as `x-api-key`, and all of its value, such as `Bearer …` behind
     /// `authorization`.
@@ -68,14 +77,15 @@ impl Key {
 
     /// A key that is good for a while: before its time is over, another one is asked for. That may take a
     /// moment, and must come to an end.
-    pub fn renewed(
+    pub fn renewed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         first: Fresh,
-        source: impl Fn() -> Result<Fresh, String> + Send + Sync + 'static,
+        source: impl Fn() -> Result<Fresh, E> + Send + Sync + 'static,
     ) -> Self {
+        let source = move || source().map_err(NoKey::source);
         Self(Opens::Renewed(Renewal::new(first, Arc::new(source))))
     }
 
-    /// Tells of the secrets of every key that is had anew, before it is used.
+    /// Reports the secrets of every renewed key, before it is used.
     pub fn tells(&self, hides: impl Fn(String) + Send + Sync + 'static) {
         match &self.0 {
             Opens::Header { .. } | Opens::Signature(_) => {}
@@ -96,7 +106,7 @@ impl Key {
     }
 
     /// The key that is good at this moment.
-    async fn current(&self) -> Result<Self, String> {
+    async fn current(&self) -> Result<Self, LoginOver> {
         match &self.0 {
             Opens::Header { .. } | Opens::Signature(_) => Ok(self.clone()),
             Opens::Renewed(renewal) => renewal.current(SystemTime::now()).await,
@@ -118,14 +128,16 @@ impl Key {
         url: &Url,
         headers: &mut HeaderMap,
         body: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), OpenError> {
         match &self.0 {
             Opens::Header { name, value } => {
                 headers.insert(name.clone(), value.clone());
                 Ok(())
             }
-            Opens::Signature(signer) => signer.sign(method, url, headers, body, SystemTime::now()),
-            Opens::Renewed(_) => Err("a key that is had anew opens nothing by itself".to_owned()),
+            Opens::Signature(signer) => {
+                Ok(signer.sign(method, url, headers, body, SystemTime::now())?)
+            }
+            Opens::Renewed(_) => Err(OpenError::NotCurrent),
         }
     }
 }
@@ -202,19 +214,19 @@ pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
 
 /// A part of a query that is none of those a program sends to this model: at Google's, others say in
 /// which words the answer comes, or for whom it is paid.
-pub(super) fn foreign_query(wire: Wire, query: Option<&str>) -> Option<&str> {
+pub(super) fn foreign_query(wire: ModelApi, query: Option<&str>) -> Option<&str> {
     let known = |part: &&str| match part.split_once('=') {
         Some(("beta", value)) => value.chars().all(|c| c.is_ascii_alphanumeric()),
         Some(_) | None => false,
     };
     match wire {
-        Wire::Anthropic => query?.split('&').find(|part| !known(part)),
+        ModelApi::Anthropic => query?.split('&').find(|part| !known(part)),
         // Others leave out of an answer what it took.
-        Wire::Gemini => query?.split('&').find(|part| {
+        ModelApi::Gemini => query?.split('&').find(|part| {
             let name = part.split('=').next().unwrap_or_default();
             *part != "alt=sse" && !WHO_IN_QUERY.contains(&name)
         }),
-        Wire::Responses | Wire::Chat => None,
+        ModelApi::Responses | ModelApi::Chat => None,
     }
 }
 
@@ -246,7 +258,7 @@ struct Keyless {
 /// There is no answer.
 pub(super) struct Unanswered {
     pub(super) why: String,
-    /// What the program is told of it.
+    /// What the program is told.
     pub(super) told: String,
 }
 
@@ -260,7 +272,7 @@ impl Model {
             return Err(bad());
         }
         // A redirect would carry the key to a host that nobody has named.
-        // Whoever was first has chosen the same.
+        // An earlier caller has chosen the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .redirect(Policy::none())
@@ -286,7 +298,8 @@ impl Model {
         }
         // What is compressed could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let over = |why| Unanswered { told: LOGIN_OVER.to_owned(), why };
+        let over =
+            |error: LoginOver| Unanswered { told: LOGIN_OVER.to_owned(), why: error.to_string() };
         let key = self.key.current().await.map_err(over)?;
         let request = Keyless { method, url, headers, body };
         let answer = self.ask(request.clone(), &key).await?;
@@ -302,7 +315,10 @@ impl Model {
 
     async fn ask(&self, request: Keyless, key: &Key) -> Result<reqwest::Response, Unanswered> {
         let Keyless { method, url, mut headers, body } = request;
-        let unsigned = |why: String| Unanswered { told: why.clone(), why };
+        let unsigned = |error: OpenError| {
+            let why = error.to_string();
+            Unanswered { told: why.clone(), why }
+        };
         key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
         let request = self.client.request(method, url).headers(headers).body(body);
         request.send().await.map_err(|error| {
@@ -378,10 +394,10 @@ mod tests {
             ("beta=a%26userProject=b", Some("beta=a%26userProject=b")),
             ("", Some("")),
         ] {
-            assert_eq!(foreign_query(Wire::Anthropic, Some(query)), foreign, "{query}");
+            assert_eq!(foreign_query(ModelApi::Anthropic, Some(query)), foreign, "{query}");
         }
-        assert_eq!(foreign_query(Wire::Anthropic, None), None);
-        assert_eq!(foreign_query(Wire::Gemini, Some("alt=sse")), None);
+        assert_eq!(foreign_query(ModelApi::Anthropic, None), None);
+        assert_eq!(foreign_query(ModelApi::Gemini, Some("alt=sse")), None);
     }
 
     #[test]

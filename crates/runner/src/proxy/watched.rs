@@ -16,7 +16,7 @@ use super::frames::Frames;
 use super::seen::{Seen, Unreadable};
 use super::sse::{Events, Ready};
 use super::wires::AnswerReader;
-use super::{Answered, Observer, Wire};
+use super::{ModelApi, ModelResponse, Observer};
 
 /// Reads one answer, and tells the observer.
 pub(super) struct Reading {
@@ -34,7 +34,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(wire: Wire, observer: Arc<dyn Observer>, question: Asking) -> Self {
+    pub(super) fn new(wire: ModelApi, observer: Arc<dyn Observer>, question: Asking) -> Self {
         let Asking { agent, model, by_path, sent } = question;
         let reader = wire.reader();
         let seen = Seen::default();
@@ -95,7 +95,7 @@ impl Reading {
 
     fn tell(&mut self) {
         for call in self.seen.untold() {
-            self.observer.called(self.agent.as_deref(), call);
+            self.observer.on_tool_call(self.agent.as_deref(), call);
         }
     }
 
@@ -108,7 +108,7 @@ impl Reading {
         if self.by_path {
             usage.model.clone_from(&self.model);
         }
-        self.observer.answered(Answered {
+        self.observer.on_response(ModelResponse {
             agent: self.agent.take(),
             usage,
             calls: std::mem::take(&mut self.seen.calls),
@@ -121,12 +121,12 @@ impl Reading {
     /// There was no answer, and nothing to pay for.
     pub(super) fn dismiss(mut self) {
         if !std::mem::replace(&mut self.reported, true) {
-            self.observer.dismissed();
+            self.observer.release_request();
         }
     }
 
     pub(super) fn give_up(&mut self, why: &str) {
-        self.observer.turned_away("an answer of the model", why);
+        self.observer.on_rejected("an answer of the model", why);
         self.broke_off = true;
         self.report_what_came();
     }
@@ -134,7 +134,7 @@ impl Reading {
     /// A model that fails before it has said anything is not paid for: programs ask it again and again.
     fn report_what_came(&mut self) {
         if !self.seen.has_begun() && !std::mem::replace(&mut self.reported, true) {
-            self.observer.dismissed();
+            self.observer.release_request();
         }
         self.report();
     }
@@ -169,7 +169,7 @@ pub(super) struct Watched {
     breaking: Option<(Pin<Box<Sleep>>, BrokenOff)>,
 }
 
-/// How long what was handed on has to arrive before the connection breaks off. Whatever was told of a
+/// How long what was handed on has to arrive before the connection breaks off. Whatever was said about a
 /// call has to reach the program: what it does about it then is known of each.
 const ARRIVAL: Duration = Duration::from_millis(100);
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::{Bind, Bounds, Fallback, Level, Network, Overlay, Sandbox};
 
 /// What login shells of the system read first. Agent programs have commands run by such shells: there `PATH`
-/// would be set anew, and the programs that the agent was given would not be found; and whatever else is set
+/// would be set again, and the programs that the agent was given would not be found; and whatever else is set
 /// there would come into an environment that is built from nothing.
 const LOGIN: [&str; 4] = ["/etc/profile", "/etc/zprofile", "/etc/zsh/zprofile", "/etc/csh.login"];
 
@@ -151,7 +151,7 @@ fn add_git(places: &AgentPlaces, sandbox: &mut Sandbox) {
     match &places.commits {
         Some(layer) => {
             sandbox.overlaid.push(over(common, layer.join("common")));
-            // They would be carried out by whoever uses git there next.
+            // They would be carried out by the next user of git there.
             sandbox.frozen.extend(["config", "hooks"].map(|name| common.join(name)));
             sandbox.frozen.push(private.join("config.worktree"));
             if linked {

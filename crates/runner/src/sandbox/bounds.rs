@@ -30,9 +30,9 @@ pub struct Bounds {
 }
 
 /// More than any build or test has at once.
-const MOST_PROCESSES: u64 = 8192;
+const MAX_PROCESSES: u64 = 8192;
 /// No file that is written grows beyond this many bytes.
-const LARGEST_FILE: u64 = 8 << 30;
+const MAX_FILE_SIZE: u64 = 8 << 30;
 /// The kernel does not use the first PIDs of a namespace a second time.
 const FIRST_PIDS: u64 = 300;
 /// The first kernel on which each namespace of PIDs has a highest one of its own: on an older one the
@@ -47,9 +47,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 pub(super) fn lower_limits(bounds: &Bounds) -> Result<(), SandboxError> {
     // In the new user namespace only what is in it counts; where somebody is root, the kernel does not
     // count processes at all.
-    let processes = bounds.processes.map_or(MOST_PROCESSES, |most| most.min(MOST_PROCESSES));
+    let processes = bounds.processes.map_or(MAX_PROCESSES, |most| most.min(MAX_PROCESSES));
     lower(Resource::RLIMIT_NPROC, processes)
-        .and_then(|()| lower(Resource::RLIMIT_FSIZE, LARGEST_FILE))
+        .and_then(|()| lower(Resource::RLIMIT_FSIZE, MAX_FILE_SIZE))
         .map_err(|error| SandboxError::new("limits", error))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn processes(order: &Order, namespace: Result<(), String>) -> Result<
         _ if order.grouped => Ok(format!("{most}, by a control group")),
         Ok(()) => Ok(format!("{}, by the namespace of PIDs", most.saturating_add(FIRST_PIDS))),
         Err(_) if order.user != 0 => {
-            Ok(format!("{}, by the limit of the user", most.min(MOST_PROCESSES)))
+            Ok(format!("{}, by the limit of the user", most.min(MAX_PROCESSES)))
         }
         Err(why) => Err(format!("{why}, and the kernel counts none of root's")),
     }

@@ -141,7 +141,7 @@ fn with_second_numbers(rules: Rules) -> Rules {
     rules.into_iter().chain(second).collect()
 }
 
-/// Whoever runs beside the agent program must not take hold of it: it speaks for the gate. To trace what one
+/// A process beside the agent program must not take control of it: it speaks for the gate. To trace what one
 /// starts oneself needs neither.
 fn takes_hold_of_another() -> Result<Vec<SeccompRule>, BackendError> {
     const SEIZE: i32 = 0x4206;

@@ -17,7 +17,7 @@ use super::mounts::{self, Access};
 use super::{Sandbox, SandboxError};
 
 /// As many links as may be on the way to one file.
-const MOST_LINKS: usize = 16;
+const MAX_LINKS: usize = 16;
 
 /// Freezes what the sandbox names, after all that it names is in its place.
 pub(super) fn all(sandbox: &Sandbox) -> Result<(), SandboxError> {
@@ -27,7 +27,7 @@ pub(super) fn all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let mut paths: Vec<&PathBuf> = sandbox.frozen.iter().collect();
     paths.sort_by_key(|path| path.components().count());
     for path in paths {
-        freezer.freeze(path, MOST_LINKS).map_err(|error| {
+        freezer.freeze(path, MAX_LINKS).map_err(|error| {
             let why = format!("{} cannot be frozen: {error}", path.display());
             SandboxError::new("mount namespace", why)
         })?;

@@ -141,9 +141,9 @@ impl Running {
         Ok(Stopper { line: self.line.socket().try_clone()? })
     }
 
-    /// The next report; nothing when there is no further one, or none within `patience`.
-    pub fn next_report(&mut self, patience: Duration) -> Next {
-        match self.line.receive_within(patience) {
+    /// The next report; nothing when there is no further one, or none within `timeout`.
+    pub fn next_report(&mut self, timeout: Duration) -> Next {
+        match self.line.receive_within(timeout) {
             Ok(Some(Report::Door(port))) => {
                 self.door = self.line.file().map(TcpListener::from);
                 Next::Report(Report::Door(port))
@@ -160,9 +160,9 @@ impl Running {
 
     /// The door that the sandbox was to have: who accepts there speaks with what is inside. It is open
     /// before the program starts, so this waits for it no longer than for that.
-    pub fn door(&mut self, patience: Duration) -> Result<TcpListener, SandboxError> {
+    pub fn door(&mut self, timeout: Duration) -> Result<TcpListener, SandboxError> {
         if self.door.is_none() {
-            match self.next_report(patience) {
+            match self.next_report(timeout) {
                 Next::Report(Report::Refused(error)) => return Err(error),
                 Next::Report(_) | Next::TimedOut | Next::Over => {}
             }

@@ -153,6 +153,17 @@ pub enum Level {
     Full,
 }
 
+impl Level {
+    /// The name that is stored with an attempt.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Partial => "partial",
+            Self::Full => "full",
+        }
+    }
+}
+
 /// Why a program did not run in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{part}: {why}")]

@@ -78,7 +78,7 @@ fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Inside, `/proc` can be read only: whoever is root on the host could else set the host's kernel up
+/// Inside, `/proc` can be read only: root on the host could else set the host's kernel up
 /// through it, and any program could write to the memory of another.
 fn mount_processes() -> io::Result<OwnedFd> {
     let (whole, seen) = (Path::new("/.proc"), Path::new("/proc"));
@@ -138,7 +138,7 @@ fn show_system(name: &str) -> io::Result<()> {
     }
 }
 
-/// What others may not read in `/etc` is not for the program either, whoever runs it.
+/// What others may not read in `/etc` is not for the program either, whichever user runs it.
 fn hide_secrets(place: &Path) -> io::Result<()> {
     for entry in fs::read_dir(place)? {
         let entry = entry?;

@@ -92,7 +92,7 @@ fn add_git(repository: &CommandRepository, sandbox: &mut Sandbox) {
         GitAccess::Read => sandbox.read_only.extend(binds),
         GitAccess::Write => {
             sandbox.writable.extend(binds);
-            // They would be carried out by whoever uses git there next.
+            // They would be carried out by the next user of git there.
             let runs = ["config", "config.worktree", "hooks", "info"];
             let all = repository.git.iter().flat_map(|git| runs.map(|name| git.join(name)));
             sandbox.frozen.extend(all);

@@ -41,7 +41,7 @@ impl Streams {
 /// Both sides of a new terminal.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Where a person, or whoever stands for one, types and reads.
+    /// Where a person, or a program in their place, types and reads.
     pub person: OwnedFd,
     /// Where a program does.
     pub program: OwnedFd,

@@ -71,7 +71,7 @@ pub struct Held {
     pub processes: Result<String, String>,
 }
 
-/// The line to whoever started this process, what it says is to be done, and what the program reads;
+/// The line to the parent process, what it says is to be done, and what the program reads;
 /// nothing if it says nothing.
 pub(super) fn receive_order() -> io::Result<Option<(Line, Order, Option<OwnedFd>)>> {
     let mut above = Line::above()?;
@@ -98,11 +98,11 @@ pub(super) fn die_with(above: &Line) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the other side is gone; waits for that as long as `patience`.
-pub(super) fn hung_up(line: &Line, patience: PollTimeout) -> io::Result<bool> {
+/// Whether the other side is gone; waits for that as long as `timeout`.
+pub(super) fn hung_up(line: &Line, timeout: PollTimeout) -> io::Result<bool> {
     let mut watched = [PollFd::new(line.socket().as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
-    match poll(&mut watched, patience) {
+    match poll(&mut watched, timeout) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => {}
         Err(error) => return Err(error.into()),
     }

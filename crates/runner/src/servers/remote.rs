@@ -9,48 +9,48 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use serde_json::Value;
 
-use super::speech::{self, LONGEST, MOST_PAGES, OutputReader};
-use super::{Answer, Silence};
+use super::speech::{self, MAX_BYTES, MAX_PAGES, ServerMessage};
+use super::{NoToolList, ServerError, ToolList};
 
 const SESSION: &str = "mcp-session-id";
 const PROTOCOL: &str = "mcp-protocol-version";
 
 /// Asks a server for its tools.
-pub async fn ask_remote(url: &str, patience: Duration) -> Answer {
-    match tokio::time::timeout(patience, tools(url)).await {
-        Ok(answer) => answer.map_err(Silence::Failed),
-        Err(_) => Err(Silence::TimedOut(patience)),
+pub async fn ask_remote(url: &str, timeout: Duration) -> ToolList {
+    match tokio::time::timeout(timeout, tools(url)).await {
+        Ok(answer) => answer.map_err(NoToolList::from),
+        Err(_) => Err(NoToolList::TimedOut(timeout)),
     }
 }
 
-async fn tools(url: &str) -> Result<Vec<bailiwick_model::DiscoveredTool>, String> {
-    let mut talk = Talk::new(url)?;
+async fn tools(url: &str) -> Result<Vec<bailiwick_model::DiscoveredTool>, ServerError> {
+    let mut talk = Conversation::new(url)?;
     let hello = talk.ask(&speech::hello(), 0).await?;
     speech::greeted(&hello)?;
     talk.greeted = true;
     talk.say(&speech::ready()).await?;
     let (mut tools, mut cursor) = (Vec::new(), None);
-    for id in 1..=MOST_PAGES {
+    for id in 1..=MAX_PAGES {
         let result = talk.ask(&speech::list(id, cursor.as_deref()), id).await?;
         cursor = speech::page(&result, &mut tools)?;
         if cursor.is_none() {
             return Ok(tools);
         }
     }
-    Err("its list of tools does not end".to_owned())
+    Err(ServerError::EndlessList)
 }
 
-struct Talk {
+struct Conversation {
     client: Client,
     url: Url,
     session: Option<HeaderValue>,
     greeted: bool,
 }
 
-impl Talk {
-    fn new(url: &str) -> Result<Self, String> {
-        let url = Url::parse(url).map_err(|_| "its address is none".to_owned())?;
-        // Whoever was first has chosen the same.
+impl Conversation {
+    fn new(url: &str) -> Result<Self, ServerError> {
+        let url = Url::parse(url).map_err(|_| ServerError::NoAddress)?;
+        // An earlier caller has chosen the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // A redirect would lead to a host that nobody has named.
         let mut client = Client::builder().redirect(Policy::none()).referer(false);
@@ -58,11 +58,11 @@ impl Talk {
         if url.host_str().is_some_and(local) {
             client = client.no_proxy();
         }
-        let client = client.build().map_err(|error| error.to_string())?;
+        let client = client.build().map_err(|error| ServerError::NoClient(error.to_string()))?;
         Ok(Self { client, url, session: None, greeted: false })
     }
 
-    async fn post(&mut self, message: &Value) -> Result<reqwest::Response, String> {
+    async fn post(&mut self, message: &Value) -> Result<reqwest::Response, ServerError> {
         let mut request = self
             .client
             .post(self.url.clone())
@@ -77,21 +77,21 @@ impl Talk {
         }
         let answer = request.send().await;
         let answer =
-            answer.map_err(|error| format!("it cannot be reached: {}", error.without_url()))?;
+            answer.map_err(|error| ServerError::Unreachable(error.without_url().to_string()))?;
         if let Some(session) = answer.headers().get(SESSION) {
             self.session = Some(session.clone());
         }
         match answer.status().is_success() {
             true => Ok(answer),
-            false => Err(format!("it answers with {}", answer.status())),
+            false => Err(ServerError::HttpStatus(answer.status())),
         }
     }
 
-    async fn say(&mut self, message: &Value) -> Result<(), String> {
+    async fn say(&mut self, message: &Value) -> Result<(), ServerError> {
         self.post(message).await.map(drop)
     }
 
-    async fn ask(&mut self, message: &Value, id: usize) -> Result<Value, String> {
+    async fn ask(&mut self, message: &Value, id: usize) -> Result<Value, ServerError> {
         let answer = self.post(message).await?;
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let events = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
@@ -99,10 +99,10 @@ impl Talk {
         let (mut text, mut read) = (Vec::new(), 0);
         while let Some(chunk) = stream.next().await {
             let chunk =
-                chunk.map_err(|error| format!("it was cut off: {}", error.without_url()))?;
+                chunk.map_err(|error| ServerError::CutOff(error.without_url().to_string()))?;
             read += chunk.len();
-            if read > LONGEST {
-                return Err("it says too much".to_owned());
+            if read > MAX_BYTES {
+                return Err(ServerError::TooMuch);
             }
             text.extend_from_slice(&chunk);
             // An event stream may stay open after the answer.
@@ -113,21 +113,21 @@ impl Talk {
             }
         }
         let whole = if events { data(&text) } else { text };
-        told(&whole, id)?.ok_or_else(|| "it does not answer what it was asked".to_owned())
+        told(&whole, id)?.ok_or(ServerError::NoAnswer)
     }
 }
 
 /// The answer in a message, if it is the one.
-fn told(message: &[u8], id: usize) -> Result<Option<Value>, String> {
+fn told(message: &[u8], id: usize) -> Result<Option<Value>, ServerError> {
     if message.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let message =
-        serde_json::from_slice(message).map_err(|_| "it says what is no message".to_owned())?;
+    let message = serde_json::from_slice(message)
+        .map_err(|_| ServerError::NoMessage(speech::shown(&String::from_utf8_lossy(message))))?;
     match speech::heard(&message, id)? {
-        OutputReader::Result(result) => Ok(Some(result)),
+        ServerMessage::Result(result) => Ok(Some(result)),
         // What it asks needs an answer of its own, which no list of tools waits for.
-        OutputReader::Asked(_) | OutputReader::Aside => Ok(None),
+        ServerMessage::Asked(_) | ServerMessage::Aside => Ok(None),
     }
 }
 

@@ -3,20 +3,22 @@
 use bailiwick_model::DiscoveredTool;
 use serde_json::{Value, json};
 
+use super::ServerError;
+
 /// The version of the protocol that is asked for; a server may answer with an older one.
 pub(super) const VERSION: &str = "2025-06-18";
 /// The most bytes that a server may say.
-pub(super) const LONGEST: usize = 8 << 20;
+pub(super) const MAX_BYTES: usize = 8 << 20;
 /// The most pages of its list that are read.
-pub(super) const MOST_PAGES: usize = 64;
+pub(super) const MAX_PAGES: usize = 64;
 /// The most tools that it may have.
-const MOST_TOOLS: usize = 2_000;
+const MAX_TOOLS: usize = 2_000;
 /// The longest name of a page.
-const LONGEST_CURSOR: usize = 1024;
+const MAX_CURSOR_LENGTH: usize = 1024;
 /// The most that it may ask itself.
-pub(super) const MOST_ASKED: usize = 64;
+pub(super) const MAX_REQUESTS: usize = 64;
 /// The longest name of one.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 pub(super) fn hello() -> Value {
     json!({
@@ -41,8 +43,8 @@ pub(super) fn list(id: usize, cursor: Option<&str>) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params })
 }
 
-/// What a message of the server is to whoever waits for an answer.
-pub(super) enum OutputReader {
+/// What a message of the server means while an answer is awaited.
+pub(super) enum ServerMessage {
     /// The answer.
     Result(Value),
     /// It asks something itself; this is said to it.
@@ -52,43 +54,43 @@ pub(super) enum OutputReader {
 }
 
 /// Reads a message.
-pub(super) fn heard(message: &Value, waiting: usize) -> Result<OutputReader, String> {
+pub(super) fn heard(message: &Value, waiting: usize) -> Result<ServerMessage, ServerError> {
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err("what it says is no JSON-RPC".to_owned());
+        return Err(ServerError::NoJsonRpc);
     }
     let id = message.get("id").filter(|id| !id.is_null());
-    if id.is_some_and(|id| id.to_string().len() > LONGEST_NAME) {
-        return Err("it names its messages too long".to_owned());
+    if id.is_some_and(|id| id.to_string().len() > MAX_NAME_LENGTH) {
+        return Err(ServerError::LongMessageId);
     }
     match (message.get("method").and_then(Value::as_str), id) {
         (Some("ping"), Some(id)) => {
-            Ok(OutputReader::Asked(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
+            Ok(ServerMessage::Asked(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
         }
         (Some(_), Some(id)) => {
             let error = json!({ "code": -32601, "message": "not here" });
-            Ok(OutputReader::Asked(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
+            Ok(ServerMessage::Asked(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
         }
-        (Some(_), None) => Ok(OutputReader::Aside),
+        (Some(_), None) => Ok(ServerMessage::Aside),
         (None, Some(id)) if id.as_u64() == u64::try_from(waiting).ok() => {
             if let Some(error) = message.get("error") {
                 let said = error.get("message").and_then(Value::as_str).unwrap_or("no words");
-                return Err(format!("it refuses: {}", shown(said)));
+                return Err(ServerError::Refused(shown(said)));
             }
             let result = message.get("result").cloned();
-            result.map(OutputReader::Result).ok_or_else(|| "it answers without a result".to_owned())
+            result.map(ServerMessage::Result).ok_or(ServerError::NoResult)
         }
-        (None, _) => Ok(OutputReader::Aside),
+        (None, _) => Ok(ServerMessage::Aside),
     }
 }
 
 /// An error if this is no server that has tools.
-pub(super) fn greeted(result: &Value) -> Result<(), String> {
+pub(super) fn greeted(result: &Value) -> Result<(), ServerError> {
     if result.get("protocolVersion").and_then(Value::as_str).is_none() {
-        return Err("it does not say which protocol it speaks".to_owned());
+        return Err(ServerError::NoProtocol);
     }
     match result.pointer("/capabilities/tools") {
         Some(Value::Object(_)) => Ok(()),
-        Some(_) | None => Err("it says that it has no tools".to_owned()),
+        Some(_) | None => Err(ServerError::NoTools),
     }
 }
 
@@ -96,31 +98,29 @@ pub(super) fn greeted(result: &Value) -> Result<(), String> {
 pub(super) fn page(
     result: &Value,
     tools: &mut Vec<DiscoveredTool>,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, ServerError> {
     let listed = result.get("tools").and_then(Value::as_array);
-    for tool in listed.ok_or_else(|| "its list of tools is none".to_owned())? {
+    for tool in listed.ok_or(ServerError::NoList)? {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
         if !is_plain(name) {
             // It would stand in lists of tools, where some characters match others.
-            return Err(format!("`{}` is no name for a tool", shown(name)));
+            return Err(ServerError::ToolName(shown(name)));
         }
-        if tools.len() >= MOST_TOOLS {
-            return Err(format!("it has more than {MOST_TOOLS} tools"));
+        if tools.len() >= MAX_TOOLS {
+            return Err(ServerError::TooManyTools(MAX_TOOLS));
         }
         let hint = tool.pointer("/annotations/readOnlyHint").and_then(Value::as_bool);
         tools.push(DiscoveredTool { name: name.to_owned(), read_only: hint.unwrap_or(false) });
     }
     match result.get("nextCursor").and_then(Value::as_str) {
-        Some(cursor) if cursor.len() > LONGEST_CURSOR => {
-            Err("its pages are named too long".to_owned())
-        }
+        Some(cursor) if cursor.len() > MAX_CURSOR_LENGTH => Err(ServerError::LongCursor),
         cursor => Ok(cursor.map(str::to_owned)),
     }
 }
 
 fn is_plain(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits)
+    (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.chars().all(fits)
 }
 
 /// What a server said, short and in one line.
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn what_the_server_asks_is_answered_and_is_not_the_answer() {
         let ping = json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" });
-        assert!(matches!(heard(&ping, 0), Ok(OutputReader::Asked(_))));
+        assert!(matches!(heard(&ping, 0), Ok(ServerMessage::Asked(_))));
         let other = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
-        assert!(matches!(heard(&other, 0), Ok(OutputReader::Aside)));
+        assert!(matches!(heard(&other, 0), Ok(ServerMessage::Aside)));
         let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": {} });
-        assert!(matches!(heard(&answer, 0), Ok(OutputReader::Result(_))));
+        assert!(matches!(heard(&answer, 0), Ok(ServerMessage::Result(_))));
         assert!(heard(&json!({ "id": 0, "result": {} }), 0).is_err());
     }
 }

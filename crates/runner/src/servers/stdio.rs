@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::speech::{self, LONGEST, MOST_ASKED, MOST_PAGES, OutputReader};
-use super::{Answer, Silence};
+use super::speech::{self, MAX_BYTES, MAX_PAGES, MAX_REQUESTS, ServerMessage};
+use super::{NoToolList, ServerError, ToolList};
 use crate::sandbox::{
     Bounds, Launcher, Level, Network, Next, Report, Running, Sandbox, SandboxError, Streams,
 };
@@ -37,9 +37,9 @@ pub struct Program {
 }
 
 /// Starts a server, asks for its tools, and comes back when nothing of it is left.
-pub fn ask_program(launcher: &Launcher, program: &Program, patience: Duration) -> Answer {
-    let refused = |error: SandboxError| Silence::Failed(format!("it cannot be started: {error}"));
-    let pipes = |error: io::Error| Silence::Failed(format!("it cannot be spoken to: {error}"));
+pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) -> ToolList {
+    let refused = |error: SandboxError| ServerError::NotStarted(error.to_string());
+    let pipes = |error: io::Error| ServerError::NoPipes(error.to_string());
     let (input, to_it) = io::pipe().map_err(pipes)?;
     let (from_it, output) = io::pipe().map_err(pipes)?;
     let (complaints, errors) = io::pipe().map_err(pipes)?;
@@ -50,8 +50,12 @@ pub fn ask_program(launcher: &Launcher, program: &Program, patience: Duration) -
     let running = launcher.start_with(&sandbox(program.level), &argv, streams);
     let mut running = running.map_err(refused)?;
     let complained = std::thread::spawn(move || complained(complaints));
-    let mut talk =
-        Talk { to_it, heard: listen(from_it), deadline: Instant::now() + patience, asked: 0 };
+    let mut talk = Conversation {
+        to_it,
+        heard: listen(from_it),
+        deadline: Instant::now() + timeout,
+        asked: 0,
+    };
     let said = talk.tools();
     let ended = match &said {
         Err(Stopped::Gone) => how_it_ended(&mut running),
@@ -63,11 +67,14 @@ pub fn ask_program(launcher: &Launcher, program: &Program, patience: Duration) -
     let complaint = complained.join().unwrap_or_default();
     match said {
         Ok(tools) => Ok(tools),
-        Err(Stopped::Late) => Err(Silence::TimedOut(patience)),
-        Err(Stopped::Wrong(why)) => Err(Silence::Failed(why)),
+        Err(Stopped::Late) => Err(NoToolList::TimedOut(timeout)),
+        Err(Stopped::Wrong(error)) => Err(error.into()),
         Err(Stopped::Gone) => {
             let how = ended.unwrap_or_else(|| "it ended".to_owned());
-            Err(Silence::Failed(format!("{how} before it answered. {complaint}").trim().to_owned()))
+            Err(match complaint.is_empty() {
+                true => ServerError::EndedSilently(how).into(),
+                false => ServerError::Ended { how, complaint }.into(),
+            })
         }
     }
 }
@@ -100,30 +107,30 @@ fn sandbox(level: Level) -> Sandbox {
 enum Stopped {
     Late,
     Gone,
-    Wrong(String),
+    Wrong(ServerError),
 }
 
-struct Talk {
+struct Conversation {
     to_it: PipeWriter,
-    heard: Receiver<Result<Value, String>>,
+    heard: Receiver<Result<Value, ServerError>>,
     deadline: Instant,
     asked: usize,
 }
 
-impl Talk {
+impl Conversation {
     fn tools(&mut self) -> Result<Vec<bailiwick_model::DiscoveredTool>, Stopped> {
         let hello = self.ask(&speech::hello(), 0)?;
         speech::greeted(&hello).map_err(Stopped::Wrong)?;
         self.say(&speech::ready())?;
         let (mut tools, mut cursor) = (Vec::new(), None);
-        for id in 1..=MOST_PAGES {
+        for id in 1..=MAX_PAGES {
             let result = self.ask(&speech::list(id, cursor.as_deref()), id)?;
             cursor = speech::page(&result, &mut tools).map_err(Stopped::Wrong)?;
             if cursor.is_none() {
                 return Ok(tools);
             }
         }
-        Err(Stopped::Wrong("its list of tools does not end".to_owned()))
+        Err(Stopped::Wrong(ServerError::EndlessList))
     }
 
     fn say(&mut self, message: &Value) -> Result<(), Stopped> {
@@ -135,8 +142,8 @@ impl Talk {
     fn ask(&mut self, message: &Value, id: usize) -> Result<Value, Stopped> {
         self.say(message)?;
         loop {
-            if self.asked > MOST_ASKED {
-                return Err(Stopped::Wrong("it asks too much itself".to_owned()));
+            if self.asked > MAX_REQUESTS {
+                return Err(Stopped::Wrong(ServerError::AsksTooMuch));
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             let message = match self.heard.recv_timeout(left) {
@@ -145,38 +152,37 @@ impl Talk {
                 Err(RecvTimeoutError::Disconnected) => return Err(Stopped::Gone),
             };
             match speech::heard(&message, id).map_err(Stopped::Wrong)? {
-                OutputReader::Result(result) => return Ok(result),
-                OutputReader::Asked(answer) => {
+                ServerMessage::Result(result) => return Ok(result),
+                ServerMessage::Asked(answer) => {
                     self.asked += 1;
                     self.say(&answer)?;
                 }
-                OutputReader::Aside => {}
+                ServerMessage::Aside => {}
             }
         }
     }
 }
 
 /// Its messages as they come, one a line, until there is one that is none or too much of them.
-fn listen(from_it: PipeReader) -> Receiver<Result<Value, String>> {
+fn listen(from_it: PipeReader) -> Receiver<Result<Value, ServerError>> {
     let (said, heard) = mpsc::sync_channel(16);
     std::thread::spawn(move || {
-        let mut lines = BufReader::new(from_it.take(u64::try_from(LONGEST).unwrap_or(u64::MAX)));
+        let mut lines = BufReader::new(from_it.take(u64::try_from(MAX_BYTES).unwrap_or(u64::MAX)));
         let mut read = 0;
         loop {
             let mut line = String::new();
             let message = match lines.read_line(&mut line) {
-                Ok(0) if read >= LONGEST => Err("it says too much".to_owned()),
+                Ok(0) if read >= MAX_BYTES => Err(ServerError::TooMuch),
                 Ok(0) => return,
                 Ok(length) => {
                     read += length;
                     if line.trim().is_empty() {
                         continue;
                     }
-                    serde_json::from_str(&line).map_err(|_| {
-                        format!("it says what is no message: {}", speech::shown(&line))
-                    })
+                    serde_json::from_str(&line)
+                        .map_err(|_| ServerError::NoMessage(speech::shown(&line)))
                 }
-                Err(_) => Err("what it says is no text".to_owned()),
+                Err(_) => Err(ServerError::NoText),
             };
             let over = message.is_err();
             if said.send(message).is_err() || over {
@@ -192,7 +198,7 @@ fn complained(complaints: PipeReader) -> String {
     let mut text = Vec::new();
     let mut complaints = complaints.take(COMPLAINTS);
     let _ = complaints.read_to_end(&mut text);
-    // Whoever complains at length is not made to wait.
+    // A program that complains at length is not made to wait.
     let _ = io::copy(&mut complaints.into_inner(), &mut io::sink());
     speech::shown(&String::from_utf8_lossy(&text))
 }

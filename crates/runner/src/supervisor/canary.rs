@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bailiwick_model::Sha256Hex;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_policy::protocol::Question;
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::directory::RunDirectory;
 use super::gate::CallDecider;
 use super::launch::{self, Enclosure};
-use super::talk::Answers;
-use super::{desk, gate, sockets};
+use super::stdio_gate::DeciderHandle;
+use super::{gate, http_gate, sockets};
 use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use crate::environment::ProjectEnvironment;
-use crate::proxy::{self, Admission, Answered, Asked, Observer, ToolCall};
+use crate::proxy::{self, Admission, ModelRequest, ModelResponse, Observer, ToolCall};
 use crate::sandbox::{Level, Next, Report, WorktreeAccess};
 
 /// How long the whole of it may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// What the agent is told when its call is denied.
-const NO: &str = "this call is denied to see whether a denial holds";
+const DENIAL_TEXT: &str = "this call is denied to see whether a denial holds";
 const CALL: &str = "call_canary_0";
 const MARK: &str = "bailiwick-canary";
 /// What is answered to a question beside the work, such as for a title or which model is to be asked. It can be
@@ -60,53 +60,56 @@ pub enum SelfTestError {
     Untried(String),
 }
 
+fn untried(error: impl std::fmt::Display) -> SelfTestError {
+    SelfTestError::Untried(error.to_string())
+}
+
 /// What was shown, or had been shown before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// The program was run now, and obeyed.
-    Shown,
+    Passed,
     /// The same program with the same configuration has obeyed before.
     Known,
     /// There is no model to be played: the program asks the gate by itself.
     NotNeeded,
 }
 
-/// Shows that the program obeys the gate, or finds that it was shown before. `kept` is the directory
+/// Shows that the program obeys the gate, or finds that it was shown before. `proofs` is the directory
 /// of proofs; `scratch` belongs to the canary alone. `trying` is told when it takes a while.
 pub fn prove(
     adapter: &dyn Adapter,
     assignment: &Assignment,
     enclosure: &Enclosure,
-    (kept, scratch): (&Path, &RunDirectory),
+    (proofs, scratch): (&Path, &RunDirectory),
     trying: impl FnOnce(),
 ) -> Result<Proof, CanaryError> {
-    let unshown = |why: SelfTestError| CanaryError { cli: adapter.name().to_owned(), why };
-    let failed = |why: String| unshown(SelfTestError::Untried(why));
+    let failed_test = |why: SelfTestError| CanaryError { cli: adapter.name().to_owned(), why };
     let (Some(_), Some(_)) = (adapter.dialect(), adapter.wire()) else {
         return Ok(Proof::NotNeeded);
     };
-    let digest = digest(adapter, assignment, enclosure).map_err(failed)?;
-    let file = kept.join(digest);
+    let digest = digest(adapter, assignment, enclosure).map_err(failed_test)?;
+    let file = proofs.join(digest);
     if file.is_file() {
         return Ok(Proof::Known);
     }
     trying();
-    scratch.make().map_err(|error| failed(error.to_string()))?;
-    let shown = show(adapter, assignment, enclosure, scratch);
+    scratch.make().map_err(|error| failed_test(untried(error)))?;
+    let result = run_self_test(adapter, assignment, enclosure, scratch);
     // What it leaves is of no use to anybody; a rest is swept with its run.
     let _ = std::fs::remove_dir_all(scratch.path());
-    shown.map_err(unshown)?;
-    let keep = std::fs::create_dir_all(kept)
+    result.map_err(failed_test)?;
+    let keep = std::fs::create_dir_all(proofs)
         .and_then(|()| std::fs::write(&file, format!("{}\n", assignment.version)));
     // A proof that cannot be kept is made again the next time.
     let _ = keep;
-    Ok(Proof::Shown)
+    Ok(Proof::Passed)
 }
 
 /// The assignment as the canary has it, with nothing of the task in it. A program that is told
 /// something by its home reads more of it: so where a run has instructions or skills, the canary has
 /// one that says nothing.
-fn bare(assignment: &Assignment, home: PathBuf) -> Assignment {
+fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
     let told = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
     let skill = "---\nname: canary\ndescription: Says nothing.\n---\nSay nothing.\n".to_owned();
     let skill = ("canary/SKILL.md".to_owned(), skill);
@@ -135,52 +138,55 @@ fn digest(
     adapter: &dyn Adapter,
     assignment: &Assignment,
     enclosure: &Enclosure,
-) -> Result<String, String> {
-    let mut bare = bare(assignment, PathBuf::from("/home/agent"));
-    bare.worktree = PathBuf::from("/worktree");
-    bare.repository = PathBuf::from("/repository");
-    bare.model_url = "http://127.0.0.1:1".to_owned();
+) -> Result<String, SelfTestError> {
+    let mut trial = self_test_assignment(assignment, PathBuf::from("/home/agent"));
+    trial.worktree = PathBuf::from("/worktree");
+    trial.repository = PathBuf::from("/repository");
+    trial.model_url = "http://127.0.0.1:1".to_owned();
     let place = RunDirectory::new(Path::new("/state"), "canary");
     let mut own = enclosure.clone();
     own.own = PathBuf::from("/run/bailiwick/bailiwick");
-    bare.gate = Some(launch::gate(&place, &own, Duration::ZERO));
-    let plan = adapter.plan(&bare).map_err(|error| error.to_string())?;
-    let program = std::fs::canonicalize(&enclosure.program).map_err(|error| error.to_string())?;
-    let stamp = |path: &Path| -> Result<String, String> {
-        let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
-        let changed = data.modified().map_err(|error| error.to_string())?;
+    trial.gate = Some(launch::gate(&place, &own, Duration::ZERO));
+    let plan = adapter.plan(&trial).map_err(untried)?;
+    let program = std::fs::canonicalize(&enclosure.program).map_err(untried)?;
+    let file_identity = |path: &Path| -> Result<String, SelfTestError> {
+        let data = std::fs::metadata(path).map_err(untried)?;
+        let changed = data.modified().map_err(untried)?;
         Ok(format!("{} {} {changed:?}", path.display(), data.len()))
     };
     let parts = [
         adapter.name().to_owned(),
         assignment.version.clone(),
-        stamp(&program)?,
-        stamp(&enclosure.own)?,
-        format!("{:?}", enclosure.level),
-        format!("{plan:?}"),
+        file_identity(&program)?,
+        file_identity(&enclosure.own)?,
+        enclosure.level.as_str().to_owned(),
+        serde_json::to_string(&plan).map_err(untried)?,
     ];
-    let digest = Sha256::digest(format!("{parts:?}"));
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    let parts = serde_json::to_string(&parts).map_err(untried)?;
+    Ok(Sha256Hex::of(parts).to_string())
 }
 
 /// What was seen of the canary.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     /// The program has come as far as its model, which asked for the call.
     called: AtomicBool,
     announced: AtomicBool,
     asked: AtomicBool,
-    /// What the model was told of its call.
+    /// What the model was told about its call.
     told: Mutex<Option<String>>,
 }
 
 struct Model {
-    seen: Arc<Seen>,
+    observed: Arc<Observations>,
     call: ToolCall,
 }
 
 impl Observer for Model {
-    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+    fn admit<'a>(
+        &'a self,
+        asked: ModelRequest,
+    ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
             if !asked.offers_tools {
                 return Admission::Say(ASIDE.to_owned());
@@ -188,11 +194,12 @@ impl Observer for Model {
             let told = asked.results.iter().find(|result| result.id.starts_with(CALL));
             match told {
                 None => {
-                    self.seen.called.store(true, Ordering::SeqCst);
+                    self.observed.called.store(true, Ordering::SeqCst);
                     Admission::Call(self.call.clone())
                 }
                 Some(result) => {
-                    let mut told = self.seen.told.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut told =
+                        self.observed.told.lock().unwrap_or_else(PoisonError::into_inner);
                     *told = Some(result.output.clone());
                     Admission::Say("done".to_owned())
                 }
@@ -200,33 +207,31 @@ impl Observer for Model {
         })
     }
 
-    fn called(&self, _agent: Option<&str>, _call: &ToolCall) {}
+    fn on_tool_call(&self, _agent: Option<&str>, _call: &ToolCall) {}
 
-    fn answered(&self, _answered: Answered) {}
+    fn on_response(&self, _answered: ModelResponse) {}
 
-    fn connected(&self, _host: &str, _allowed: bool) {}
+    fn on_connect(&self, _host: &str, _allowed: bool) {}
 }
 
-fn show(
+fn run_self_test(
     adapter: &dyn Adapter,
     assignment: &Assignment,
     enclosure: &Enclosure,
     scratch: &RunDirectory,
 ) -> Result<(), SelfTestError> {
-    let said = |error: &dyn std::fmt::Display| SelfTestError::Untried(error.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(|error| said(&error))?;
-    let seen = Arc::new(Seen::default());
-    let listener = sockets::listen(&scratch.gate_socket()).map_err(|error| said(&error))?;
-    listener.set_nonblocking(true).map_err(|error| said(&error))?;
+        .map_err(untried)?;
+    let observed = Arc::new(Observations::default());
+    let listener = sockets::listen(&scratch.gate_socket()).map_err(untried)?;
+    listener.set_nonblocking(true).map_err(untried)?;
     {
         let _inside = runtime.enter();
-        let listener =
-            tokio::net::UnixListener::from_std(listener).map_err(|error| said(&error))?;
-        runtime.spawn(gate::serve(listener, Arc::clone(&seen) as Arc<dyn CallDecider>));
+        let listener = tokio::net::UnixListener::from_std(listener).map_err(untried)?;
+        runtime.spawn(gate::serve(listener, Arc::clone(&observed) as Arc<dyn CallDecider>));
     }
     let mark = match enclosure.level {
         Level::Off => scratch.temp().join(MARK),
@@ -234,55 +239,53 @@ fn show(
     };
     let (tool, input) = adapter.shell_call(&format!("echo sang > {}", mark.display()));
     let call = ToolCall { id: CALL.to_owned(), tool, input };
-    let mut bare = bare(assignment, scratch.home());
-    bare.gate = Some(launch::gate(scratch, enclosure, Duration::from_secs(20)));
-    let result = play(
+    let mut trial = self_test_assignment(assignment, scratch.home());
+    trial.gate = Some(launch::gate(scratch, enclosure, Duration::from_secs(20)));
+    let result = play_model(
         adapter,
-        &mut bare,
+        &mut trial,
         enclosure,
         scratch,
-        Model { seen: Arc::clone(&seen), call },
+        Model { observed: Arc::clone(&observed), call },
         &runtime,
     );
     runtime.shutdown_timeout(Duration::from_secs(2));
-    judged(&seen, &scratch.temp().join(MARK), result)
+    evaluate(&observed, &scratch.temp().join(MARK), result)
 }
 
 /// Plays the model until the program ends; gives what it says of its end.
-fn play(
+fn play_model(
     adapter: &dyn Adapter,
     assignment: &mut Assignment,
     enclosure: &Enclosure,
     scratch: &RunDirectory,
     model: Model,
     runtime: &tokio::runtime::Runtime,
-) -> Result<String, String> {
-    let Some(wire) = adapter.wire() else { return Err("it speaks to no model".to_owned()) };
+) -> Result<String, SelfTestError> {
+    let Some(wire) = adapter.wire() else { return Err(untried("it speaks to no model")) };
     let host = match enclosure.level {
-        Level::Off => {
-            Some(std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?)
-        }
+        Level::Off => Some(std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(untried)?),
         Level::Partial | Level::Full => None,
     };
     let port = match &host {
-        Some(listener) => listener.local_addr().map_err(|error| error.to_string())?.port(),
+        Some(listener) => listener.local_addr().map_err(untried)?.port(),
         None => launch::PROXY_PORT,
     };
     assignment.model_url = format!("http://127.0.0.1:{port}");
     // Nothing that it does may leave a trace in the worktree.
     let environment = ProjectEnvironment::default();
-    let still = Enclosure {
+    let read_only = Enclosure {
         access: WorktreeAccess::ReadOnly,
         commits: false,
         environment,
         ..enclosure.clone()
     };
-    let keeper = Arc::clone(&model.seen) as Arc<dyn CallDecider>;
-    let desk = desk::of(adapter, Arc::clone(&keeper));
-    let answers = Answers { keeper, runtime: runtime.handle().clone() };
-    let started = launch::start(scratch, adapter, &still, assignment, host, answers, |_, _| {});
-    let mut launched = started.map_err(|error| error.to_string())?;
-    let listener = launched.door().map_err(|error| error.to_string())?;
+    let decider = Arc::clone(&model.observed) as Arc<dyn CallDecider>;
+    let http_gate = http_gate::of(adapter, Arc::clone(&decider));
+    let answers = DeciderHandle { decider, runtime: runtime.handle().clone() };
+    let started = launch::start(scratch, adapter, &read_only, assignment, host, answers, |_, _| {});
+    let mut launched = started.map_err(untried)?;
+    let listener = launched.door().map_err(untried)?;
     let setup = proxy::Setup {
         wire,
         upstream: None,
@@ -293,19 +296,21 @@ fn play(
         searches: true,
         callers: None,
         observer: Arc::new(model),
-        desk,
+        http_gate,
     };
-    let proxy = proxy::start(setup, runtime.handle()).map_err(|error| error.to_string())?;
+    let proxy = proxy::start(setup, runtime.handle()).map_err(untried)?;
     let deadline = Instant::now() + TIMEOUT;
     let code = loop {
         match launched.running.next_report(deadline.saturating_duration_since(Instant::now())) {
             Next::Report(Report::Exit(code)) => break Ok(Some(code)),
             Next::Report(Report::Held(_) | Report::Door(_)) => {}
-            Next::Report(Report::Refused(error)) => break Err(error.to_string()),
+            Next::Report(Report::Refused(error)) => break Err(untried(error)),
             Next::Report(Report::Signal(_) | Report::MemorySpent(_)) | Next::Over => {
                 break Ok(None);
             }
-            Next::TimedOut => break Err(format!("it was not done in {} s", TIMEOUT.as_secs())),
+            Next::TimedOut => {
+                break Err(untried(format_args!("it was not done in {} s", TIMEOUT.as_secs())));
+            }
         }
     };
     let verdict = launched.finish(code.as_ref().ok().copied().flatten());
@@ -314,28 +319,32 @@ fn play(
 }
 
 /// What was seen says more than how it ended: a call that ran has run, also if the program hung then.
-fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(), SelfTestError> {
+fn evaluate(
+    observed: &Observations,
+    mark: &Path,
+    ended: Result<String, SelfTestError>,
+) -> Result<(), SelfTestError> {
     let lost = |why: String| Err(SelfTestError::Lost(why));
     if mark.exists() {
         return lost("a call that was denied ran all the same".to_owned());
     }
-    let told = seen.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let asked = seen.asked.load(Ordering::SeqCst);
+    let told = observed.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let asked = observed.asked.load(Ordering::SeqCst);
     match (&told, asked) {
         (Some(_), false) => {
             return lost("its gate was never asked about a call that came back".to_owned());
         }
-        (Some(told), true) if !told.contains(NO) => {
-            return lost(format!("the model was not told of the denial, but: {told}"));
+        (Some(told), true) if !told.contains(DENIAL_TEXT) => {
+            return lost(format!("the model did not get the denial, but: {told}"));
         }
         (Some(_) | None, _) => {}
     }
-    let ended = ended.map_err(SelfTestError::Untried)?;
-    if !seen.called.load(Ordering::SeqCst) {
+    let ended = ended?;
+    if !observed.called.load(Ordering::SeqCst) {
         let why = format!("it never asked its model for anything; it ended with: {ended}");
         return Err(SelfTestError::Untried(why));
     }
-    if !seen.announced.load(Ordering::SeqCst) {
+    if !observed.announced.load(Ordering::SeqCst) {
         return lost(format!("its gate never said that it is there; it ended with: {ended}"));
     }
     if !asked {
@@ -350,18 +359,18 @@ fn judged(seen: &Seen, mark: &Path, ended: Result<String, String>) -> Result<(),
     }
 }
 
-impl CallDecider for Seen {
+impl CallDecider for Observations {
     fn announced(&self) {
         self.announced.store(true, Ordering::SeqCst);
     }
 
     fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
         self.asked.fetch_or(question.payload.contains(MARK), Ordering::SeqCst);
-        let no = Decision::deny(Objection::new("bailiwick::canary", NO, "nothing"));
+        let no = Decision::deny(Objection::new("bailiwick::canary", DENIAL_TEXT, "nothing"));
         Box::pin(std::future::ready(no))
     }
 
-    fn lingers(&self, _lingers: bool) {}
+    fn set_only_background_work(&self, _only_background: bool) {}
 }
 
 #[cfg(test)]
@@ -387,30 +396,30 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (mark, none) = (place.path().join("mark"), place.path().join("none"));
         std::fs::write(&mark, "sang").unwrap();
-        let seen = |called, announced, asked, told: Option<&str>| Seen {
+        let observed = |called, announced, asked, told: Option<&str>| Observations {
             called: AtomicBool::new(called),
             announced: AtomicBool::new(announced),
             asked: AtomicBool::new(asked),
             told: Mutex::new(told.map(str::to_owned)),
         };
-        let (done, hung) = (Ok("done".to_owned()), Err("it was not done in 120 s".to_owned()));
-        let broken = Err("the sandbox could not be made".to_owned());
-        for (seen, mark, ended, lost) in [
-            (seen(true, true, true, Some(NO)), &mark, &done, true),
-            (seen(true, false, false, None), &mark, &hung, true),
-            (seen(true, true, false, Some("ran")), &none, &hung, true),
-            (seen(true, true, true, Some("ran")), &none, &done, true),
-            (seen(true, false, false, None), &none, &done, true),
-            (seen(true, true, false, None), &none, &done, true),
-            (seen(false, false, false, None), &none, &done, false),
-            (seen(false, true, false, None), &none, &broken, false),
-            (seen(true, true, true, None), &none, &hung, false),
-            (seen(true, true, true, None), &none, &done, false),
+        let (done, hung) = (Ok("done".to_owned()), Err(untried("it was not done in 120 s")));
+        let broken = Err(untried("the sandbox could not be made"));
+        for (observed, mark, ended, lost) in [
+            (observed(true, true, true, Some(DENIAL_TEXT)), &mark, &done, true),
+            (observed(true, false, false, None), &mark, &hung, true),
+            (observed(true, true, false, Some("ran")), &none, &hung, true),
+            (observed(true, true, true, Some("ran")), &none, &done, true),
+            (observed(true, false, false, None), &none, &done, true),
+            (observed(true, true, false, None), &none, &done, true),
+            (observed(false, false, false, None), &none, &done, false),
+            (observed(false, true, false, None), &none, &broken, false),
+            (observed(true, true, true, None), &none, &hung, false),
+            (observed(true, true, true, None), &none, &done, false),
         ] {
-            let why = judged(&seen, mark, ended.clone()).unwrap_err();
+            let why = evaluate(&observed, mark, ended.clone()).unwrap_err();
             assert_eq!(matches!(why, SelfTestError::Lost(_)), lost, "{why}");
         }
-        assert_eq!(judged(&seen(true, true, true, Some(NO)), &none, done), Ok(()));
+        assert_eq!(evaluate(&observed(true, true, true, Some(DENIAL_TEXT)), &none, done), Ok(()));
     }
 
     /// In a session the gate stands in settings, and in a run it does not: one says nothing of the other.
@@ -421,7 +430,7 @@ mod tests {
         let person = Person { program: "claude".to_owned(), ..Person::default() };
         let session = Interactive::new(Arc::new(ClaudeCode), person).unwrap().plan(&run).unwrap();
         let trial = unattended(Arc::new(ClaudeCode));
-        assert!(trial.talk().is_none());
+        assert!(trial.stdio_gate().is_none());
         let trial = trial.plan(&run).unwrap();
         let own = ClaudeCode.plan(&run).unwrap();
         let settings: Vec<&String> =
@@ -457,7 +466,7 @@ mod tests {
             (told, skills, "user"),
         ] {
             let run = Assignment { instructions, skills, ..assignment() };
-            let canary = bare(&run, run.home.clone());
+            let canary = self_test_assignment(&run, run.home.clone());
             assert_eq!((sources(&run), sources(&canary)), (expected.into(), expected.into()));
             assert_eq!(settings(&run), settings(&canary));
             assert!(!format!("{canary:?}").contains("SECRET"), "nothing of the task is in it");

@@ -1,4 +1,4 @@
-//! What people say to a running attempt, from another terminal: one line of JSON each way.
+//! The control socket of a running attempt: one line of JSON each way.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
@@ -11,65 +11,68 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::directory::RunDirectory;
-use super::hub::{Hub, Progress};
+use super::hub::Hub;
+use super::progress::Progress;
 use super::sockets;
 
-/// The longest request.
-const LONGEST: u64 = 1024 * 1024;
+/// The longest request in bytes.
+const MAX_REQUEST_BYTES: u64 = 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is asked of a supervisor.
+/// A request to a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// How does it stand?
+    /// Report progress and open questions.
     Status,
-    /// End the agent; its work stays.
+    /// Stop the agent; its work stays.
     Stop {
-        /// Why.
+        /// The reason, for the record.
         why: String,
     },
-    /// Say something to the agent.
+    /// Send a message to the agent.
     Message {
-        /// What.
+        /// The message.
         text: String,
     },
-    /// Answer a question.
+    /// Answer an approval question.
     Answer {
-        /// Which one.
+        /// The id of the question.
         id: String,
         /// The answer.
         answer: Answer,
     },
-    /// Give another budget.
-    Raise {
-        /// All of it.
+    /// Replace the budget of the attempt.
+    #[serde(rename = "raise")]
+    SetBudget {
+        /// The whole new budget.
         budget: Allowance,
     },
 }
 
-/// What a supervisor answers.
+/// The reply of a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// It stands like this.
-    Standing(Standing),
-    /// It is done, or will be.
+    /// Progress and open questions.
+    #[serde(rename = "standing")]
+    Status(AttemptStatus),
+    /// The request is carried out, or will be.
     Done,
-    /// It cannot be done.
+    /// The request is refused, for this reason.
     Refused(String),
 }
 
-/// How an attempt stands.
+/// Progress of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// What is used, and of how much.
+pub struct AttemptStatus {
+    /// Usage and budget.
     pub progress: Progress,
-    /// What people are asked: the id of each question, and what it is about.
+    /// Open approval questions: the id and the text of each.
     pub questions: Vec<(String, String)>,
 }
 
-/// Asks the supervisor of a run; nothing if it has none.
+/// Sends a request to the supervisor of a run; `None` if no supervisor is running.
 pub fn ask(directory: &RunDirectory, request: &Request) -> io::Result<Option<Reply>> {
     let mut stream = match sockets::connect(&directory.control_socket()) {
         Ok(stream) => stream,
@@ -95,7 +98,7 @@ pub fn ask(directory: &RunDirectory, request: &Request) -> io::Result<Option<Rep
     Ok(Some(serde_json::from_str(&answer)?))
 }
 
-/// Answers people until the listener is gone.
+/// Serves control requests until the listener is closed.
 pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>, directory: RunDirectory) {
     loop {
         match listener.accept().await {
@@ -114,7 +117,7 @@ pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>, directory: RunD
 async fn connection(stream: UnixStream, hub: &Hub, directory: &RunDirectory) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
-    tokio::io::BufReader::new(read.take(LONGEST)).read_line(&mut line).await?;
+    tokio::io::BufReader::new(read.take(MAX_REQUEST_BYTES)).read_line(&mut line).await?;
     let reply = match serde_json::from_str(&line) {
         Ok(request) => answer(hub, directory, request),
         Err(error) => Reply::Refused(format!("the request cannot be read: {error}")),
@@ -127,13 +130,13 @@ async fn connection(stream: UnixStream, hub: &Hub, directory: &RunDirectory) -> 
 fn answer(hub: &Hub, directory: &RunDirectory, request: Request) -> Reply {
     match request {
         Request::Status => {
-            Reply::Standing(Standing { progress: hub.progress(), questions: hub.questions() })
+            Reply::Status(AttemptStatus { progress: hub.progress(), questions: hub.questions() })
         }
         Request::Stop { why } => {
             hub.end(ExitReason::Stopped, &why);
             Reply::Done
         }
-        Request::Message { text } => match directory.say(&text) {
+        Request::Message { text } => match directory.add_message(&text) {
             Ok(()) => {
                 hub.message(&text);
                 Reply::Done
@@ -142,10 +145,10 @@ fn answer(hub: &Hub, directory: &RunDirectory, request: Request) -> Reply {
         },
         Request::Answer { id, answer } => match hub.answer(&id, answer) {
             Ok(()) => Reply::Done,
-            Err(why) => Reply::Refused(why),
+            Err(error) => Reply::Refused(error.to_string()),
         },
-        Request::Raise { budget } => {
-            hub.raise(budget);
+        Request::SetBudget { budget } => {
+            hub.set_budget(budget);
             Reply::Done
         }
     }

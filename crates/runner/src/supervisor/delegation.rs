@@ -24,19 +24,19 @@ const MAX_CALLS: usize = 16;
 /// How long a call may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest call.
-const LONGEST: u64 = 4 << 20;
+const MAX_CALL_BYTES: u64 = 4 << 20;
 /// How often an agent that waits for others gives a sign of life.
-const BEAT: Duration = Duration::from_secs(5);
+const ACTIVITY_INTERVAL: Duration = Duration::from_secs(5);
 /// How often one that waits for an answer looks whether anybody wants it.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Asked {
+struct DelegationCall {
     tool: String,
     arguments: Value,
 }
 
-/// Where the socket is, for whoever is inside of a sandbox of this level.
+/// Where the socket is, as seen inside of a sandbox of this level.
 pub fn inside_socket(directory: &super::RunDirectory, level: Level) -> PathBuf {
     match level {
         Level::Off => directory.delegation_socket(),
@@ -44,8 +44,8 @@ pub fn inside_socket(directory: &super::RunDirectory, level: Level) -> PathBuf {
     }
 }
 
-/// Hands a call over to the supervisor that listens at a socket, and waits for its answer until whoever
-/// wants it is gone.
+/// Hands a call over to the supervisor that listens at a socket, and waits for its answer until the
+/// caller is gone.
 pub fn forward(
     socket: &Path,
     tool: &str,
@@ -53,8 +53,8 @@ pub fn forward(
     gone: &AtomicBool,
 ) -> io::Result<Result<Value, String>> {
     let mut stream = sockets::connect(socket)?;
-    stream.set_read_timeout(Some(LOOK))?;
-    let mut line = serde_json::to_string(&Asked { tool: tool.to_owned(), arguments })?;
+    stream.set_read_timeout(Some(POLL_INTERVAL))?;
+    let mut line = serde_json::to_string(&DelegationCall { tool: tool.to_owned(), arguments })?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
     let (mut stream, mut answer) = (BufReader::new(stream), Vec::new());
@@ -79,7 +79,7 @@ pub(super) async fn serve(listener: UnixListener, answers: Arc<dyn Delegation>, 
             Ok((stream, _)) => {
                 let (answers, hub) = (Arc::clone(&answers), Arc::clone(&hub));
                 tokio::spawn(async move {
-                    // Whoever is gone needs no answer.
+                    // A caller that is gone needs no answer.
                     let _ = connection(stream, answers, &hub).await;
                     drop(place);
                 });
@@ -92,12 +92,12 @@ pub(super) async fn serve(listener: UnixListener, answers: Arc<dyn Delegation>, 
 async fn connection(stream: UnixStream, answers: Arc<dyn Delegation>, hub: &Hub) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
-    let mut read = tokio::io::BufReader::new(read.take(LONGEST));
+    let mut read = tokio::io::BufReader::new(read.take(MAX_CALL_BYTES));
     tokio::time::timeout(TIMEOUT, read.read_line(&mut line)).await??;
-    let answer = match serde_json::from_str::<Asked>(&line) {
+    let answer = match serde_json::from_str::<DelegationCall>(&line) {
         Err(error) => Err(format!("the call cannot be read: {error}")),
         Ok(_) if hub.ending().is_some() => Err("the run is over".to_owned()),
-        Ok(Asked { tool, arguments }) => {
+        Ok(DelegationCall { tool, arguments }) => {
             let gone = Arc::new(AtomicBool::new(false));
             let seen = Arc::clone(&gone);
             let consent = hub.consent(&format!("mcp__{OWN_SERVER}__{tool}"), &arguments);
@@ -116,7 +116,7 @@ async fn connection(stream: UnixStream, answers: Arc<dyn Delegation>, hub: &Hub)
                         let _ = answer.await;
                         return Ok(());
                     },
-                    () = tokio::time::sleep(BEAT) => if hub.ending().is_some() {
+                    () = tokio::time::sleep(ACTIVITY_INTERVAL) => if hub.ending().is_some() {
                         gone.store(true, Ordering::Relaxed);
                         break Err("the run is over".to_owned());
                     }

@@ -1,4 +1,4 @@
-//! Where a run has its things on the host: below `runs/` of the state.
+//! The directory of a run on the host: below `runs/` of the state directory.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -10,31 +10,31 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDirectory(PathBuf);
 
-/// Held as long as somebody supervises the run. The kernel lets go of it when they are killed.
+/// The lock of the supervisor. The kernel releases it when the process dies.
 #[derive(Debug)]
 pub struct RunLock {
     _file: File,
 }
 
-/// Held as long as nobody is to become the supervisor of a run that has none.
+/// Keeps a run without a supervisor from being started.
 #[derive(Debug)]
-pub struct Unheld {
+pub struct StartBlock {
     _file: File,
 }
 
-/// How long somebody who only looks has the lock, and how often they are waited for.
+/// How long a reader holds the lock, and how often it is retried.
 const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(2);
-const MOST_LOOKS: u32 = 1_000;
+const MAX_LOCK_ATTEMPTS: u32 = 1_000;
 
 impl RunDirectory {
     /// The directory of the run `id`.
     pub fn new(state: &Path, id: &str) -> Self {
-        // A sandbox is told places without links on the way.
+        // A sandbox needs paths without links.
         let state = fs::canonicalize(state).unwrap_or_else(|_| state.to_path_buf());
         Self(state.join("runs").join(id))
     }
 
-    /// Makes it, with all that is written to below it.
+    /// Creates it with its subdirectories.
     pub fn make(&self) -> io::Result<()> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
@@ -44,7 +44,7 @@ impl RunDirectory {
         all.iter().chain(&layers).try_for_each(|place| builder.create(place))
     }
 
-    /// Itself.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -59,98 +59,107 @@ impl RunDirectory {
         self.0.join("temp")
     }
 
-    /// What the agent is granted in files, while it is at work.
+    /// Granted secrets as files, while the agent runs.
     pub fn granted(&self) -> PathBuf {
         self.0.join("granted")
     }
 
-    /// The files of the skills that it was handed.
+    /// The files of its skills.
     pub fn skills(&self) -> PathBuf {
         self.0.join("skills")
     }
 
-    /// What the gate inside of the sandbox sees: the socket, and nothing else.
+    /// All that the gate sees inside of the sandbox: the socket.
     pub fn gate(&self) -> PathBuf {
         self.0.join("gate")
     }
 
-    /// Where the supervisor answers the gate.
+    /// The socket of the gate.
     pub fn gate_socket(&self) -> PathBuf {
         self.gate().join("gate.sock")
     }
 
-    /// Where it answers an agent that delegates.
+    /// The socket of an agent that delegates.
     pub fn delegation_socket(&self) -> PathBuf {
         self.gate().join("delegate.sock")
     }
 
-    /// Where it answers people.
+    /// The control socket for people.
     pub fn control_socket(&self) -> PathBuf {
         self.0.join("control.sock")
     }
 
-    /// What was said to the agent and it has not heard, one text of JSON in a line.
-    pub fn unheard(&self) -> PathBuf {
+    /// Messages that the agent has not received, one JSON string per line.
+    pub fn pending_messages_file(&self) -> PathBuf {
         self.0.join("unheard.jsonl")
     }
 
-    /// The same, in the order in which it was said.
-    pub fn not_heard(&self) -> io::Result<Vec<String>> {
-        Ok(self.said()?.split(|byte| *byte == b'\n').filter_map(read).collect())
+    /// The messages that the agent has not received, oldest first.
+    pub fn pending_messages(&self) -> io::Result<Vec<String>> {
+        Ok(self
+            .read_messages_file()?
+            .split(|byte| *byte == b'\n')
+            .filter_map(parse_message)
+            .collect())
     }
 
-    fn said(&self) -> io::Result<Vec<u8>> {
-        match fs::read(self.unheard()) {
+    fn read_messages_file(&self) -> io::Result<Vec<u8>> {
+        match fs::read(self.pending_messages_file()) {
             Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
-    /// Keeps what is said to the agent until it has heard it, whatever becomes of its supervisor.
-    pub fn say(&self, text: &str) -> io::Result<()> {
-        let _turn = self.lock_messages()?;
+    /// Stores a message for the agent until it has received it.
+    pub fn add_message(&self, text: &str) -> io::Result<()> {
+        let _lock = self.lock_messages()?;
         let mut options = File::options();
-        let mut file =
-            options.create(true).read(true).append(true).mode(0o600).open(self.unheard())?;
+        let mut file = options
+            .create(true)
+            .read(true)
+            .append(true)
+            .mode(0o600)
+            .open(self.pending_messages_file())?;
         let mut line = serde_json::to_string(text)?;
         line.push('\n');
-        // What was cut off must not take this with it.
+        // A line that was cut off must not damage this one.
         if is_cut_off(&file)? {
             line.insert(0, '\n');
         }
         file.write_all(line.as_bytes())
     }
 
-    /// It has heard the first `count` of what `not_heard` gave; what was said since stays.
-    pub fn heard(&self, count: usize) -> io::Result<()> {
+    /// Removes the first `count` messages of `pending_messages`; later ones stay.
+    pub fn acknowledge(&self, count: usize) -> io::Result<()> {
         if count == 0 {
             return Ok(());
         }
-        let _turn = self.lock_messages()?;
-        let said = self.said()?;
+        let _lock = self.lock_messages()?;
+        let said = self.read_messages_file()?;
         let mut passed = 0;
         let rest = said.split_inclusive(|byte| *byte == b'\n').skip_while(|line| {
             let heard = passed < count;
-            passed += usize::from(read(line).is_some());
+            passed += usize::from(parse_message(line).is_some());
             heard
         });
         let rest: Vec<&[u8]> = rest.collect();
-        if rest.iter().all(|line| read(line).is_none()) {
-            return match fs::remove_file(self.unheard()) {
+        if rest.iter().all(|line| parse_message(line).is_none()) {
+            return match fs::remove_file(self.pending_messages_file()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 Ok(()) | Err(_) => Ok(()),
             };
         }
-        // Whoever is killed here has lost nothing of it.
-        let anew = self.unheard().with_extension("new");
+        // A kill at this point loses nothing.
+        let replacement = self.pending_messages_file().with_extension("new");
         let mut options = File::options();
-        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&anew)?;
+        let mut file =
+            options.create(true).write(true).truncate(true).mode(0o600).open(&replacement)?;
         file.write_all(&rest.concat())?;
-        fs::rename(anew, self.unheard())
+        fs::rename(replacement, self.pending_messages_file())
     }
 
-    /// Held while what was said is changed: nobody adds to a file that is just being replaced.
+    /// Locks the messages file while it is changed or replaced.
     fn lock_messages(&self) -> io::Result<File> {
         let place = self.0.join("unheard.lock");
         let file =
@@ -159,59 +168,59 @@ impl RunDirectory {
         Ok(file)
     }
 
-    /// What only the agent needed: removed when its work has landed or was given up.
+    /// Directories that only the agent needs: removed when its work has landed or was rejected.
     pub fn private_places(&self) -> [PathBuf; 5] {
         [self.home(), self.temp(), self.gate(), self.git_layer(), self.scratch()]
     }
 
-    /// What the agent's git writes, where it may commit.
+    /// The git objects and refs of an agent that may commit.
     pub fn git_layer(&self) -> PathBuf {
         self.0.join("git")
     }
 
-    /// What was written in the worktree outside of the agent's scope: build output, mostly. It never lands.
+    /// Scratch space for files outside of the agent's scope, mostly build output. It never lands.
     pub fn scratch(&self) -> PathBuf {
         self.0.join("scratch")
     }
 
-    /// The files of the scratch space, at their paths in the worktree.
+    /// The files of the scratch space, by their path in the worktree.
     pub fn written_outside_scope(&self) -> PathBuf {
         self.scratch().join("upper")
     }
 
-    /// New files that the agent may not make, taken out of the worktree.
+    /// Forbidden files that were removed from the worktree.
     pub fn removed(&self) -> PathBuf {
         self.0.join("removed")
     }
 
-    /// What the base ignores, as rules of one file.
+    /// The ignore rules of the base, in one file.
     pub fn ignore_rules(&self) -> PathBuf {
         self.0.join("ignored")
     }
 
-    /// The new files that were in the worktree before the agent first started.
+    /// The untracked files that were in the worktree before the agent first started.
     pub fn files_before(&self) -> PathBuf {
         self.0.join("files-before")
     }
 
-    /// Every decision, with what was known.
+    /// The log of all decisions with their facts.
     pub fn decisions(&self) -> PathBuf {
         self.0.join("decisions.jsonl")
     }
 
-    /// What the agent program said on standard error.
+    /// The standard error of the agent program.
     pub fn errors(&self) -> PathBuf {
         self.0.join("stderr.log")
     }
 
-    /// Becomes the one supervisor of this run; nothing if there is another. Whoever only looks is waited for.
+    /// Takes the supervisor's lock; `None` if another process has it. Readers are waited for.
     pub fn lock(&self) -> io::Result<Option<RunLock>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let file = self.lock_file()?;
-        for _ in 0..MOST_LOOKS {
+        for _ in 0..MAX_LOCK_ATTEMPTS {
             match file.try_lock() {
                 Ok(()) => {
-                    // Whoever waits for this very process sees that it is the one.
+                    // Shows waiting processes which process has the lock.
                     file.set_len(0)?;
                     (&file).write_all(std::process::id().to_string().as_bytes())?;
                     return Ok(Some(RunLock { _file: file }));
@@ -228,29 +237,29 @@ impl RunDirectory {
         Ok(None)
     }
 
-    /// Keeps everybody from becoming its supervisor; nothing if somebody is. It is for moments: whoever comes
-    /// meanwhile waits, and is not turned away.
-    pub fn keep_unheld(&self) -> io::Result<Option<Unheld>> {
+    /// Keeps a run from being started; `None` if it has a supervisor. It is held for moments: a supervisor that
+    /// starts meanwhile waits.
+    pub fn block_start(&self) -> io::Result<Option<StartBlock>> {
         let file = self.lock_file()?;
-        Ok(is_shared(&file)?.then_some(Unheld { _file: file }))
+        Ok(is_shared(&file)?.then_some(StartBlock { _file: file }))
     }
 
     fn lock_file(&self) -> io::Result<File> {
         File::options().create(true).truncate(false).write(true).open(self.0.join("lock"))
     }
 
-    /// Whether this process supervises it now.
-    pub fn is_held_by(&self, process: u32) -> io::Result<bool> {
-        // To look whether it is held is to hold it for a moment, which must not be in its way.
+    /// Whether this process supervises the run now.
+    pub fn is_supervised_by(&self, process: u32) -> io::Result<bool> {
+        // Reading the pid first: testing the lock takes it for a moment, which could disturb its owner.
         match fs::read_to_string(self.0.join("lock")) {
-            Ok(holder) => Ok(holder == process.to_string() && self.is_held()?),
+            Ok(holder) => Ok(holder == process.to_string() && self.is_supervised()?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether somebody supervises it now.
-    pub fn is_held(&self) -> io::Result<bool> {
+    /// Whether a supervisor is running.
+    pub fn is_supervised(&self) -> io::Result<bool> {
         let file = match File::open(self.0.join("lock")) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -260,9 +269,8 @@ impl RunDirectory {
     }
 }
 
-/// A text that was said. A line may be half written, and end within a character: then nobody was told that it
-/// would be heard.
-fn read(line: &[u8]) -> Option<String> {
+/// Parses a stored message. A line that is half written is none: its sender got no confirmation.
+fn parse_message(line: &[u8]) -> Option<String> {
     serde_json::from_slice(line).ok()
 }
 
@@ -274,7 +282,7 @@ fn is_cut_off(file: &File) -> io::Result<bool> {
     Ok(byte != *b"\n")
 }
 
-/// Whether the lock is shared with us from now on: nobody supervises the run.
+/// Takes the lock shared; false if a supervisor has it.
 fn is_shared(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => Ok(true),
@@ -298,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_looks_turns_nobody_away_and_leaves_no_trace() {
+    fn looking_blocks_nobody_and_leaves_no_trace() {
         let (_state, directory) = place();
         let file = directory.path().join("lock");
         fs::write(&file, "somebody").unwrap();
-        let looking = [directory.keep_unheld().unwrap(), directory.keep_unheld().unwrap()];
+        let looking = [directory.block_start().unwrap(), directory.block_start().unwrap()];
         assert!(looking.iter().all(Option::is_some), "several may look");
-        assert!(!directory.is_held().unwrap());
+        assert!(!directory.is_supervised().unwrap());
         let own = directory.clone();
         let comes = std::thread::spawn(move || own.lock().unwrap());
         std::thread::sleep(Duration::from_millis(50));
@@ -318,34 +326,34 @@ mod tests {
     #[test]
     fn a_line_that_was_cut_off_is_skipped_and_takes_no_other_with_it() {
         let (_state, directory) = place();
-        directory.say("first").unwrap();
+        directory.add_message("first").unwrap();
         let whole = serde_json::to_string("caf\u{e9}").unwrap();
         // Within the last character.
         let half = &whole.as_bytes()[..whole.len() - 2];
         assert!(std::str::from_utf8(half).is_err());
-        let said = [fs::read(directory.unheard()).unwrap(), half.to_vec()].concat();
-        fs::write(directory.unheard(), said).unwrap();
-        assert_eq!(directory.not_heard().unwrap(), ["first"]);
-        directory.say("second").unwrap();
-        directory.say("third").unwrap();
-        assert_eq!(directory.not_heard().unwrap(), ["first", "second", "third"]);
+        let said = [fs::read(directory.pending_messages_file()).unwrap(), half.to_vec()].concat();
+        fs::write(directory.pending_messages_file(), said).unwrap();
+        assert_eq!(directory.pending_messages().unwrap(), ["first"]);
+        directory.add_message("second").unwrap();
+        directory.add_message("third").unwrap();
+        assert_eq!(directory.pending_messages().unwrap(), ["first", "second", "third"]);
     }
 
     #[test]
     fn only_what_was_read_is_heard() {
         let (_state, directory) = place();
         for text in ["first", "second"] {
-            directory.say(text).unwrap();
+            directory.add_message(text).unwrap();
         }
-        let read = directory.not_heard().unwrap().len();
-        directory.say("third").unwrap();
-        directory.heard(0).unwrap();
-        assert_eq!(directory.not_heard().unwrap(), ["first", "second", "third"]);
-        directory.heard(read).unwrap();
-        assert_eq!(directory.not_heard().unwrap(), ["third"]);
-        directory.heard(1).unwrap();
-        assert!(!directory.unheard().exists());
-        directory.heard(1).unwrap();
+        let read = directory.pending_messages().unwrap().len();
+        directory.add_message("third").unwrap();
+        directory.acknowledge(0).unwrap();
+        assert_eq!(directory.pending_messages().unwrap(), ["first", "second", "third"]);
+        directory.acknowledge(read).unwrap();
+        assert_eq!(directory.pending_messages().unwrap(), ["third"]);
+        directory.acknowledge(1).unwrap();
+        assert!(!directory.pending_messages_file().exists());
+        directory.acknowledge(1).unwrap();
     }
 
     #[test]
@@ -353,13 +361,13 @@ mod tests {
         let (_state, directory) = place();
         let own = directory.clone();
         let talks = std::thread::spawn(move || {
-            (0..500).for_each(|number| own.say(&number.to_string()).unwrap());
+            (0..500).for_each(|number| own.add_message(&number.to_string()).unwrap());
         });
         let mut heard = Vec::new();
         loop {
             let over = talks.is_finished();
-            let now = directory.not_heard().unwrap();
-            directory.heard(now.len()).unwrap();
+            let now = directory.pending_messages().unwrap();
+            directory.acknowledge(now.len()).unwrap();
             heard.extend(now);
             if over {
                 break;
@@ -370,18 +378,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_supervises_a_run_does_so_alone() {
+    fn run_has_at_most_one_supervisor() {
         let (_state, directory) = place();
-        assert!(!directory.is_held().unwrap());
+        assert!(!directory.is_supervised().unwrap());
         let held = directory.lock().unwrap();
-        assert!(held.is_some() && directory.is_held().unwrap());
+        assert!(held.is_some() && directory.is_supervised().unwrap());
         assert!(directory.lock().unwrap().is_none());
-        assert!(directory.keep_unheld().unwrap().is_none());
-        assert!(directory.is_held_by(std::process::id()).unwrap());
+        assert!(directory.block_start().unwrap().is_none());
+        assert!(directory.is_supervised_by(std::process::id()).unwrap());
         drop(held);
-        // What another test starts at this moment has it open until it begins.
+        // A process that another test starts at this moment may inherit the file for an instant.
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
-        while directory.is_held().unwrap() {
+        while directory.is_supervised().unwrap() {
             assert!(std::time::Instant::now() < deadline, "it is held for ever");
             std::thread::yield_now();
         }

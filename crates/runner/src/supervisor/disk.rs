@@ -19,6 +19,7 @@ use bailiwick_model::attempt::Exhausted;
 use nix::sys::statvfs::statvfs;
 
 use super::Supervision;
+use super::disk_usage::DiskUsage;
 use super::hub::Hub;
 use super::unlinked_files;
 
@@ -29,9 +30,9 @@ const REST: u32 = 20;
 /// No walk is further away than this.
 const FURTHEST: Duration = Duration::from_secs(60);
 /// How many files an attempt may add. Each of them takes time and memory to count.
-const MOST_FILES: u64 = 2_000_000;
+const MAX_FILES: u64 = 2_000_000;
 /// No walk counts more than this, whatever was there before.
-const COUNTED: u64 = 4 * MOST_FILES;
+const COUNTED: u64 = 4 * MAX_FILES;
 /// What must be left on the disk, if it was there at the beginning.
 const RESERVE: u64 = 512 << 20;
 
@@ -61,7 +62,7 @@ impl Guard {
             move |over| {
                 let taken = held(&walked, over);
                 taken.with(match seen.load(Ordering::SeqCst) {
-                    0 => Taken::default(),
+                    0 => DiskUsage::default(),
                     root => unlinked_files::held_below(root, over),
                 })
             },
@@ -79,7 +80,7 @@ impl Guard {
         most: u64,
         root: Arc<AtomicU32>,
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> Taken + Send + 'static,
+        held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
         end: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (stop, stopped) = channel();
@@ -133,7 +134,7 @@ fn look(
 fn walk(
     hurried: &Receiver<()>,
     most: u64,
-    held: impl Fn() -> Taken,
+    held: impl Fn() -> DiskUsage,
     end: impl Fn(&str),
     over: &AtomicBool,
 ) {
@@ -154,9 +155,9 @@ fn walk(
                 "the budget is spent: disk, of which it may add {most} MiB in an attempt"
             ));
         }
-        if now.files.saturating_sub(before.files) > MOST_FILES || now.files >= COUNTED {
+        if now.files.saturating_sub(before.files) > MAX_FILES || now.files >= COUNTED {
             end(&format!(
-                "the budget is spent: disk, to which it may add {MOST_FILES} files in an attempt"
+                "the budget is spent: disk, to which it may add {MAX_FILES} files in an attempt"
             ));
         }
     }
@@ -211,28 +212,11 @@ fn left(places: &[PathBuf]) -> u64 {
     left.min().unwrap_or(u64::MAX)
 }
 
-/// What files take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) bytes: u64,
-    /// How many there are, and directories.
-    pub(super) files: u64,
-}
-
-impl Taken {
-    fn with(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            files: self.files.saturating_add(other.files),
-        }
-    }
-}
-
 /// What all files below these places take, each once. Nobody wants to know when it is over, nor of more
 /// than can be counted.
-fn held(places: &[PathBuf], over: &AtomicBool) -> Taken {
+fn held(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     let mut linked = HashSet::new();
-    let mut taken = Taken::default();
+    let mut taken = DiskUsage::default();
     for place in places {
         below(place, &mut linked, over, &mut taken);
     }
@@ -240,7 +224,7 @@ fn held(places: &[PathBuf], over: &AtomicBool) -> Taken {
 }
 
 /// Only directories wait: of the files in one, the next is looked at when the last one is done.
-fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, taken: &mut Taken) {
+fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, taken: &mut DiskUsage) {
     let Ok(found) = fs::symlink_metadata(place) else { return };
     count(&found, linked, taken);
     let mut open: Vec<PathBuf> = found.is_dir().then(|| place.to_path_buf()).into_iter().collect();
@@ -259,7 +243,7 @@ fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, take
     }
 }
 
-fn count(found: &fs::Metadata, linked: &mut HashSet<(u64, u64)>, taken: &mut Taken) {
+fn count(found: &fs::Metadata, linked: &mut HashSet<(u64, u64)>, taken: &mut DiskUsage) {
     taken.files = taken.files.saturating_add(1);
     let counted = found.nlink() > 1 && !found.is_dir();
     if counted && !linked.insert((found.dev(), found.ino())) {
@@ -321,7 +305,7 @@ mod tests {
     /// Why attempts ended, and a guard that tells it.
     fn guarded(
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> Taken + Send + 'static,
+        held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
     ) -> (Guard, Receiver<String>) {
         let (tell, told) = channel();
         let tell = Mutex::new(tell);
@@ -336,7 +320,7 @@ mod tests {
             let mut walks = walks.lock().unwrap();
             *walks += 1;
             // What was there before does not count.
-            Taken { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
+            DiskUsage { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
         };
         let (_guard, told) = guarded(|| u64::MAX, held);
         let why = told.recv_timeout(TIMEOUT).unwrap();
@@ -345,11 +329,11 @@ mod tests {
 
     #[test]
     fn files_without_number_end_an_attempt() {
-        for files in [[10, 11 + MOST_FILES], [COUNTED, COUNTED]] {
+        for files in [[10, 11 + MAX_FILES], [COUNTED, COUNTED]] {
             let walks = Mutex::new(files.into_iter());
             let held = move |_: &AtomicBool| {
-                let files = walks.lock().unwrap().next().unwrap_or(11 + MOST_FILES);
-                Taken { bytes: 0, files }
+                let files = walks.lock().unwrap().next().unwrap_or(11 + MAX_FILES);
+                DiskUsage { bytes: 0, files }
             };
             let (_guard, told) = guarded(|| u64::MAX, held);
             let why = told.recv_timeout(TIMEOUT).unwrap();
@@ -371,7 +355,7 @@ mod tests {
             while !over.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Taken::default()
+            DiskUsage::default()
         };
         let (guard, told) = guarded(left, held);
         walking.recv_timeout(TIMEOUT).unwrap();

@@ -10,9 +10,9 @@ use std::path::{Component, Path};
 use super::directory::RunDirectory;
 
 /// How much is carried over, at most.
-const MOST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
-/// Makes the home anew. Only what lies at `conversations`, paths below it, is carried over: plain files
+/// Makes a new home. Only what lies at `conversations`, paths below it, is carried over: plain files
 /// and directories, no links.
 pub(super) fn renew(directory: &RunDirectory, conversations: &[String]) -> io::Result<()> {
     let (home, old) = (directory.home(), directory.path().join("home-before"));
@@ -22,7 +22,7 @@ pub(super) fn renew(directory: &RunDirectory, conversations: &[String]) -> io::R
         Ok(()) | Err(_) => {}
     }
     fs::DirBuilder::new().mode(0o700).create(&home)?;
-    let mut left = MOST;
+    let mut left = MAX_BYTES;
     for name in conversations {
         let inside = Path::new(name);
         if inside.components().all(|part| matches!(part, Component::Normal(_))) {

@@ -1,40 +1,34 @@
-//! What is known of an attempt, behind one lock; and the one way to end it.
+//! The shared state of an attempt behind one lock, and the one way to end the attempt.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bailiwick_lifecycle::delegation::consent::{Consents, is_shown};
+use bailiwick_lifecycle::delegation::consent::{Consents, matches_call_text};
 use bailiwick_lifecycle::ports::Consent;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_lifecycle::supervision::{
-    Budget, CliBehaviour, EnforcementBreach, Prices, Spent, Standing, Watch,
+    Budget, BudgetState, CallTracker, CliBehaviour, EnforcementBreach, Prices, Spent,
 };
 use bailiwick_model::Event;
 use bailiwick_model::attempt::{Allowance, Exhausted, Used};
 use bailiwick_model::event::{Answer, EventKind, ExitReason, ReportedBy};
 use bailiwick_policy::tool::{Class, Tool};
-use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
-use super::writer::Order;
-use crate::agents::adapter::Read;
+use super::progress::Progress;
+use super::writer::WriterMessage;
+use crate::agents::adapter::ParsedEvent;
 use crate::proxy::ToolCall;
 
-/// How an attempt stands.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// What is used, with what earlier attempts have used.
-    pub used: Used,
-    /// Milliseconds, with those of earlier attempts.
-    pub time: u64,
-    /// What may be used.
-    pub budget: Allowance,
-    /// The program's name for the conversation.
-    pub session: Option<String>,
-    /// The model, as it names itself.
-    pub model: String,
+/// Why an answer of a person was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error("there is no question {0}, or it was answered already")]
+    NotOpen(String),
+    #[error("question {0} waits no longer")]
+    NotAwaited(String),
 }
 
 /// A question that a person has to answer.
@@ -43,64 +37,64 @@ pub(super) struct Pending {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-/// What is known.
+/// All that changes while an attempt runs.
 struct State {
-    watch: Watch,
+    calls: CallTracker,
     spent: Spent,
     budget: Budget,
     warned: Vec<Limit>,
-    told_spent: Vec<Limit>,
+    reported_exhausted: Vec<Limit>,
     turns: BTreeMap<Option<String>, u64>,
-    /// How many requests the model has been asked and has not answered.
-    open: u64,
-    /// The most that an answer has taken of each thing.
+    /// Requests that were sent to the model and have no response yet.
+    open_requests: u64,
+    /// The largest usage of one response so far.
     largest: Option<Used>,
     session: Option<String>,
     model: String,
-    last: Instant,
+    last_activity: Instant,
     pending: BTreeMap<String, Pending>,
-    asked: u64,
+    questions_asked: u64,
     consents: Consents,
     messages: Vec<String>,
     exhausted: Option<(Exhausted, String)>,
-    /// Since when nothing is left but what runs in the background.
-    lingers: Option<Instant>,
-    /// How many checks it waits for.
-    held: u32,
-    orders: Option<SyncSender<Order>>,
+    /// Since when only background work is left.
+    only_background_since: Option<Instant>,
+    /// Checks that run right now; the idle timeout does not count meanwhile.
+    running_checks: u32,
+    writer: Option<SyncSender<WriterMessage>>,
 }
 
-/// A check that runs.
+/// Pauses the idle timeout while a check runs.
 pub(super) struct IdlePause<'a>(&'a Hub);
 
 impl Drop for IdlePause<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.held = state.held.saturating_sub(1);
-        state.last = Instant::now();
+        state.running_checks = state.running_checks.saturating_sub(1);
+        state.last_activity = Instant::now();
     }
 }
 
-/// One attempt, as all its parts see it.
+/// One attempt, shared by all parts of the supervisor.
 pub(super) struct Hub {
     state: Mutex<State>,
     begun: Instant,
-    before: u64,
+    earlier_ms: u64,
     prices: Prices,
     announced: watch::Sender<bool>,
-    over: watch::Sender<Option<(ExitReason, String, Option<Exhausted>)>>,
-    /// Changes when a request that waits for room may look again.
-    room: watch::Sender<()>,
-    /// Whether it has a gate.
+    end_reason: watch::Sender<Option<(ExitReason, String, Option<Exhausted>)>>,
+    /// Notifies requests that wait for budget.
+    budget_changed: watch::Sender<()>,
+    /// Whether the program asks a gate.
     pub(super) gated: bool,
-    /// Whether requests say of a result that it is a failure.
+    /// Whether model requests mark failed tool results.
     marks_failures: bool,
-    /// Whether the proxy sees what comes back.
+    /// Whether the proxy sees tool calls and results.
     watched: bool,
 }
 
-/// What a hub begins with.
-pub(super) struct Beginning {
+/// The initial state of a hub.
+pub(super) struct HubConfig {
     pub(super) behaviour: CliBehaviour,
     pub(super) budget: Budget,
     pub(super) used: Used,
@@ -114,8 +108,8 @@ pub(super) struct Beginning {
 }
 
 impl Hub {
-    pub(super) fn new(beginning: Beginning, orders: SyncSender<Order>) -> Self {
-        let Beginning {
+    pub(super) fn new(config: HubConfig, writer: SyncSender<WriterMessage>) -> Self {
+        let HubConfig {
             behaviour,
             budget,
             used,
@@ -126,38 +120,38 @@ impl Hub {
             gated,
             marks_failures,
             watched,
-        } = beginning;
-        let mut known = Watch::new(behaviour);
+        } = config;
+        let mut known = CallTracker::new(behaviour);
         replay_events(&mut known, &earlier);
-        known.settle();
+        known.clear_unresolved();
         Self {
             state: Mutex::new(State {
-                watch: known,
+                calls: known,
                 spent: Spent { used, time },
                 budget,
                 warned: Vec::new(),
-                told_spent: Vec::new(),
+                reported_exhausted: Vec::new(),
                 turns: BTreeMap::new(),
-                open: 0,
+                open_requests: 0,
                 largest: None,
                 session,
                 model: String::new(),
-                last: Instant::now(),
+                last_activity: Instant::now(),
                 pending: BTreeMap::new(),
-                asked: 0,
+                questions_asked: 0,
                 consents: Consents::default(),
                 messages: Vec::new(),
                 exhausted: None,
-                lingers: None,
-                held: 0,
-                orders: Some(orders),
+                only_background_since: None,
+                running_checks: 0,
+                writer: Some(writer),
             }),
             begun: Instant::now(),
-            before: time,
+            earlier_ms: time,
             prices,
             announced: watch::channel(false).0,
-            over: watch::channel(None).0,
-            room: watch::channel(()).0,
+            end_reason: watch::channel(None).0,
+            budget_changed: watch::channel(()).0,
             gated,
             marks_failures,
             watched,
@@ -165,12 +159,12 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has left nothing half done: every change is one assignment.
+        // A thread that panicked left nothing half done: every change is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something happened now.
-    pub(super) fn tell(&self, seen_by: ReportedBy, agent: Option<&str>, what: EventKind) {
+    /// Records an event with the current time.
+    pub(super) fn record_event(&self, seen_by: ReportedBy, agent: Option<&str>, what: EventKind) {
         let event = Event {
             number: 0,
             at: now(),
@@ -179,12 +173,12 @@ impl Hub {
             what,
             raw: None,
         };
-        self.send(Order::Event(event));
+        self.send(WriterMessage::Event(event));
     }
 
-    /// A line of the program was read.
-    pub(super) fn read(&self, read: Vec<Read>, line: &str) {
-        for (place, one) in read.into_iter().enumerate() {
+    /// The program printed a line, which was parsed into these events.
+    pub(super) fn on_output_line(&self, parsed: Vec<ParsedEvent>, line: &str) {
+        for (place, one) in parsed.into_iter().enumerate() {
             if let EventKind::Session { id, model } = &one.what
                 && one.agent.is_none()
                 && is_name(id)
@@ -195,153 +189,154 @@ impl Hub {
                     state.model.clone_from(model);
                 }
             }
-            self.hear(&one.what);
-            // The line is kept once, with the first that it says.
+            self.update_tracker(&one.what);
+            // The raw line is stored once, with its first event.
             let raw = (place == 0).then_some(line);
-            self.send(Order::Event(one.event(now(), raw)));
+            self.send(WriterMessage::Event(one.event(now(), raw)));
         }
         self.touch();
     }
 
-    /// What the program says of its calls. One that has run although it was denied, or nobody was asked,
-    /// is the end.
-    fn hear(&self, what: &EventKind) {
+    /// Compares what the program reports with the decisions. A call that ran without permission ends the
+    /// attempt.
+    fn update_tracker(&self, what: &EventKind) {
         let mut state = self.state();
         if let EventKind::ToolResult { id, ok, output } = what {
-            state.watch.told(id, output, !ok);
+            state.calls.on_reported_result(id, output, !ok);
         } else if let EventKind::Command { command, .. } = what {
-            state.watch.told_command(command);
+            state.calls.on_reported_command(command);
         } else if let EventKind::ToolCall { tool, input, .. } = what {
-            state.watch.told_call(tool, input);
+            state.calls.on_reported_call(tool, input);
         }
         drop(state);
         if let Some(lost) = self.ran_without_permission() {
-            self.lose(&lost.to_string());
+            self.end_for_breach(&lost.to_string());
         }
     }
 
-    fn send(&self, order: Order) {
-        let orders = self.state().orders.clone();
-        if let Some(orders) = orders {
-            // The writer goes on until nobody sends any more; who prints too fast waits for it.
-            let _ = orders.send(order);
+    fn send(&self, message: WriterMessage) {
+        let writer = self.state().writer.clone();
+        if let Some(writer) = writer {
+            // The writer runs until all senders are dropped; a program that prints too fast waits here.
+            let _ = writer.send(message);
         }
     }
 
-    /// A sign of life.
+    /// Resets the idle timer.
     pub(super) fn touch(&self) {
-        self.state().last = Instant::now();
+        self.state().last_activity = Instant::now();
     }
 
-    /// How long nothing was heard; nothing counts while a person is asked, or a check runs.
+    /// Time since the last activity; zero while a person is asked or a check runs.
     pub(super) fn idle(&self) -> Duration {
         let state = self.state();
-        let waits = !state.pending.is_empty() || state.held > 0;
-        if waits { Duration::ZERO } else { state.last.elapsed() }
+        let waits = !state.pending.is_empty() || state.running_checks > 0;
+        if waits { Duration::ZERO } else { state.last_activity.elapsed() }
     }
 
-    /// A check runs until this is dropped.
-    pub(super) fn hold(&self) -> IdlePause<'_> {
+    /// Pauses the idle timeout until the guard is dropped.
+    pub(super) fn pause_idle_timeout(&self) -> IdlePause<'_> {
         let mut state = self.state();
-        state.held = state.held.saturating_add(1);
+        state.running_checks = state.running_checks.saturating_add(1);
         drop(state);
         IdlePause(self)
     }
 
-    /// Whether the program has nothing left but what runs in the background.
-    pub(super) fn lingers(&self, lingers: bool) {
+    /// Sets whether the program has nothing left but background work.
+    pub(super) fn set_only_background_work(&self, only_background: bool) {
         let mut state = self.state();
-        state.lingers = lingers.then(|| state.lingers.unwrap_or_else(Instant::now));
+        state.only_background_since =
+            only_background.then(|| state.only_background_since.unwrap_or_else(Instant::now));
     }
 
-    /// How long it has had nothing else.
-    pub(super) fn lingered(&self) -> Duration {
-        self.state().lingers.map(|since| since.elapsed()).unwrap_or_default()
+    /// How long only background work has been left.
+    pub(super) fn only_background_for(&self) -> Duration {
+        self.state().only_background_since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// The first reason to end wins.
+    /// Ends the attempt; the first reason wins.
     pub(super) fn end(&self, ending: ExitReason, detail: &str) {
         self.end_by(ending, detail, None);
     }
 
-    /// The attempt ran out of something.
+    /// Ends the attempt because a budget is exhausted.
     pub(super) fn exhaust(&self, exhausted: Exhausted, detail: &str) {
         self.end_by(ExitReason::BudgetExhausted, detail, Some(exhausted));
     }
 
     fn end_by(&self, ending: ExitReason, detail: &str, exhausted: Option<Exhausted>) {
-        self.over.send_if_modified(|over| {
-            let first = over.is_none();
+        self.end_reason.send_if_modified(|end_reason| {
+            let first = end_reason.is_none();
             if first {
-                *over = Some((ending, detail.to_owned(), exhausted));
+                *end_reason = Some((ending, detail.to_owned(), exhausted));
             }
             first
         });
-        self.room.send_replace(());
+        self.budget_changed.send_replace(());
     }
 
-    /// A limit may not have held.
-    pub(super) fn lose(&self, why: &str) {
+    /// Ends the attempt because a limit may not have held.
+    pub(super) fn end_for_breach(&self, why: &str) {
         self.end(ExitReason::EnforcementLost, why);
     }
 
-    /// A request or a call was refused because the budget is spent: whatever the program makes of
-    /// that, this is why the attempt ends.
+    /// Notes that a request or a call was refused for the budget: this is then why the attempt ends, whatever
+    /// the program does next.
     pub(super) fn note_exhaustion(&self, exhausted: Exhausted, why: &str) {
         self.state().exhausted.get_or_insert_with(|| (exhausted, why.to_owned()));
     }
 
-    /// What is spent, if something was refused for it.
+    /// The budget for which something was refused.
     pub(super) fn exhausted(&self) -> Option<(Exhausted, String)> {
         self.state().exhausted.clone()
     }
 
-    /// What the attempt ran out of, if that ended it.
+    /// The budget that ended the attempt.
     pub(super) fn ended_by(&self) -> Option<Exhausted> {
-        self.over.borrow().as_ref().and_then(|(_, _, exhausted)| *exhausted)
+        self.end_reason.borrow().as_ref().and_then(|(_, _, exhausted)| *exhausted)
     }
 
-    /// Why it ends, if it does.
+    /// Why the attempt ends, once it does.
     pub(super) fn ending(&self) -> Option<(ExitReason, String)> {
-        self.over.borrow().as_ref().map(|(ending, detail, _)| (*ending, detail.clone()))
+        self.end_reason.borrow().as_ref().map(|(ending, detail, _)| (*ending, detail.clone()))
     }
 
-    /// The gate is there.
+    /// The gate has announced itself.
     pub(super) fn announce(&self) {
         if !self.announced.send_replace(true) {
-            self.tell(ReportedBy::Gate, None, EventKind::Announced);
+            self.record_event(ReportedBy::Gate, None, EventKind::Announced);
         }
         self.touch();
     }
 
-    /// Comes back when the gate has said that it is there.
-    pub(super) async fn announced(&self, patience: Duration) -> bool {
+    /// Waits until the gate has announced itself; false after the timeout.
+    pub(super) async fn announced(&self, timeout: Duration) -> bool {
         let mut announced = self.announced.subscribe();
         let heard = announced.wait_for(|heard| *heard);
-        matches!(tokio::time::timeout(patience, heard).await, Ok(Ok(_)))
+        matches!(tokio::time::timeout(timeout, heard).await, Ok(Ok(_)))
     }
 
-    /// The model asks for a tool.
-    pub(super) fn asked(
+    /// The model requests a tool call.
+    pub(super) fn on_tool_call(
         &self,
         agent: Option<&str>,
         id: &str,
         tool: &str,
         input: &serde_json::Value,
     ) {
-        self.state().watch.asked(id, tool, input);
+        self.state().calls.on_tool_call(id, tool, input);
         let what =
             EventKind::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() };
-        self.tell(ReportedBy::Proxy, agent, what);
+        self.record_event(ReportedBy::Proxy, agent, what);
     }
 
-    /// The answer in which the model asked for this has not come to its end.
-    pub(super) fn cut_short(&self, call: &ToolCall, broke_off: bool) {
-        self.state().watch.cut_short(&call.id, &call.tool, &call.input, broke_off);
+    /// The response with this call is incomplete.
+    pub(super) fn on_incomplete_response(&self, call: &ToolCall, broke_off: bool) {
+        self.state().calls.on_incomplete_response(&call.id, &call.tool, &call.input, broke_off);
     }
 
-    /// A result has come back to the model: new, known, or of a call that nobody decided.
-    pub(super) fn came_back(
+    /// A tool result is in a model request. `Ok(false)` if it was there before; an error if nobody decided the call.
+    pub(super) fn on_result(
         &self,
         id: &str,
         tool: Option<&str>,
@@ -349,12 +344,12 @@ impl Hub {
         failed: bool,
     ) -> Result<bool, EnforcementBreach> {
         let failed = self.marks_failures.then_some(failed);
-        let came = self.state().watch.came_back(id, tool, output, failed);
+        let came = self.state().calls.on_result(id, tool, output, failed);
         if self.gated { came } else { Ok(came.unwrap_or(true)) }
     }
 
-    /// A call was decided; if it was denied, by this rule.
-    pub(super) fn decided(
+    /// A call was decided; `denied` is the rule that denied it.
+    pub(super) fn on_decision(
         &self,
         id: Option<&str>,
         tool: &str,
@@ -362,9 +357,9 @@ impl Hub {
         denied: Option<&str>,
     ) {
         let mut state = self.state();
-        let counts = state.watch.decided(id, tool, input);
+        let counts = state.calls.on_decision(id, tool, input);
         if let Some(rule) = denied.filter(|_| counts) {
-            state.watch.denied(id, tool, input, rule);
+            state.calls.on_denial(id, tool, input, rule);
         }
         let used = &mut state.spent.used;
         used.tool_calls = used.tool_calls.saturating_add(1);
@@ -374,36 +369,36 @@ impl Hub {
             let message = "a process in the sandbox asked the gate about another command under the id of a \
                            tool call; that decision was ignored";
             let message = message.to_owned();
-            self.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
+            self.record_event(ReportedBy::Supervisor, None, EventKind::Error { message });
         }
         self.publish_progress();
     }
 
-    /// A call that has run although it was denied or nobody decided it, by the word of the program alone.
+    /// A call that the program itself reports as run, although it was denied or never decided.
     pub(super) fn ran_without_permission(&self) -> Option<EnforcementBreach> {
-        self.state().watch.ran_without_permission().filter(|_| self.gated && self.watched)
+        self.state().calls.ran_without_permission().filter(|_| self.gated && self.watched)
     }
 
-    /// A call that may have run although nobody decided it; and how many questions were made up.
+    /// A call that may have run undecided, and the number of invented questions.
     pub(super) fn unaccounted(&self) -> (Option<EnforcementBreach>, u64) {
         let state = self.state();
-        // Where nobody sees what the model asks for, nothing can be about none of it.
-        let made_up = if self.watched { state.watch.made_up() } else { 0 };
-        (state.watch.unaccounted().filter(|_| self.gated && self.watched), made_up)
+        // Without the proxy nobody knows which calls the model requested.
+        let invented_questions = if self.watched { state.calls.invented_questions() } else { 0 };
+        (state.calls.unaccounted().filter(|_| self.gated && self.watched), invented_questions)
     }
 
-    /// Whether a model may be asked: money can only be counted where its price is known.
-    pub(super) fn priced(&self, model: &str) -> bool {
+    /// Whether the price of a model is known where the budget is in money.
+    pub(super) fn has_known_price(&self, model: &str) -> bool {
         let state = self.state();
         state.budget.0.micro_usd.is_none() || self.prices.of(model).is_some()
     }
 
-    /// An answer of the model has passed.
-    pub(super) fn answered(&self, agent: Option<&str>, usage: &bailiwick_model::event::Usage) {
+    /// A model response is complete.
+    pub(super) fn on_response(&self, agent: Option<&str>, usage: &bailiwick_model::event::Usage) {
         let mut state = self.state();
         let money = self.prices.cost(usage);
         state.spent.answered(usage, money.unwrap_or_default());
-        state.open = state.open.saturating_sub(1);
+        state.open_requests = state.open_requests.saturating_sub(1);
         let largest = state.largest.get_or_insert_default();
         largest.tokens = largest.tokens.max(usage.tokens());
         largest.micro_usd = largest.micro_usd.max(money.unwrap_or_default());
@@ -415,55 +410,55 @@ impl Hub {
         *turn += 1;
         let turn = *turn;
         drop(state);
-        self.room.send_replace(());
-        // A model may answer under another name than it was asked by.
+        self.budget_changed.send_replace(());
+        // A model may respond under another name than the requested one.
         if uncounted {
             let why =
                 format!("nothing says what {} costs, and the budget is in dollars", usage.model);
             self.exhaust(Exhausted::Price, &why);
         }
-        self.tell(ReportedBy::Proxy, agent, EventKind::Turn { turn });
-        self.tell(ReportedBy::Proxy, agent, EventKind::Usage(usage.clone()));
+        self.record_event(ReportedBy::Proxy, agent, EventKind::Turn { turn });
+        self.record_event(ReportedBy::Proxy, agent, EventKind::Usage(usage.clone()));
         self.publish_progress();
     }
 
-    /// Lets one more request go to the model; false if those that are on their way may take all that is
-    /// left. It is on its way until it is answered, or dismissed.
+    /// Reserves budget for one more model request; false if the open requests may use up the rest. The
+    /// reservation ends with `on_response` or `release_request`.
     pub(super) fn reserve_request(&self) -> bool {
         let mut state = self.state();
-        let room = state.budget.has_room(&state.spent, state.open, state.largest.as_ref());
-        state.open = state.open.saturating_add(u64::from(room));
+        let room = state.budget.has_room(&state.spent, state.open_requests, state.largest.as_ref());
+        state.open_requests = state.open_requests.saturating_add(u64::from(room));
         room
     }
 
-    /// A request that was let through came to nothing.
-    pub(super) fn dismissed(&self) {
+    /// Releases the reservation of a request that got no response.
+    pub(super) fn release_request(&self) {
         let mut state = self.state();
-        state.open = state.open.saturating_sub(1);
+        state.open_requests = state.open_requests.saturating_sub(1);
         drop(state);
-        self.room.send_replace(());
+        self.budget_changed.send_replace(());
     }
 
-    /// Tells when it is worth looking again: something was answered, given or ended.
-    pub(super) fn more_room(&self) -> watch::Receiver<()> {
-        self.room.subscribe()
+    /// Notifies when the budget changed: a response, a new budget, or the end.
+    pub(super) fn watch_budget(&self) -> watch::Receiver<()> {
+        self.budget_changed.subscribe()
     }
 
-    /// How the budget stands; warns once of what is nearly spent.
-    pub(super) fn standing(&self) -> Standing {
+    /// The state of the budget; warns once for each limit that is nearly spent.
+    pub(super) fn budget_state(&self) -> BudgetState {
         let mut state = self.state();
         state.spent.time = self.time();
-        let standing = state.budget.standing(&state.spent);
+        let standing = state.budget.budget_state(&state.spent);
         let news: Vec<Limit> = match &standing {
-            Standing::Fine => Vec::new(),
-            Standing::Near(limits) => limits.clone(),
-            Standing::Exhausted(limit) => vec![*limit],
+            BudgetState::Fine => Vec::new(),
+            BudgetState::Near(limits) => limits.clone(),
+            BudgetState::Exhausted(limit) => vec![*limit],
         };
-        let exhausted = matches!(standing, Standing::Exhausted(_));
+        let exhausted = matches!(standing, BudgetState::Exhausted(_));
         let news: Vec<EventKind> = news
             .into_iter()
             .filter(|limit| match exhausted {
-                true => !state.told_spent.contains(limit),
+                true => !state.reported_exhausted.contains(limit),
                 false => !state.warned.contains(limit),
             })
             .map(|limit| (limit, state.budget.event(limit, &state.spent)))
@@ -471,7 +466,7 @@ impl Hub {
             .into_iter()
             .map(|(limit, what)| {
                 match exhausted {
-                    true => state.told_spent.push(limit),
+                    true => state.reported_exhausted.push(limit),
                     false => state.warned.push(limit),
                 }
                 what
@@ -479,17 +474,17 @@ impl Hub {
             .collect();
         drop(state);
         for what in news {
-            self.tell(ReportedBy::Supervisor, None, what);
+            self.record_event(ReportedBy::Supervisor, None, what);
         }
         standing
     }
 
     fn time(&self) -> u64 {
         let since = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.before.saturating_add(since)
+        self.earlier_ms.saturating_add(since)
     }
 
-    /// How it stands.
+    /// Current usage, budget and session.
     pub(super) fn progress(&self) -> Progress {
         let state = self.state();
         Progress {
@@ -501,77 +496,77 @@ impl Hub {
         }
     }
 
-    /// Tells how it stands.
+    /// Sends the current progress to the writer.
     pub(super) fn publish_progress(&self) {
-        self.send(Order::Progress(self.progress()));
+        self.send(WriterMessage::Progress(self.progress()));
     }
 
-    /// A person gives more.
-    pub(super) fn raise(&self, budget: Allowance) {
+    /// Replaces the budget.
+    pub(super) fn set_budget(&self, budget: Allowance) {
         let mut state = self.state();
         state.budget = Budget(budget);
         state.warned.clear();
-        state.told_spent.clear();
+        state.reported_exhausted.clear();
         drop(state);
-        self.room.send_replace(());
+        self.budget_changed.send_replace(());
         self.publish_progress();
     }
 
-    /// A person says something; it is heard when the program can be told.
+    /// Queues a person's message for the agent.
     pub(super) fn message(&self, text: &str) {
         self.state().messages.push(text.to_owned());
-        self.tell(ReportedBy::Person, None, EventKind::Message { text: text.to_owned() });
+        self.record_event(ReportedBy::Person, None, EventKind::Message { text: text.to_owned() });
     }
 
-    /// What was said and not heard.
-    pub(super) fn messages(&self) -> Vec<String> {
+    /// Takes the messages that the agent has not received.
+    pub(super) fn take_messages(&self) -> Vec<String> {
         std::mem::take(&mut self.state().messages)
     }
 
-    /// Asks a person.
+    /// Asks a person; the receiver gets the answer.
     pub(super) fn ask(&self, about: &str) -> (String, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
         let mut state = self.state();
-        state.asked += 1;
-        let id = state.asked.to_string();
+        state.questions_asked += 1;
+        let id = state.questions_asked.to_string();
         state.pending.insert(id.clone(), Pending { about: about.to_owned(), answer });
         drop(state);
         let what = EventKind::Approval { id: id.clone(), about: about.to_owned(), answer: None };
-        self.tell(ReportedBy::Supervisor, None, what);
+        self.record_event(ReportedBy::Supervisor, None, what);
         (id, answered)
     }
 
-    /// Nobody has answered in time.
-    pub(super) fn forget(&self, id: &str) {
+    /// Drops a question that was not answered in time.
+    pub(super) fn drop_question(&self, id: &str) {
         self.state().pending.remove(id);
         self.touch();
     }
 
-    /// What people are asked at this moment.
+    /// The open questions: id and text.
     pub(super) fn questions(&self) -> Vec<(String, String)> {
         let state = self.state();
         state.pending.iter().map(|(id, one)| (id.clone(), one.about.clone())).collect()
     }
 
-    /// A person answers; an error if nobody asked.
-    pub(super) fn answer(&self, id: &str, answer: Answer) -> Result<(), String> {
+    /// Answers a question; an error if it is not open.
+    pub(super) fn answer(&self, id: &str, answer: Answer) -> Result<(), AnswerError> {
         let Some(pending) = self.state().pending.remove(id) else {
-            return Err(format!("there is no question {id}, or it was answered already"));
+            return Err(AnswerError::NotOpen(id.to_owned()));
         };
         let about = pending.about.clone();
         let what = EventKind::Approval { id: id.to_owned(), about, answer: Some(answer) };
-        self.tell(ReportedBy::Person, None, what);
+        self.record_event(ReportedBy::Person, None, what);
         self.touch();
-        pending.answer.send(answer).map_err(|_| format!("question {id} waits no longer"))
+        pending.answer.send(answer).map_err(|_| AnswerError::NotAwaited(id.to_owned()))
     }
 
-    /// A person has let a call of a tool of ours happen.
+    /// A person approved a call of one of our own tools.
     pub(super) fn consented(&self, tool: &str, input: &serde_json::Value) {
         let mut state = self.state();
         state.consents = std::mem::take(&mut state.consents).with(tool, input, now());
     }
 
-    /// What a person said of the call of a tool of ours that comes now.
+    /// Whether a person approved this call of one of our own tools.
     pub(super) fn consent(&self, tool: &str, arguments: &serde_json::Value) -> Consent {
         let mut state = self.state();
         let (left, given) = std::mem::take(&mut state.consents).used(tool, arguments, now());
@@ -579,52 +574,52 @@ impl Hub {
         if given { Consent::Given } else { Consent::Absent }
     }
 
-    /// Nothing more is written after this.
+    /// Drops the sender: nothing is written after this.
     pub(super) fn close(&self) {
-        self.state().orders = None;
+        self.state().writer = None;
     }
 }
 
-/// What earlier attempts have asked for and decided counts in this one, too. A program that names no
-/// calls may show the model what came of one only now.
-fn replay_events(known: &mut Watch, earlier: &[Event]) {
+/// Replays the calls and decisions of earlier attempts: a program may show the model the result of an
+/// earlier call only now.
+fn replay_events(known: &mut CallTracker, earlier: &[Event]) {
     let mut open: Vec<(&str, &serde_json::Value)> = Vec::new();
     for event in earlier {
         match (&event.what, event.seen_by) {
             (EventKind::ToolCall { id, tool, input }, ReportedBy::Proxy) => {
-                known.asked(id, tool, input);
+                known.on_tool_call(id, tool, input);
                 open.push((tool, input));
             }
             (EventKind::Decision { call: Some(call), tool, about, answer, rule, .. }, _) => {
                 let input = decided_input(tool, about, *answer);
-                let counts = known.decided(Some(call), tool, &input);
+                let counts = known.on_decision(Some(call), tool, &input);
                 if *answer == Answer::Deny && counts {
-                    known.denied(Some(call), tool, &input, rule.as_deref().unwrap_or_default());
+                    known.on_denial(Some(call), tool, &input, rule.as_deref().unwrap_or_default());
                 }
             }
             (EventKind::Decision { call: None, about, answer, rule, .. }, _) => {
                 let place = open.iter().position(|(_, input)| is_about(input, about));
                 if let Some((tool, input)) = place.map(|place| open.remove(place)) {
-                    known.decided(None, tool, input);
+                    known.on_decision(None, tool, input);
                     if *answer == Answer::Deny {
-                        known.denied(None, tool, input, rule.as_deref().unwrap_or_default());
+                        known.on_denial(None, tool, input, rule.as_deref().unwrap_or_default());
                     }
                 }
             }
-            (EventKind::ToolResult { id, .. }, ReportedBy::Proxy) => known.remember(id),
+            (EventKind::ToolResult { id, .. }, ReportedBy::Proxy) => known.add_known_result(id),
             (EventKind::ToolResult { id, ok, output }, ReportedBy::Program) => {
-                known.told(id, output, !ok)
+                known.on_reported_result(id, output, !ok)
             }
             (EventKind::Command { command, .. }, ReportedBy::Program) => {
-                known.told_command(command)
+                known.on_reported_command(command)
             }
             (_, _) => {}
         }
     }
 }
 
-/// The input that a kept decision was about, as far as it is known. An allowance is for its command
-/// alone; a denial may have been for a call that could not be read.
+/// The input that a stored decision was about, as far as it is known. An allowance is for its command
+/// only; a denial may be for a call that could not be parsed.
 fn decided_input(tool: &str, about: &str, answer: Answer) -> serde_json::Value {
     let shell = Tool::named(tool).is_some_and(|tool| tool.class == Class::Shell);
     match answer {
@@ -633,16 +628,19 @@ fn decided_input(tool: &str, about: &str, answer: Answer) -> serde_json::Value {
     }
 }
 
-/// Whether a decision, kept by what it was about, can be one about a call with this input.
+/// Whether a stored decision can be about a call with this input.
 fn is_about(input: &serde_json::Value, about: &str) -> bool {
     let fields = || input.as_object().into_iter().flatten();
     match about {
         "" => !fields().any(|(name, _)| name == "command"),
-        about => fields().any(|(_, field)| field.as_str() == Some(about)) || is_shown(input, about),
+        about => {
+            fields().any(|(_, field)| field.as_str() == Some(about))
+                || matches_call_text(input, about)
+        }
     }
 }
 
-/// A conversation's name is taken from what the program prints, and is an argument later.
+/// Whether an id is safe as an argument: the program prints it.
 fn is_name(id: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !id.starts_with('-') && (1..=128).contains(&id.len()) && id.chars().all(part)
@@ -654,7 +652,7 @@ pub(super) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What an attempt runs out of when this limit is spent.
+/// The exhausted budget behind a limit.
 pub(super) fn exhausted_by(limit: Limit) -> Exhausted {
     match limit {
         Limit::Tokens => Exhausted::Tokens,
@@ -669,7 +667,7 @@ pub(super) fn exhausted_by(limit: Limit) -> Exhausted {
 mod tests {
     use super::*;
 
-    /// A denial that was not heard before the attempt ended must still come back as one.
+    /// A denial that the program did not report before the attempt ended must still come back as one.
     #[test]
     fn denials_of_earlier_attempts_count() {
         let event =
@@ -694,24 +692,24 @@ mod tests {
                 unhooked: &[],
                 refusals: &[],
                 denial: "",
-                forgets: true,
+                truncates_old_results: true,
                 unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
                 reports_commands: false,
-                code: None,
+                code_mode: None,
             };
-            let mut known = Watch::new(behaviour);
+            let mut known = CallTracker::new(behaviour);
             let earlier =
                 [event(ReportedBy::Proxy, asked.clone()), event(ReportedBy::Gate, decided(answer))];
             replay_events(&mut known, &earlier);
-            assert_eq!(known.came_back("a", None, output, None).is_ok(), held, "{output}");
+            assert_eq!(known.on_result("a", None, output, None).is_ok(), held, "{output}");
         }
     }
 
     #[test]
     fn questions_are_about_no_call_only_where_calls_are_seen() {
-        let (orders, _kept) = std::sync::mpsc::sync_channel(64);
-        for (watched, made_up) in [(true, 1), (false, 0)] {
-            let beginning = Beginning {
+        let (writer, _kept) = std::sync::mpsc::sync_channel(64);
+        for (watched, invented_questions) in [(true, 1), (false, 0)] {
+            let config = HubConfig {
                 behaviour: crate::agents::adapter::Adapter::behaviour(&crate::agents::ClaudeCode),
                 budget: Budget(Allowance::default()),
                 used: Used::default(),
@@ -723,13 +721,13 @@ mod tests {
                 marks_failures: true,
                 watched,
             };
-            let hub = Hub::new(beginning, orders.clone());
-            hub.decided(Some("a"), "Bash", &serde_json::json!({"command": "ls"}), None);
-            assert_eq!(hub.unaccounted().1, made_up);
+            let hub = Hub::new(config, writer.clone());
+            hub.on_decision(Some("a"), "Bash", &serde_json::json!({"command": "ls"}), None);
+            assert_eq!(hub.unaccounted().1, invented_questions);
         }
     }
 
-    /// Whoever is inside asks about a harmless command under the name of another call.
+    /// A process in the sandbox asks about a harmless command under the id of another call.
     #[test]
     fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
         let event =
@@ -752,10 +750,10 @@ mod tests {
             unhooked: &[],
             refusals: &[],
             denial: "",
-            forgets: true,
+            truncates_old_results: true,
             unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
             reports_commands: false,
-            code: None,
+            code_mode: None,
         };
         for (about, again, held) in [
             ("git push", None, true),
@@ -763,17 +761,17 @@ mod tests {
             ("git push", Some("git push"), true),
             ("git push", Some("git push --force"), false),
         ] {
-            let mut known = Watch::new(behaviour);
+            let mut known = CallTracker::new(behaviour);
             let earlier = [
                 event(ReportedBy::Proxy, asked("git push")),
                 event(ReportedBy::Gate, allowed(about)),
             ];
             replay_events(&mut known, &earlier);
-            known.settle();
+            known.clear_unresolved();
             if let Some(command) = again {
-                known.asked("a", "Bash", &serde_json::json!({"command": command}));
+                known.on_tool_call("a", "Bash", &serde_json::json!({"command": command}));
             }
-            let came = known.came_back("a", None, "pushed", None);
+            let came = known.on_result("a", None, "pushed", None);
             assert_eq!(came.is_ok(), held, "{about}, {again:?}");
         }
     }

@@ -14,11 +14,11 @@ use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_verify::job::Termination;
 
 use super::directory::RunDirectory;
-use super::interactive::Relay;
-use super::talk::{self, Answers, Talking};
+use super::stdio_gate::{self, ControlSession, DeciderHandle};
+use super::terminal::Relay;
 use super::{SuperviseError, Supervision, home, start_up};
 use crate::agents::adapter::{
-    Adapter, Assignment, Clears, Gate, Input, Launch, Read, Reader, Verdict,
+    Adapter, Assignment, ConversationCleanup, Gate, Input, Launch, ParsedEvent, Reader, Verdict,
 };
 use crate::environment::{self, ProjectEnvironment, SETUP_HOME};
 use crate::process::{self, Capture, Limits};
@@ -34,7 +34,7 @@ pub(super) const PROXY_PORT: u16 = 4117;
 /// How long a sandbox may take to open its door.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest line that is read at once; a longer one is read in pieces.
-const LONGEST_LINE: u64 = 4 * 1024 * 1024;
+const MAX_LINE: u64 = 4 * 1024 * 1024;
 /// How much of standard error is remembered.
 const TAIL: usize = 64 * 1024;
 
@@ -79,7 +79,7 @@ pub struct Enclosure {
 pub(super) struct Launched {
     pub(super) running: Running,
     pub(super) host_listener: Option<TcpListener>,
-    pub(super) heard: OutputReader,
+    pub(super) output: OutputReader,
 }
 
 /// Who hears what it prints.
@@ -90,15 +90,15 @@ pub(super) enum OutputReader {
     Person(Relay),
 }
 
-/// Plans the launch, writes its files, and starts it. `heard` gets every line with what it says.
+/// Plans the launch, writes its files, and starts it. `on_line` gets every line with what it says.
 pub(super) fn launch(
     supervision: &Supervision,
-    answers: Answers,
-    heard: impl Fn(Vec<Read>, &str) + Send + 'static,
+    answers: DeciderHandle,
+    on_line: impl Fn(Vec<ParsedEvent>, &str) + Send + 'static,
 ) -> Result<Launched, SuperviseError> {
     let (assignment, host_listener) = resolve_endpoints(supervision)?;
     let Supervision { directory, adapter, enclosure, .. } = supervision;
-    start(directory, adapter.as_ref(), enclosure, &assignment, host_listener, answers, heard)
+    start(directory, adapter.as_ref(), enclosure, &assignment, host_listener, answers, on_line)
 }
 
 /// The assignment with its gate and its model, and our side of the way to the model if it is of the
@@ -123,13 +123,14 @@ pub(super) fn resolve_endpoints(
     };
     let mut assignment = supervision.assignment.clone();
     assignment.model_url = format!("http://127.0.0.1:{port}");
-    assignment.gate = adapter.dialect().map(|_| gate(directory, enclosure, patience(supervision)));
+    assignment.gate =
+        adapter.dialect().map(|_| gate(directory, enclosure, gate_timeout(supervision)));
     Ok((assignment, host_listener))
 }
 
 /// How long an answer of the gate may take: checks of the tree before a call is judged, and a person after
 /// that. A call may have to wait for the checks of another one; what is not done by then is denied.
-pub(super) fn patience(supervision: &Supervision) -> Duration {
+pub(super) fn gate_timeout(supervision: &Supervision) -> Duration {
     let checking = supervision.checks.as_ref().map(|checks| checks.time()).unwrap_or_default();
     supervision.approval.saturating_add(checking)
 }
@@ -161,8 +162,8 @@ pub(super) fn ready(
         true => own_inside(enclosure),
         false => enclosure.program.clone(),
     };
-    if let Some(clears) = adapter.clears() {
-        clear(&enclosure.launcher, &sandbox, &program, assignment, clears)?;
+    if let Some(cleanup) = adapter.conversation_cleanup() {
+        clean_conversation(&enclosure.launcher, &sandbox, &program, assignment, cleanup)?;
     }
     let mut argv = vec![program.display().to_string()];
     argv.extend(plan.arguments);
@@ -170,14 +171,14 @@ pub(super) fn ready(
 }
 
 /// Has the program clear what an earlier attempt has left, before anything of this one begins.
-fn clear(
+fn clean_conversation(
     launcher: &Launcher,
     sandbox: &Sandbox,
     program: &Path,
     assignment: &Assignment,
-    clears: Clears,
+    cleanup: ConversationCleanup,
 ) -> Result<(), SuperviseError> {
-    if fs::symlink_metadata(assignment.home.join(&clears.file)).is_err() {
+    if fs::symlink_metadata(assignment.home.join(&cleanup.file)).is_err() {
         return Ok(());
     }
     let failed = |why: String| {
@@ -185,9 +186,9 @@ fn clear(
     };
     // In the worktree it could find settings of the agent's.
     let mut sandbox = Sandbox { directory: assignment.home.clone(), door: None, ..sandbox.clone() };
-    sandbox.environment.extend(clears.environment);
+    sandbox.environment.extend(cleanup.environment);
     let mut argv = vec![program.display().to_string()];
-    argv.extend(clears.arguments);
+    argv.extend(cleanup.arguments);
     let limits = Limits { time: TIMEOUT, output: 1 << 20 };
     let ran = process::run(launcher, &sandbox, &argv, Capture::Together, limits);
     let ran = ran.map_err(|error| failed(error.to_string()))?;
@@ -198,7 +199,7 @@ fn clear(
         | Termination::TimedOut(_)
         | Termination::TooMuchOutput(_) => {
             let said = assignment.hidden.clean(&String::from_utf8_lossy(&ran.tail));
-            Err(failed(format!("{} is not cleared of logins: {}", clears.file, said.trim())))
+            Err(failed(format!("{} is not cleared of logins: {}", cleanup.file, said.trim())))
         }
     }
 }
@@ -209,8 +210,8 @@ pub(super) fn start(
     enclosure: &Enclosure,
     assignment: &Assignment,
     host_listener: Option<TcpListener>,
-    answers: Answers,
-    heard: impl Fn(Vec<Read>, &str) + Send + 'static,
+    answers: DeciderHandle,
+    on_line: impl Fn(Vec<ParsedEvent>, &str) + Send + 'static,
 ) -> Result<Launched, SuperviseError> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -221,20 +222,23 @@ pub(super) fn start(
     let (output, printed) = match &told {
         Input::Nothing | Input::Text(_) => piped(),
         // What it asks must come from itself.
-        Input::Talk(_) => UnixStream::pair().map(|(ours, theirs)| (ours.into(), theirs.into())),
+        Input::ControlProtocol(_) => {
+            UnixStream::pair().map(|(ours, theirs)| (ours.into(), theirs.into()))
+        }
     }
     .map_err(failed("its output"))?;
     let mut streams = Streams::new(printed, complained);
-    let (mut talking, mut longest) = (None, LONGEST_LINE);
+    let (mut session, mut longest) = (None, MAX_LINE);
     match told {
         Input::Nothing => {}
         Input::Text(text) => {
             streams = streams.reading(input(directory, &text).map_err(failed("its input"))?);
         }
-        Input::Talk(lines) => {
-            let (own, theirs) = talks(adapter, answers, lines).map_err(failed("its input"))?;
+        Input::ControlProtocol(lines) => {
+            let (own, theirs) =
+                start_control_protocol(adapter, answers, lines).map_err(failed("its input"))?;
             streams = streams.reading(theirs);
-            (talking, longest) = (Some(own), talk::LONGEST_LINE);
+            (session, longest) = (Some(own), stdio_gate::MAX_LINE);
         }
     }
     let running = enclosure.launcher.start_with(&sandbox, &argv, streams);
@@ -243,17 +247,17 @@ pub(super) fn start(
     let lines = std::thread::spawn(move || {
         each_line(File::from(output), longest, |line| {
             // An answer is waited for.
-            if let Some(talking) = &mut talking {
-                talking.hear(line);
+            if let Some(session) = &mut session {
+                session.on_line(line);
             }
-            heard(reader.line(line), line);
+            on_line(reader.line(line), line);
         });
         reader
     });
     let log = directory.errors();
     let redaction = assignment.hidden.clone();
     let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
-    Ok(Launched { running, host_listener, heard: OutputReader::Us { lines, errors } })
+    Ok(Launched { running, host_listener, output: OutputReader::Us { lines, errors } })
 }
 
 impl Launched {
@@ -272,7 +276,7 @@ impl Launched {
     pub(super) fn finish(mut self, code: Option<i32>) -> Verdict {
         self.running.end();
         let lost = |what: &str| Verdict { completed: false, words: format!("{what} was lost") };
-        match self.heard {
+        match self.output {
             OutputReader::Us { lines, errors } => {
                 let errors = errors.join().unwrap_or_default();
                 let errors = String::from_utf8_lossy(&errors).into_owned();
@@ -438,15 +442,15 @@ fn piped() -> io::Result<(OwnedFd, OwnedFd)> {
     io::pipe().map(|(output, printed)| (output.into(), printed.into()))
 }
 
-fn talks(
+fn start_control_protocol(
     adapter: &dyn Adapter,
-    answers: Answers,
+    answers: DeciderHandle,
     lines: Vec<String>,
-) -> io::Result<(Talking, UnixStream)> {
-    let (Some(talk), Some(dialect)) = (adapter.talk(), adapter.dialect()) else {
+) -> io::Result<(ControlSession, UnixStream)> {
+    let (Some(protocol), Some(dialect)) = (adapter.stdio_gate(), adapter.dialect()) else {
         return Err(io::Error::other("nobody knows how it asks"));
     };
-    Talking::begin(talk, dialect, answers, lines)
+    ControlSession::begin(protocol, dialect, answers, lines)
 }
 
 fn each_line(output: File, longest: u64, mut line: impl FnMut(&str)) {

@@ -1,4 +1,4 @@
-//! The supervisor: holds one attempt of a run from outside of its sandbox.
+//! The supervisor: runs one attempt from outside of its sandbox.
 //!
 //! ```text
 //!                        ┌──────────── hub ────────────┐
@@ -10,33 +10,36 @@
 //! ```
 //!
 //! At a person's own terminal (`interactive`) nothing of what the program prints is read: the gate and
-//! the proxy are the witnesses.
+//! the proxy are the only sources.
 //!
 //! The gate asks `policy_judge`, which decides by the run's policy.
 //!
-//! The hub holds what is known (budget, watch over the gate, ending) behind one lock; everything that
+//! The hub has the shared state (budget, call tracker, end reason) behind one lock; everything that
 //! happens becomes an event. The first reason to end wins.
 
-mod between;
 mod callers;
 mod canary;
 mod control;
 mod delegation;
-mod desk;
 mod directory;
 mod disk;
+mod disk_usage;
 mod gate;
 mod home;
+mod http_gate;
 mod hub;
 mod interactive;
 mod launch;
 mod modes;
 mod observer;
+mod per_call_checks;
 mod policy_judge;
 mod program;
+mod progress;
 mod sockets;
 mod start_up;
-mod talk;
+mod stdio_gate;
+mod terminal;
 mod unlinked_files;
 mod writer;
 
@@ -55,91 +58,91 @@ use crate::agents::adapter::{Adapter, Assignment};
 use crate::proxy::{Models, Upstream};
 
 pub use canary::{CanaryError, Proof, SelfTestError, prove};
-pub use control::{Reply, Request, Standing, ask};
+pub use control::{AttemptStatus, Reply, Request, ask};
 pub use delegation::{forward, inside_socket};
-pub use directory::{RunDirectory, RunLock, Unheld};
-pub use hub::Progress;
-pub use interactive::{Screen, restore_terminal};
+pub use directory::{RunDirectory, RunLock, StartBlock};
 pub use launch::own_inside;
 pub use policy_judge::PolicyJudge;
 pub use program::Enclosure;
+pub use progress::Progress;
+pub use terminal::{Screen, restore_terminal};
 
-/// Everything about one attempt.
+/// All inputs of one attempt.
 pub struct Supervision {
-    /// Where the run has its things.
+    /// The directory of the run.
     pub directory: RunDirectory,
     /// The agent program's adapter.
     pub adapter: Arc<dyn Adapter>,
-    /// What the agent is to do; where its gate and its model are is filled in here.
+    /// The assignment; the endpoints of gate and model are filled in here.
     pub assignment: Assignment,
-    /// What it sees of the machine.
+    /// What the agent sees of the machine.
     pub enclosure: Enclosure,
-    /// Where its model really is; nothing where it has none.
+    /// The real endpoint of the model; `None` without a model.
     pub upstream: Option<Upstream>,
-    /// Hosts that it can reach besides, as `host:port`.
+    /// Other hosts that it may reach, as `host:port`.
     pub hosts: Vec<String>,
-    /// The models that it may ask.
+    /// The models that it may use.
     pub models: Models,
-    /// What it may spend.
+    /// The budget.
     pub budget: Budget,
-    /// What earlier attempts have used.
+    /// Usage of earlier attempts.
     pub used: Used,
-    /// How long earlier attempts took, in milliseconds.
+    /// Elapsed milliseconds of earlier attempts.
     pub time: u64,
-    /// What tokens cost.
+    /// Prices of tokens.
     pub prices: Prices,
-    /// What must not be seen in an event; keys that are had anew are added.
+    /// Secrets to redact from events; renewed keys are added.
     pub redaction: Redaction,
-    /// How much of each call is written down.
-    pub keeps: AuditLevel,
-    /// Who judges its calls.
+    /// How much of each call is stored.
+    pub audit_level: AuditLevel,
+    /// Evaluates calls.
     pub judge: Arc<dyn Judge>,
-    /// Who checks its tree between calls; nobody where its role has marked no check for that.
+    /// Checks the tree between calls; `None` if the role marks no check for that.
     pub checks: Option<Arc<dyn TreeChecks>>,
-    /// Who removes new files that it may not make; nobody where it may write anywhere.
+    /// Removes forbidden new files; `None` if any file may be written.
     pub forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
-    /// Whether the first denial ends it.
+    /// Whether the first denial ends the attempt.
     pub fail_fast: bool,
-    /// After how long without a sign of life it is ended.
+    /// The idle timeout.
     pub idle: Duration,
-    /// How many bytes it may add to the disk in an attempt.
+    /// How many bytes the attempt may add to the disk.
     pub disk: u64,
-    /// How long a call waits for a person.
+    /// How long a call waits for approval.
     pub approval: Duration,
-    /// Who answers its delegation tools; nobody where it may not delegate.
+    /// Answers the delegation tools; `None` if the agent may not delegate.
     pub delegation: Option<Arc<dyn Delegation>>,
-    /// Events of earlier attempts, for the watch over the gate.
+    /// Events of earlier attempts, to replay.
     pub earlier: Vec<Event>,
 }
 
 /// Where events go.
 pub struct Sinks {
-    /// Kept for good, first.
+    /// Stores them, first.
     pub events: Box<dyn Events>,
-    /// Shown to a person, after they are kept.
+    /// Shows them to a person, once they are stored.
     pub show: Box<dyn FnMut(&Event) + Send>,
-    /// Told how the attempt stands, now and then.
+    /// Reports progress from time to time.
     pub progress: Box<dyn FnMut(&Progress) + Send>,
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// How.
+pub struct AttemptOutcome {
+    /// The exit reason.
     pub ending: ExitReason,
-    /// In words.
+    /// The reason as text.
     pub detail: String,
-    /// What it ran out of, if that ended it.
+    /// The exhausted budget, if that ended it.
     pub exhausted: Option<Exhausted>,
-    /// The program's exit code, or the one that shells give to a signal; nothing if we have ended it.
+    /// The exit code of the program, or 128 plus the signal; `None` if the supervisor ended it.
     pub code: Option<i32>,
-    /// How it stood at the end.
+    /// The final progress.
     pub progress: Progress,
-    /// What people have said to it meanwhile, and it has not heard.
+    /// Messages that the agent has not received.
     pub messages: Vec<String>,
 }
 
-/// Why an attempt did not begin. Nothing of it has run.
+/// Why an attempt did not start. Nothing of it has run.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
 pub struct SuperviseError {
@@ -155,41 +158,41 @@ impl SuperviseError {
     }
 }
 
-/// Something with which another thread can end an attempt.
+/// Stops an attempt from another thread.
 #[derive(Clone)]
 pub struct Handle(Arc<hub::Hub>);
 
 impl Handle {
-    /// Ends it.
+    /// Stops the attempt.
     pub fn stop(&self, detail: &str) {
         self.0.end(ExitReason::Stopped, detail);
     }
 
-    /// Writes down what a person says to the agent with the attempt's beginning.
+    /// Records a message that the attempt starts with.
     pub fn said(&self, text: &str) {
         let what = EventKind::Message { text: text.to_owned() };
-        self.0.tell(ReportedBy::Person, None, what);
+        self.0.record_event(ReportedBy::Person, None, what);
     }
 }
 
-/// Runs one attempt to its end. When this returns, nothing of the agent is left running.
+/// Runs one attempt to its end. When this returns, no process of the agent is left.
 ///
 /// `begun` is called once with a handle, before the agent starts.
 pub fn supervise(
     supervision: Supervision,
     sinks: Sinks,
     begun: impl FnOnce(Handle),
-) -> Result<Outcome, SuperviseError> {
+) -> Result<AttemptOutcome, SuperviseError> {
     program::run(supervision, None, sinks, begun)
 }
 
-/// The same at a person's terminal, which is as it was when this returns. Nothing may be printed there
+/// The same at a person's terminal, which is restored when this returns. Nothing else may print there
 /// meanwhile.
 pub fn supervise_at(
     screen: &Screen,
     supervision: Supervision,
     sinks: Sinks,
     begun: impl FnOnce(Handle),
-) -> Result<Outcome, SuperviseError> {
+) -> Result<AttemptOutcome, SuperviseError> {
     program::run(supervision, Some(screen), sinks, begun)
 }

@@ -1,4 +1,4 @@
-//! What the model proxy asks and tells.
+//! Connects the model proxy with the hub.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,73 +6,76 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bailiwick_lifecycle::supervision::Standing;
+use bailiwick_lifecycle::supervision::BudgetState;
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ReportedBy};
 
-use super::between::PerCallChecks;
 use super::callers::AgentProcesses;
 use super::hub::{Hub, exhausted_by};
-use crate::proxy::{Admission, Answered, Asked, Observer, ToolCall, ToolResult};
+use super::per_call_checks::PerCallChecks;
+use crate::proxy::{Admission, ModelRequest, ModelResponse, Observer, ToolCall, ToolResult};
 
-/// How long the gate gets to say that it is there, once a model is asked.
+/// How long the gate may take to announce itself once the model is asked.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// How long a program gets to end by itself, after its request was refused.
+/// How long a program may take to end by itself after a refused request.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A hub that listens to the proxy.
+/// Reports the events of the proxy to the hub.
 pub(super) struct ProxyObserver {
     pub(super) hub: Arc<Hub>,
-    pub(super) between: Option<Arc<PerCallChecks>>,
-    /// Where the key of the model comes from, if that is known.
+    pub(super) tree_checks: Option<Arc<PerCallChecks>>,
+    /// Where the key of the model comes from, if known.
     pub(super) key_origin: Option<String>,
-    /// Whether it was told that the key is refused: programs try again and again.
+    /// Whether the refused key was reported: programs retry.
     pub(super) key_refused: AtomicBool,
-    /// Who may ask the model.
+    /// The processes that may ask the model.
     pub(super) callers: Option<Arc<AgentProcesses>>,
 }
 
 impl ProxyObserver {
-    /// A call has ended: its tree is checked while the model thinks.
-    fn look(&self) {
-        if let Some(between) = self.between.clone() {
-            tokio::spawn(async move { between.look().await });
+    /// A call has ended: the tree is checked while the model responds.
+    fn check_tree(&self) {
+        if let Some(tree_checks) = self.tree_checks.clone() {
+            tokio::spawn(async move { tree_checks.check_tree().await });
         }
     }
 }
 
 impl Observer for ProxyObserver {
-    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+    fn admit<'a>(
+        &'a self,
+        asked: ModelRequest,
+    ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
             let hub = &self.hub;
             hub.touch();
             if hub.gated && !hub.announced(HANDSHAKE).await {
                 let why = "the gate never said that it is there, so nothing is let through";
-                hub.lose(why);
+                hub.end_for_breach(why);
                 return Admission::Refuse(why.to_owned());
             }
-            let mut ended = false;
+            let mut has_new_results = false;
             for (place, result) in asked.results.iter().enumerate() {
                 let id = named(&asked, place, result);
                 let tool = result.tool.as_deref();
-                match hub.came_back(&id, tool, &result.output, result.failed) {
+                match hub.on_result(&id, tool, &result.output, result.failed) {
                     Ok(false) => {}
                     Ok(true) => {
-                        ended = true;
+                        has_new_results = true;
                         let (ok, output) = (!result.failed, result.output.clone());
                         let what = EventKind::ToolResult { id, ok, output };
-                        hub.tell(ReportedBy::Proxy, asked.agent.as_deref(), what);
+                        hub.record_event(ReportedBy::Proxy, asked.agent.as_deref(), what);
                     }
                     Err(lost) => {
-                        hub.lose(&lost.to_string());
+                        hub.end_for_breach(&lost.to_string());
                         return Admission::Refuse(lost.to_string());
                     }
                 }
             }
-            if ended {
-                self.look();
+            if has_new_results {
+                self.check_tree();
             }
-            if !hub.priced(&asked.model) {
+            if !hub.has_known_price(&asked.model) {
                 let why = format!(
                     "nothing says what {} costs, and the budget is in dollars",
                     asked.model
@@ -80,94 +83,103 @@ impl Observer for ProxyObserver {
                 hub.exhaust(Exhausted::Price, &why);
                 return Admission::Refuse(why);
             }
-            admitted(hub).await
+            wait_for_budget(hub).await
         })
     }
 
-    fn called(&self, agent: Option<&str>, call: &ToolCall) {
-        // What the program starts for this call, or for a later one, is none of its own.
+    fn on_tool_call(&self, agent: Option<&str>, call: &ToolCall) {
+        // Processes that start from now on belong to the agent's commands.
         if let Some(callers) = &self.callers {
             callers.close();
         }
-        self.hub.asked(agent, &call.id, &call.tool, &call.input);
+        self.hub.on_tool_call(agent, &call.id, &call.tool, &call.input);
     }
 
-    fn answered(&self, answered: Answered) {
+    fn on_response(&self, answered: ModelResponse) {
         let agent = answered.agent.as_deref();
         if !answered.complete {
-            answered.calls.iter().for_each(|call| self.hub.cut_short(call, answered.broke_off));
+            answered
+                .calls
+                .iter()
+                .for_each(|call| self.hub.on_incomplete_response(call, answered.broke_off));
         }
-        // What a sub-agent says is in no stream of the program.
+        // The text of a sub-agent is in no stream of the program.
         if agent.is_some() && !answered.text.is_empty() {
-            self.hub.tell(ReportedBy::Proxy, agent, EventKind::Text { text: answered.text });
+            self.hub.record_event(
+                ReportedBy::Proxy,
+                agent,
+                EventKind::Text { text: answered.text },
+            );
         }
         self.hub.touch();
-        self.hub.answered(agent, &answered.usage);
+        self.hub.on_response(agent, &answered.usage);
     }
 
-    fn dismissed(&self) {
-        self.hub.dismissed();
+    fn release_request(&self) {
+        self.hub.release_request();
     }
 
     fn key_refused(&self, status: u16) {
         if !self.key_refused.swap(true, Ordering::Relaxed) {
             let message = refused_key(status, self.key_origin.as_deref());
-            self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
+            self.hub.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 
-    fn turned_away(&self, what: &str, why: &str) {
+    fn on_rejected(&self, what: &str, why: &str) {
         let message = format!("the proxy turned {what} away: {why}");
-        self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
+        self.hub.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
     }
 
-    fn connected(&self, host: &str, allowed: bool) {
+    fn on_connect(&self, host: &str, allowed: bool) {
         if !allowed {
             let message = format!("a connection to {host} was refused: the task does not name it");
-            self.hub.tell(ReportedBy::Proxy, None, EventKind::Error { message });
+            self.hub.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 }
 
-/// That a key is refused, and where to look for it.
+/// The message for a refused key, with its origin.
 fn refused_key(status: u16, origin: Option<&str>) -> String {
     let origin = origin.map(|origin| format!("; the key comes from {origin}")).unwrap_or_default();
     format!("the model's endpoint refused the key (status {status}){origin}")
 }
 
-/// A result that has no name is known by its place in the conversation, which stays.
-fn named(asked: &Asked, place: usize, result: &ToolResult) -> String {
+/// A result without an id is identified by its position in the conversation, which does not change.
+fn named(asked: &ModelRequest, place: usize, result: &ToolResult) -> String {
     match result.id.as_str() {
         "" => format!("{}#{place}", asked.agent.as_deref().unwrap_or_default()),
         id => id.to_owned(),
     }
 }
 
-/// Whoever could take the run beyond its budget, together with those that have no answer yet, waits for
-/// one of those, for as long as the run goes on.
-async fn admitted(hub: &Arc<Hub>) -> Admission {
-    // From before it is looked, so that nothing is missed.
-    let mut room = hub.more_room();
+/// Waits while this request and the open ones together may exceed the budget, for as long as the run goes
+/// on.
+async fn wait_for_budget(hub: &Arc<Hub>) -> Admission {
+    // Subscribed before the first check, so that no change is missed.
+    let mut budget = hub.watch_budget();
     loop {
-        room.mark_unchanged();
+        budget.mark_unchanged();
         if let Some((ending, detail)) = hub.ending() {
             return Admission::Refuse(format!("the run is over ({ending}): {detail}"));
         }
-        match hub.standing() {
-            Standing::Fine | Standing::Near(_) if hub.reserve_request() => return Admission::Pass,
-            Standing::Fine | Standing::Near(_) => {}
-            Standing::Exhausted(limit) => {
+        match hub.budget_state() {
+            BudgetState::Fine | BudgetState::Near(_) if hub.reserve_request() => {
+                return Admission::Pass;
+            }
+            BudgetState::Fine | BudgetState::Near(_) => {}
+            BudgetState::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
                 end_soon(Arc::clone(hub), exhausted_by(limit), why.clone());
                 return Admission::Refuse(why);
             }
         }
-        // The hub that is asked holds the other end.
-        let _ = room.changed().await;
+        // The hub holds the sender.
+        let _ = budget.changed().await;
     }
 }
 
-/// The program hears the refusal and may end in its own way; if it does not, it is ended.
+/// Gives the program time to end by itself after the refusal, then ends it.
 fn end_soon(hub: Arc<Hub>, exhausted: Exhausted, why: String) {
     hub.note_exhaustion(exhausted, &why);
     tokio::spawn(async move {
@@ -186,22 +198,22 @@ mod tests {
     use futures_util::future::{BoxFuture, poll_immediate};
     use tokio::runtime::Runtime;
 
-    use super::super::hub::Beginning;
-    use super::super::writer::Order;
+    use super::super::hub::HubConfig;
+    use super::super::writer::WriterMessage;
     use super::*;
 
-    fn listening(budget: Allowance, turns: u64) -> (ProxyObserver, Receiver<Order>) {
+    fn observer(budget: Allowance, turns: u64) -> (ProxyObserver, Receiver<WriterMessage>) {
         let behaviour = CliBehaviour {
             hooks_have_call_ids: true,
             unhooked: &[],
             refusals: &[],
             denial: "",
-            forgets: true,
+            truncates_old_results: true,
             unfinished: Unfinished::Runs,
             reports_commands: false,
-            code: None,
+            code_mode: None,
         };
-        let beginning = Beginning {
+        let config = HubConfig {
             behaviour,
             budget: Budget(budget),
             used: Used { turns, ..Used::default() },
@@ -213,21 +225,21 @@ mod tests {
             marks_failures: false,
             watched: true,
         };
-        let (orders, kept) = sync_channel(10_000);
-        let hub = Arc::new(Hub::new(beginning, orders));
+        let (writer_sender, kept) = sync_channel(10_000);
+        let hub = Arc::new(Hub::new(config, writer_sender));
         let key_origin = Some("ANTHROPIC_API_KEY".to_owned());
         let key_refused = AtomicBool::default();
-        (ProxyObserver { hub, between: None, key_origin, key_refused, callers: None }, kept)
+        (ProxyObserver { hub, tree_checks: None, key_origin, key_refused, callers: None }, kept)
     }
 
     #[test]
     fn a_refused_key_is_told_once_with_its_origin() {
-        let (listening, kept) = listening(Allowance::default(), 0);
-        listening.key_refused(401);
-        listening.key_refused(401);
+        let (observer, kept) = observer(Allowance::default(), 0);
+        observer.key_refused(401);
+        observer.key_refused(401);
         let told = kept.try_iter().filter_map(|order| match order {
-            Order::Event(event) => Some(event.what),
-            Order::Progress(_) => None,
+            WriterMessage::Event(event) => Some(event.what),
+            WriterMessage::Progress(_) => None,
         });
         let said = "the model's endpoint refused the key (status 401)";
         let message = format!("{said}; the key comes from ANTHROPIC_API_KEY");
@@ -235,12 +247,12 @@ mod tests {
         assert_eq!(refused_key(401, None), said);
     }
 
-    fn ask(listening: &ProxyObserver) -> BoxFuture<'_, Admission> {
+    fn ask(observer: &ProxyObserver) -> BoxFuture<'_, Admission> {
         let model = "m".to_owned();
-        listening.admit(Asked { agent: None, model, offers_tools: true, results: Vec::new() })
+        observer.admit(ModelRequest { agent: None, model, offers_tools: true, results: Vec::new() })
     }
 
-    /// Those that still wait, and what the others were told.
+    /// Those that still wait, and the results of the others.
     async fn told(
         waiting: Vec<BoxFuture<'_, Admission>>,
     ) -> (Vec<BoxFuture<'_, Admission>>, Vec<Admission>) {
@@ -254,50 +266,50 @@ mod tests {
         (still, answers)
     }
 
-    fn took(tokens: u64) -> Answered {
+    fn took(tokens: u64) -> ModelResponse {
         let usage = Usage { input: tokens, ..Usage::default() };
-        Answered { usage, complete: true, ..Answered::default() }
+        ModelResponse { usage, complete: true, ..ModelResponse::default() }
     }
 
     #[test]
     fn of_many_requests_at_once_only_what_is_left_goes_to_the_model() {
         let turns = Allowance { turns: Some(10), ..Allowance::default() };
-        let (listening, _kept) = listening(turns, 9);
+        let (observer, _kept) = observer(turns, 9);
         Runtime::new().unwrap().block_on(async {
-            let (waiting, answers) = told((0..50).map(|_| ask(&listening)).collect()).await;
+            let (waiting, answers) = told((0..50).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers), (49, vec![Admission::Pass]));
             let (waiting, answers) = told(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (49, 0), "its answer is on its way");
-            listening.answered(took(1));
+            observer.on_response(took(1));
             let (waiting, answers) = told(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (0, 49));
             let spent = Admission::Refuse("the budget is spent: turns".to_owned());
             assert!(answers.iter().all(|answer| *answer == spent), "{answers:?}");
         });
-        assert_eq!(listening.hub.progress().used.turns, 10);
+        assert_eq!(observer.hub.progress().used.turns, 10);
     }
 
     #[test]
     fn while_the_budget_is_far_requests_go_on_at_once() {
         let tokens = Allowance { tokens: Some(1_000), ..Allowance::default() };
         for (budget, first) in [(Allowance::default(), 30), (tokens, 1)] {
-            let (listening, _kept) = listening(budget, 0);
+            let (observer, _kept) = observer(budget, 0);
             Runtime::new().unwrap().block_on(async {
-                // As long as nobody knows what an answer takes, one at a time.
-                let (waiting, answers) = told((0..30).map(|_| ask(&listening)).collect()).await;
+                // Until the size of a response is known, one at a time.
+                let (waiting, answers) = told((0..30).map(|_| ask(&observer)).collect()).await;
                 assert_eq!(answers.len(), first, "{budget:?}");
-                listening.answered(took(20));
+                observer.on_response(took(20));
                 let (waiting, answers) = told(waiting).await;
                 assert_eq!((waiting.len(), answers.len()), (0, 30 - first), "{budget:?}");
                 assert!(answers.iter().all(|answer| *answer == Admission::Pass), "{answers:?}");
             });
         }
-        // Near its end they wait: two of them may take all that is left.
-        let (listening, _kept) = listening(tokens, 0);
+        // Near the limit they wait: two of them may use up the rest.
+        let (observer, _kept) = observer(tokens, 0);
         Runtime::new().unwrap().block_on(async {
-            assert_eq!(ask(&listening).await, Admission::Pass);
-            listening.answered(took(490));
-            let (waiting, answers) = told((0..5).map(|_| ask(&listening)).collect()).await;
+            assert_eq!(ask(&observer).await, Admission::Pass);
+            observer.on_response(took(490));
+            let (waiting, answers) = told((0..5).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (3, 2));
         });
     }
@@ -305,19 +317,19 @@ mod tests {
     #[test]
     fn what_came_to_nothing_frees_its_place_and_who_waits_hears_of_the_end() {
         let turns = Allowance { turns: Some(2), ..Allowance::default() };
-        let (listening, _kept) = listening(turns, 0);
+        let (observer, _kept) = observer(turns, 0);
         Runtime::new().unwrap().block_on(async {
-            let (waiting, answers) = told((0..4).map(|_| ask(&listening)).collect()).await;
+            let (waiting, answers) = told((0..4).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (2, 2));
-            listening.dismissed();
+            observer.release_request();
             let (waiting, answers) = told(waiting).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
-            // Nobody who goes away while it waits takes a place.
+            // A request that is dropped while it waits takes no reservation.
             drop(waiting);
-            listening.dismissed();
-            let (waiting, answers) = told(vec![ask(&listening), ask(&listening)]).await;
+            observer.release_request();
+            let (waiting, answers) = told(vec![ask(&observer), ask(&observer)]).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
-            listening.hub.end(ExitReason::Stopped, "enough");
+            observer.hub.end(ExitReason::Stopped, "enough");
             let (waiting, answers) = told(waiting).await;
             let over = Admission::Refuse("the run is over (stopped): enough".to_owned());
             assert_eq!((waiting.len(), answers), (0, vec![over]));

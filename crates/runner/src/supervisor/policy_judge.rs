@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bailiwick_gate::{HostContext, append, judged};
-use bailiwick_lifecycle::delegation::consent::{is_cut, offered, shown};
+use bailiwick_gate::{HostContext, HostError, LogError, append, evaluate_call};
+use bailiwick_lifecycle::delegation::consent::{CallText, input_preview};
 use bailiwick_lifecycle::ports::{Judge, Judgement};
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_policy::facts::Enforcement;
@@ -13,6 +13,7 @@ use bailiwick_policy::record::RecordedCall;
 use bailiwick_policy::tool_lists::own;
 use bailiwick_policy::{Decision, Policy};
 use serde_json::Value;
+use thiserror::Error;
 
 /// Decides by one policy, and keeps every decision with what was known.
 pub struct PolicyJudge {
@@ -38,19 +39,33 @@ impl Judge for PolicyJudge {
     fn judge(&self, question: &Question) -> Judgement {
         match self.decided(question) {
             Ok(judgement) => judgement,
-            Err(why) => Judgement {
-                decision: Decision::unreadable(why.clone()),
-                call: RecordedCall::unreadable(&why),
-                input: Value::Null,
-                words: None,
-                offered: String::new(),
-            },
+            Err(error) => {
+                let why = error.to_string();
+                Judgement {
+                    call: RecordedCall::unreadable(&why),
+                    decision: Decision::unreadable(why),
+                    input: Value::Null,
+                    own_tool_text: None,
+                    input_preview: String::new(),
+                }
+            }
         }
     }
 }
 
+/// Why a call cannot be judged.
+#[derive(Debug, Error)]
+enum NotJudged {
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error("the log of decisions is lost")]
+    LogLost,
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
 impl PolicyJudge {
-    fn decided(&self, question: &Question) -> Result<Judgement, String> {
+    fn decided(&self, question: &Question) -> Result<Judgement, NotJudged> {
         let directory = match question.directory.as_str() {
             "" => self.worktree.as_path(),
             named => Path::new(named),
@@ -60,9 +75,9 @@ impl PolicyJudge {
             .with_enforcement(self.enforcement);
         let payload = question.payload.as_bytes();
         let dialect = (question.dialect, self.servers.as_slice());
-        let mut record = judged(&self.policy, &self.digest, dialect, payload, &surroundings);
+        let mut record = evaluate_call(&self.policy, &self.digest, dialect, payload, &surroundings);
         record.call.command = record.call.command.map(|command| self.redaction.clean(&command));
-        let log = self.log.lock().map_err(|_| "the log of decisions is lost".to_owned())?;
+        let log = self.log.lock().map_err(|_| NotJudged::LogLost)?;
         append(&log, &record)?;
         drop(log);
         let value: Value = serde_json::from_str(&question.payload).unwrap_or_default();
@@ -70,13 +85,19 @@ impl PolicyJudge {
         let input = input.cloned().unwrap_or_default();
         let ours = record.call.tools.iter().any(|tool| own(tool).is_some());
         let clean = |text: &str| self.redaction.clean(text);
-        let words = ours.then(|| shown(&input, clean));
-        let offered = match (&words, &record.call.command) {
-            (Some(words), _) if !is_cut(words) => words.clone(),
+        let own_call = ours.then(|| CallText::of(&input, clean));
+        let input_preview = match (&own_call, &record.call.command) {
+            (Some(whole), _) if !whole.is_cut => whole.text.clone(),
             (None, Some(_)) => String::new(),
-            (Some(_) | None, _) => offered(&input, clean),
+            (Some(_) | None, _) => input_preview(&input, clean),
         };
-        Ok(Judgement { decision: record.decision, call: record.call, input, words, offered })
+        Ok(Judgement {
+            decision: record.decision,
+            call: record.call,
+            input,
+            own_tool_text: own_call.map(|call| call.text),
+            input_preview,
+        })
     }
 }
 
@@ -90,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever is asked sees what they say yes to, whichever tool it is.
+    /// A person who is asked sees what they approve, whichever tool it is.
     #[test]
     fn what_a_call_is_given_is_shown_without_secrets() {
         let scratch = Scratch::repository();
@@ -132,8 +153,11 @@ mod tests {
                 announces: false,
             });
             assert_eq!(judged.decision.outcome, Outcome::Ask, "{tool}: {judged:?}");
-            assert!(judged.offered.contains(shown), "{tool}: {}", judged.offered);
-            assert_eq!((judged.offered.is_empty(), judged.words), (shown.is_empty(), None));
+            assert!(judged.input_preview.contains(shown), "{tool}: {}", judged.input_preview);
+            assert_eq!(
+                (judged.input_preview.is_empty(), judged.own_tool_text),
+                (shown.is_empty(), None)
+            );
         }
     }
 }

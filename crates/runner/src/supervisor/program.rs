@@ -5,39 +5,41 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bailiwick_lifecycle::ports::WorkError;
-use bailiwick_lifecycle::supervision::Standing;
+use bailiwick_lifecycle::supervision::BudgetState;
 use bailiwick_lifecycle::supervision::budget::Limit;
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use bailiwick_model::size::readable_size;
 
-use super::between::PerCallChecks;
 use super::callers::AgentProcesses;
-use super::desk;
 use super::gate::{CallDecider, GateService};
-use super::hub::{Beginning, Hub, exhausted_by};
-use super::interactive::{self, Screen};
-use super::launch::{Launched, launch, patience};
+use super::http_gate;
+use super::hub::{Hub, HubConfig, exhausted_by};
+use super::interactive;
+use super::launch::{Launched, gate_timeout, launch};
 use super::observer::ProxyObserver;
-use super::talk::Answers;
+use super::per_call_checks::PerCallChecks;
+use super::stdio_gate::DeciderHandle;
+use super::terminal::Screen;
 use super::writer::{self, Writer};
 use super::{
-    Handle, Outcome, Sinks, SuperviseError, Supervision, control, delegation, disk, gate, sockets,
+    AttemptOutcome, Handle, Sinks, SuperviseError, Supervision, control, delegation, disk, gate,
+    sockets,
 };
 use crate::agents::adapter::{Session, Verdict};
-use crate::proxy::{self, HttpGate, Proxy, Wire};
+use crate::proxy::{self, HttpGate, ModelApi, Proxy};
 use crate::sandbox::{Next, Report};
 
 pub use super::launch::Enclosure;
 
-/// How much of its last words is kept with an attempt.
+/// How much of the final text is stored with an attempt.
 const MAX_DETAIL_CHARS: usize = 4000;
-/// How much longer than people and checks an answer may take: less than the gate waits for it.
+/// How much longer than approval and checks an answer may take: less than the gate waits for it.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked whether there is a reason to end.
-const BEAT: Duration = Duration::from_millis(100);
-/// How long what a program has left in the background may go on when all else is done; as long as one
-/// that is told nothing more waits for it by itself.
+/// How often reasons to end are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long background work may go on when all else is done: as long as a program waits for it whose input
+/// is closed.
 const BACKGROUND_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) fn run(
@@ -45,35 +47,39 @@ pub(super) fn run(
     screen: Option<&Screen>,
     sinks: Sinks,
     begun: impl FnOnce(Handle),
-) -> Result<Outcome, SuperviseError> {
+) -> Result<AttemptOutcome, SuperviseError> {
     supervision.directory.make().map_err(|error| {
         SuperviseError::new(supervision.directory.path().display().to_string(), error)
     })?;
     let (hub, writer) = begin(&supervision, sinks);
     begun(Handle(Arc::clone(&hub)));
-    let went = held(&supervision, screen, &hub);
-    if let Err(error) = &went {
-        hub.tell(ReportedBy::Supervisor, None, EventKind::Error { message: error.to_string() });
+    let end = run_with_services(&supervision, screen, &hub);
+    if let Err(error) = &end {
+        hub.record_event(
+            ReportedBy::Supervisor,
+            None,
+            EventKind::Error { message: error.to_string() },
+        );
     }
     let progress = hub.progress();
     hub.publish_progress();
     hub.close();
     let kept = writer.finish();
-    let AttemptEnd { conclusion: Conclusion { ending, detail, exhausted }, code } = went?;
+    let AttemptEnd { conclusion: Conclusion { ending, detail, exhausted }, code } = end?;
     let detail = supervision.redaction.clean(&detail).chars().take(MAX_DETAIL_CHARS).collect();
     let (ending, detail, exhausted) = match kept {
         Ok(()) => (ending, detail, exhausted),
         Err(_) if ending == ExitReason::EnforcementLost => (ending, detail, None),
         Err(why) => (ExitReason::Failed, format!("events could not be kept: {why}"), None),
     };
-    Ok(Outcome { ending, detail, exhausted, code, progress, messages: hub.messages() })
+    Ok(AttemptOutcome { ending, detail, exhausted, code, progress, messages: hub.take_messages() })
 }
 
 fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
     let known: Arc<OnceLock<Arc<Hub>>> = Arc::default();
     let told = Arc::clone(&known);
-    let (redaction, keeps) = (supervision.redaction.clone(), supervision.keeps);
-    let (writer, orders) = writer::start(sinks, redaction, keeps, move |why| {
+    let (redaction, audit_level) = (supervision.redaction.clone(), supervision.audit_level);
+    let (writer, writer_sender) = writer::start(sinks, redaction, audit_level, move |why| {
         if let Some(hub) = told.get() {
             hub.end(ExitReason::Failed, &format!("events could not be kept: {why}"));
         }
@@ -83,7 +89,7 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
         Session::New(_) => None,
     };
     let hub = Arc::new(Hub::new(
-        Beginning {
+        HubConfig {
             behaviour: supervision.adapter.behaviour(),
             budget: supervision.budget,
             used: supervision.used,
@@ -94,19 +100,19 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
             gated: supervision.adapter.dialect().is_some(),
             marks_failures: matches!(
                 supervision.adapter.wire(),
-                Some(Wire::Anthropic | Wire::Gemini)
+                Some(ModelApi::Anthropic | ModelApi::Gemini)
             ),
             watched: supervision.adapter.wire().is_some(),
         },
-        orders,
+        writer_sender,
     ));
-    // Nobody else knows it yet, so it cannot be set already.
+    // Nobody else has it yet, so it cannot be set already.
     let _ = known.set(Arc::clone(&hub));
     (hub, writer)
 }
 
-/// Starts everything around the program, then the program, and waits for its end.
-fn held(
+/// Starts the services of the attempt, then the program, and waits for its end.
+fn run_with_services(
     supervision: &Supervision,
     screen: Option<&Screen>,
     hub: &Arc<Hub>,
@@ -127,46 +133,46 @@ fn held(
         let _inside = runtime.enter();
         tokio::net::UnixListener::from_std(listener)
     };
-    let between = supervision.checks.as_ref().map(|checks| {
+    let tree_checks = supervision.checks.as_ref().map(|checks| {
         let (hub, checks) = (Arc::clone(hub), Arc::clone(checks));
         Arc::new(PerCallChecks::new(hub, checks, &supervision.earlier))
     });
-    let keeper: Arc<dyn CallDecider> = Arc::new(GateService {
+    let decider: Arc<dyn CallDecider> = Arc::new(GateService {
         hub: Arc::clone(hub),
         judge: Arc::clone(&supervision.judge),
-        between: between.clone(),
+        tree_checks: tree_checks.clone(),
         forbidden_files: supervision.forbidden_files.clone(),
-        approval: supervision.approval,
-        patience: patience(supervision).saturating_add(GRACE),
+        approval_timeout: supervision.approval,
+        timeout: gate_timeout(supervision).saturating_add(GRACE),
         fail_fast: supervision.fail_fast,
-        judging: GateService::places(),
-        waiting: GateService::seats(),
+        judge_permits: GateService::judge_permits(),
+        approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),
     });
-    // Where the program talks with us, nobody else has anything to ask.
-    if supervision.adapter.talk().is_none() && supervision.adapter.posts().is_none() {
+    // With a control protocol nobody connects to the socket.
+    if supervision.adapter.stdio_gate().is_none() && supervision.adapter.http_gate().is_none() {
         let listener = listen(directory.gate_socket()).map_err(failed("the gate's socket"))?;
-        runtime.spawn(gate::serve(listener, Arc::clone(&keeper)));
+        runtime.spawn(gate::serve(listener, Arc::clone(&decider)));
     }
-    let answers = Answers { keeper, runtime: runtime.handle().clone() };
+    let answers = DeciderHandle { decider, runtime: runtime.handle().clone() };
     let listener = listen(directory.control_socket()).map_err(failed("the control socket"))?;
     runtime.spawn(control::serve(listener, Arc::clone(hub), directory.clone()));
     if let Some(answers) = &supervision.delegation {
         let listener = listen(directory.delegation_socket()).map_err(failed("the socket"))?;
         runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(hub)));
     }
-    let went = worked(supervision, screen, hub, answers, between.as_ref());
-    // Also where nothing was started.
-    between.iter().for_each(|between| between.stop());
+    let end = run_agent_process(supervision, screen, hub, answers, tree_checks.as_ref());
+    // Also if nothing was started.
+    tree_checks.iter().for_each(|tree_checks| tree_checks.stop());
     let _ = std::fs::remove_file(directory.delegation_socket());
-    // Whoever comes later finds nobody, and not somebody who does not answer.
+    // A later client must find no socket, rather than one that does not answer.
     let _ = std::fs::remove_file(directory.control_socket());
     let _ = std::fs::remove_file(directory.gate_socket());
     runtime.shutdown_timeout(Duration::from_secs(2));
-    went
+    end
 }
 
-/// How it went.
+/// How an attempt ended, with the exit code of the program.
 struct AttemptEnd {
     conclusion: Conclusion,
     code: Option<i32>,
@@ -190,33 +196,33 @@ impl Conclusion {
     }
 }
 
-/// How the program ended.
-struct Ended {
-    /// Its exit code, or the one that shells give to a signal; nothing if we have ended it.
+/// How the process ended.
+struct ProcessEnd {
+    /// The exit code, or 128 plus the signal; `None` if the supervisor ended it.
     code: Option<i32>,
-    /// What went wrong with it.
+    /// What went wrong.
     wrong: Option<String>,
 }
 
-fn worked(
+fn run_agent_process(
     supervision: &Supervision,
     screen: Option<&Screen>,
     hub: &Arc<Hub>,
-    answers: Answers,
-    between: Option<&Arc<PerCallChecks>>,
+    answers: DeciderHandle,
+    tree_checks: Option<&Arc<PerCallChecks>>,
 ) -> Result<AttemptEnd, SuperviseError> {
     let line = Arc::clone(hub);
     let runtime = &answers.runtime.clone();
-    let desk = desk::of(supervision.adapter.as_ref(), Arc::clone(&answers.keeper));
+    let http_gate = http_gate::of(supervision.adapter.as_ref(), Arc::clone(&answers.decider));
     let disk = disk::Guard::begin(supervision, hub);
     let mut launched = match screen {
-        None => launch(supervision, answers, move |read, raw| line.read(read, raw))?,
+        None => launch(supervision, answers, move |read, raw| line.on_output_line(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
     disk.started(launched.running.id());
     let observer = ProxyObserver {
         hub: Arc::clone(hub),
-        between: between.cloned(),
+        tree_checks: tree_checks.cloned(),
         key_origin: supervision.upstream.as_ref().and_then(|upstream| upstream.origin.clone()),
         key_refused: AtomicBool::default(),
         callers: supervision
@@ -224,47 +230,47 @@ fn worked(
             .no_late_model_clients()
             .then(|| Arc::new(AgentProcesses::below(launched.running.id()))),
     };
-    let proxy = door(supervision, observer, &mut launched, desk, runtime)?;
+    let proxy = start_proxy(supervision, observer, &mut launched, http_gate, runtime)?;
     let ended = watch(supervision, hub, &mut launched);
-    between.iter().for_each(|between| between.stop());
+    tree_checks.iter().for_each(|tree_checks| tree_checks.stop());
     let verdict = launched.finish(ended.code);
     drop((proxy, disk));
-    if let Some(between) = between {
-        runtime.block_on(between.ended());
+    if let Some(tree_checks) = tree_checks {
+        runtime.block_on(tree_checks.ended());
     }
-    let unswept = swept(supervision, hub).err();
+    let removal_failed = remove_forbidden_files(supervision, hub).err();
     let code = ended.code;
-    // A person may leave before there is anything to gate; before a model was asked, the proxy has
+    // At a terminal a person may leave before any call; before the first model request the proxy has
     // waited for the gate.
     let announces = screen.is_none() || supervision.adapter.wire().is_none();
     let announced = !(hub.gated && announces) || runtime.block_on(hub.announced(Duration::ZERO));
-    let conclusion = match unswept {
+    let conclusion = match removal_failed {
         Some(error) => Conclusion::of(ExitReason::EnforcementLost, error.to_string()),
-        None => concluded(hub, ended.wrong, verdict, announced),
+        None => final_reason(hub, ended.wrong, verdict, announced),
     };
     let what = EventKind::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
-    hub.tell(ReportedBy::Supervisor, None, what);
+    hub.record_event(ReportedBy::Supervisor, None, what);
     Ok(AttemptEnd { conclusion, code })
 }
 
-/// Removes forbidden files that the last call has made, and records those that do not land.
-fn swept(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
+/// Removes forbidden files that the last call created, and records those that do not land.
+fn remove_forbidden_files(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
     let Some(files) = &supervision.forbidden_files else { return Ok(()) };
     let removed = files.remove()?;
     let left_out = files.left_out()?;
     let events = removed.iter().map(gate::removal_event);
     events
         .chain(left_out.iter().map(gate::left_out_event))
-        .for_each(|what| hub.tell(ReportedBy::Supervisor, None, what));
+        .for_each(|what| hub.record_event(ReportedBy::Supervisor, None, what));
     Ok(())
 }
 
-/// The way to the model.
-fn door(
+/// Starts the model proxy.
+fn start_proxy(
     supervision: &Supervision,
     observer: ProxyObserver,
     launched: &mut Launched,
-    desk: Option<Arc<dyn HttpGate>>,
+    http_gate: Option<Arc<dyn HttpGate>>,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Option<Proxy>, SuperviseError> {
     let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
@@ -283,21 +289,23 @@ fn door(
         models: supervision.models.clone(),
         searches: supervision.assignment.searches,
         observer: Arc::new(observer),
-        desk,
+        http_gate,
     };
     let proxy = proxy::start(setup, runtime);
     proxy.map(Some).map_err(|error| SuperviseError::new("the model proxy", error))
 }
 
-/// Waits for the end of the program, or for a reason to end it.
-fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> Ended {
-    let wrong = |why: String| Ended { code: None, wrong: Some(why) };
+/// Waits until the program ends, or until there is a reason to end it.
+fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> ProcessEnd {
+    let wrong = |why: String| ProcessEnd { code: None, wrong: Some(why) };
     loop {
-        match launched.running.next_report(BEAT) {
-            Next::Report(Report::Exit(code)) => return Ended { code: Some(code), wrong: None },
+        match launched.running.next_report(POLL_INTERVAL) {
+            Next::Report(Report::Exit(code)) => {
+                return ProcessEnd { code: Some(code), wrong: None };
+            }
             Next::Report(Report::Signal(signal)) => {
                 let why = format!("the agent program was ended by signal {signal}");
-                return Ended { code: Some(128 + signal), wrong: Some(why) };
+                return ProcessEnd { code: Some(128 + signal), wrong: Some(why) };
             }
             Next::Report(Report::Refused(error)) => {
                 return wrong(format!("the sandbox could not be made: {error}"));
@@ -316,21 +324,21 @@ fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> 
                 &format!("nothing was heard of it for {minutes} minutes"),
             );
         }
-        if let Standing::Exhausted(Limit::Time) = hub.standing() {
+        if let BudgetState::Exhausted(Limit::Time) = hub.budget_state() {
             hub.exhaust(Exhausted::Minutes, "the budget is spent: minutes");
         }
         if hub.ending().is_some() {
-            return Ended { code: None, wrong: None };
+            return ProcessEnd { code: None, wrong: None };
         }
-        if hub.lingered() > BACKGROUND_GRACE_PERIOD {
-            return Ended { code: Some(0), wrong: None };
+        if hub.only_background_for() > BACKGROUND_GRACE_PERIOD {
+            return ProcessEnd { code: Some(0), wrong: None };
         }
     }
 }
 
-/// Why it ended: the first reason of ours, or what the program says of itself.
-fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
-    // Whoever ends an attempt before its model hears of a call does not undo what the call has done.
+/// Why the attempt ended: the first reason of the supervisor, or what the program reports.
+fn final_reason(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
+    // Stopping an attempt does not undo what a call has done.
     if let Some(lost) = hub.ran_without_permission() {
         return Conclusion::of(ExitReason::EnforcementLost, lost.to_string());
     }
@@ -340,31 +348,38 @@ fn concluded(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool
     let (unaccounted, made_up) = hub.unaccounted();
     if made_up > 0 {
         let message = format!("{made_up} questions to the gate were about no call of the model");
-        hub.tell(ReportedBy::Supervisor, None, EventKind::Error { message });
+        hub.record_event(ReportedBy::Supervisor, None, EventKind::Error { message });
     }
     if let Some((by, why)) = hub.exhausted() {
         return Conclusion::exhausted(by, why);
     }
-    let said = said(hub, wrong, verdict, announced);
-    // A program that ended by itself has done all that its model asked for: what nobody decided may
-    // have run, and its result was never seen. Only at the end of its budget it leaves calls undone.
+    let said = reason_from_program(hub, wrong, verdict, announced);
+    // A program that ended by itself has run all calls of its model: an undecided one may have run, and its
+    // result was never seen. Only with an exhausted budget calls stay undone.
     match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
         Some(lost) => Conclusion::of(ExitReason::EnforcementLost, lost.to_string()),
         None => said,
     }
 }
 
-/// What the program says of itself, where we had no reason to end it.
-fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
+/// What the program reports, where the supervisor had no reason to end it.
+fn reason_from_program(
+    hub: &Hub,
+    wrong: Option<String>,
+    verdict: Verdict,
+    announced: bool,
+) -> Conclusion {
     match wrong {
         Some(why) => Conclusion::of(ExitReason::Failed, why),
-        None if !verdict.completed => match hub.standing() {
-            // Some programs know their budget, and end by themselves before anything is refused.
-            Standing::Exhausted(limit) => {
+        None if !verdict.completed => match hub.budget_state() {
+            // Some programs know their budget, and end before anything is refused.
+            BudgetState::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
                 Conclusion::exhausted(exhausted_by(limit), why)
             }
-            Standing::Fine | Standing::Near(_) => Conclusion::of(ExitReason::Failed, verdict.words),
+            BudgetState::Fine | BudgetState::Near(_) => {
+                Conclusion::of(ExitReason::Failed, verdict.words)
+            }
         },
         None if !announced => {
             Conclusion::of(ExitReason::EnforcementLost, "the gate never said that it is there")
@@ -375,16 +390,16 @@ fn said(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::writer::Order;
+    use super::super::writer::WriterMessage;
     use super::*;
-    use crate::agents::adapter::{Adapter as _, Read};
+    use crate::agents::adapter::{Adapter as _, ParsedEvent};
     use bailiwick_lifecycle::supervision::{Budget, CliBehaviour, Prices};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
 
-    fn hub(behaviour: CliBehaviour) -> (Hub, std::sync::mpsc::Receiver<Order>) {
-        let (orders, kept) = std::sync::mpsc::sync_channel(64);
-        let beginning = Beginning {
+    fn hub(behaviour: CliBehaviour) -> (Hub, std::sync::mpsc::Receiver<WriterMessage>) {
+        let (writer_sender, kept) = std::sync::mpsc::sync_channel(64);
+        let config = HubConfig {
             behaviour,
             budget: Budget(Allowance::default()),
             used: Used::default(),
@@ -396,10 +411,10 @@ mod tests {
             marks_failures: true,
             watched: true,
         };
-        (Hub::new(beginning, orders), kept)
+        (Hub::new(config, writer_sender), kept)
     }
 
-    /// The model has been told of the denial already, by somebody inside.
+    /// A process in the sandbox has already reported the denial to the model.
     #[test]
     fn a_denied_call_that_the_program_says_it_has_run_ends_the_attempt_at_once() {
         let input = serde_json::json!({"command": "git push"});
@@ -419,17 +434,17 @@ mod tests {
             (codex, false, command(), false),
         ] {
             let (hub, _kept) = hub(behaviour);
-            hub.asked(None, "a", "Bash", &input);
-            hub.decided(Some("a"), "Bash", &input, denied.then_some("policy::git"));
+            hub.on_tool_call(None, "a", "Bash", &input);
+            hub.on_decision(Some("a"), "Bash", &input, denied.then_some("policy::git"));
             let told = "blocked by PreToolUse hook: policy::git";
-            assert!(hub.came_back("a", None, told, true).is_ok());
-            hub.read(vec![Read::of(said.clone())], "");
+            assert!(hub.on_result("a", None, told, true).is_ok());
+            hub.on_output_line(vec![ParsedEvent::of(said.clone())], "");
             let ending = hub.ending().map(|(ending, _)| ending);
             assert_eq!(ending, lost.then_some(ExitReason::EnforcementLost), "{said:?}");
         }
     }
 
-    /// A person stops an attempt before its model hears of a call.
+    /// A person stops an attempt before the result of a call is in a model request.
     #[test]
     fn a_call_that_ran_undecided_is_not_forgiven_to_an_attempt_that_is_stopped() {
         for (decided, expected) in
@@ -437,16 +452,16 @@ mod tests {
         {
             let (hub, _kept) = hub(crate::agents::ClaudeCode.behaviour());
             let input = serde_json::json!({"command": "date"});
-            hub.asked(None, "a", "Bash", &input);
+            hub.on_tool_call(None, "a", "Bash", &input);
             if decided {
-                hub.decided(Some("a"), "Bash", &input, None);
+                hub.on_decision(Some("a"), "Bash", &input, None);
             }
             let what =
                 EventKind::ToolResult { id: "a".to_owned(), ok: true, output: "Sunday".to_owned() };
-            hub.read(vec![Read::of(what)], "");
+            hub.on_output_line(vec![ParsedEvent::of(what)], "");
             hub.end(ExitReason::Stopped, "by a person");
             let verdict = Verdict { completed: false, words: String::new() };
-            assert_eq!(concluded(&hub, None, verdict, true).ending, expected);
+            assert_eq!(final_reason(&hub, None, verdict, true).ending, expected);
         }
     }
 }

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 
 use super::callers;
-use super::disk::Taken;
+use super::disk_usage::DiskUsage;
 
 /// What files without a name take that processes below `root` have open, each once.
-pub(super) fn held_below(root: u32, over: &AtomicBool) -> Taken {
+pub(super) fn held_below(root: u32, over: &AtomicBool) -> DiskUsage {
     let mut seen = HashSet::new();
-    let mut taken = Taken::default();
+    let mut taken = DiskUsage::default();
     for process in callers::ids_below(root) {
         // A thread can have files of its own.
         for thread in entries(format!("/proc/{process}/task")) {
@@ -33,7 +33,7 @@ fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = fs::DirEntry> {
     fs::read_dir(directory).into_iter().flatten().flatten()
 }
 
-fn count(file: &Path, seen: &mut HashSet<(u64, u64)>, taken: &mut Taken) {
+fn count(file: &Path, seen: &mut HashSet<(u64, u64)>, taken: &mut DiskUsage) {
     let Ok(found) = fs::metadata(file) else { return };
     if !found.is_file() || found.nlink() > 0 || !seen.insert((found.dev(), found.ino())) {
         return;
@@ -81,6 +81,6 @@ mod tests {
         nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
         shell.wait().unwrap();
         assert_eq!((taken.bytes >> 20, taken.files), (3, 1));
-        assert_eq!(stopped, Taken::default());
+        assert_eq!(stopped, DiskUsage::default());
     }
 }

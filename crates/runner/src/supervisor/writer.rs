@@ -1,9 +1,10 @@
-//! Keeping events, then showing them: what is shown was stored.
+//! Stores events, then shows them: everything shown was stored.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
@@ -11,49 +12,58 @@ use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::Sinks;
-use super::hub::Progress;
+use super::progress::Progress;
 
-/// The longest text of an event; what is longer is cut, after secrets are gone.
-const LONGEST: usize = 64 * 1024;
-/// How many events are kept at once, at most.
+/// The longest text of an event; longer text is cut after redaction.
+const MAX_TEXT: usize = 64 * 1024;
+/// Events in one batch.
 const BATCH: usize = 256;
-/// How many may wait to be kept: a program that prints faster is held up.
+/// Events that may wait; a program that prints faster is slowed down.
 const WAITING: usize = 64;
-/// What happens within this time is kept at once: keeping is what costs.
+/// Events within this time are stored together: each transaction is expensive.
 const BATCH_WINDOW: Duration = Duration::from_millis(50);
-/// A decision is kept sooner. What it allows runs already: if we are killed now, whoever takes the run up must
-/// find that it was decided.
+/// Decisions are stored sooner: the call already runs, and a resumed run must find that it was
+/// decided.
 const DECISION_BATCH_WINDOW: Duration = Duration::from_millis(5);
-/// How often it is told how the attempt stands.
+/// How often progress is reported.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the writer is given.
-pub(super) enum Order {
-    /// Something happened.
+/// A message to the writer thread.
+pub(super) enum WriterMessage {
+    /// Store and show this event.
     Event(Event),
-    /// This is how the attempt stands.
+    /// Report this progress.
     Progress(Progress),
 }
 
-/// The thread that writes.
-pub(super) struct Writer {
-    thread: JoinHandle<Result<(), String>>,
+/// Why not everything is stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WriterError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the writer of events failed")]
+    Panicked,
 }
 
-/// Starts it. `failed` is called when events can no longer be kept.
+/// The writer thread.
+pub(super) struct Writer {
+    thread: JoinHandle<Result<(), WriterError>>,
+}
+
+/// Starts the writer thread. `failed` is called when events can no longer be stored.
 pub(super) fn start(
     sinks: Sinks,
     redaction: Redaction,
-    keeps: AuditLevel,
+    audit_level: AuditLevel,
     failed: impl FnOnce(String) + Send + 'static,
-) -> (Writer, SyncSender<Order>) {
+) -> (Writer, SyncSender<WriterMessage>) {
     let (sender, receiver) = sync_channel(WAITING);
     let thread = std::thread::spawn(move || {
         let mut sinks = sinks;
-        let written = write(&receiver, &mut sinks, &redaction, keeps);
-        if let Err(why) = &written {
-            failed(why.clone());
-            // Nobody waits for a writer that has stopped: what still comes is dropped with it.
+        let written = write(&receiver, &mut sinks, &redaction, audit_level);
+        if let Err(error) = &written {
+            failed(error.to_string());
+            // Senders must not block on a stopped writer.
             while receiver.recv().is_ok() {}
         }
         written
@@ -62,54 +72,54 @@ pub(super) fn start(
 }
 
 impl Writer {
-    /// Waits until everything is kept; the sender must be gone.
-    pub(super) fn finish(self) -> Result<(), String> {
-        self.thread.join().unwrap_or_else(|_| Err("the writer of events failed".to_owned()))
+    /// Waits until everything is stored; all senders must be dropped.
+    pub(super) fn finish(self) -> Result<(), WriterError> {
+        self.thread.join().unwrap_or(Err(WriterError::Panicked))
     }
 }
 
 fn write(
-    orders: &Receiver<Order>,
+    messages: &Receiver<WriterMessage>,
     sinks: &mut Sinks,
     redaction: &Redaction,
-    keeps: AuditLevel,
-) -> Result<(), String> {
-    let mut told = Instant::now();
-    let mut standing: Option<Progress> = None;
+    audit_level: AuditLevel,
+) -> Result<(), WriterError> {
+    let mut last_progress = Instant::now();
+    let mut progress_due: Option<Progress> = None;
     loop {
         let (mut batch, mut over) = (Vec::new(), false);
-        match orders.recv_timeout(PROGRESS_INTERVAL) {
-            Ok(Order::Event(event)) => batch.push(event),
-            Ok(Order::Progress(progress)) => standing = Some(progress),
+        match messages.recv_timeout(PROGRESS_INTERVAL) {
+            Ok(WriterMessage::Event(event)) => batch.push(event),
+            Ok(WriterMessage::Progress(progress)) => progress_due = Some(progress),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => over = true,
         }
-        let mut deadline = Instant::now() + batch.last().map_or(BATCH_WINDOW, patience);
+        let mut deadline = Instant::now() + batch.last().map_or(BATCH_WINDOW, batch_window);
         while !over && batch.len() < BATCH {
             let wait = if batch.is_empty() { Duration::ZERO } else { left(deadline) };
-            match orders.recv_timeout(wait) {
-                Ok(Order::Event(event)) => {
-                    deadline = deadline.min(Instant::now() + patience(&event));
+            match messages.recv_timeout(wait) {
+                Ok(WriterMessage::Event(event)) => {
+                    deadline = deadline.min(Instant::now() + batch_window(&event));
                     batch.push(event);
                 }
-                Ok(Order::Progress(progress)) => standing = Some(progress),
+                Ok(WriterMessage::Progress(progress)) => progress_due = Some(progress),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => over = true,
             }
         }
         let mut batch: Vec<Event> = batch
             .into_iter()
-            .map(|event| cleaned(apply_audit_level(event, keeps), redaction))
+            .map(|event| cleaned(apply_audit_level(event, audit_level), redaction))
             .collect();
         if !batch.is_empty() {
-            sinks.events.keep(&mut batch).map_err(|error| error.to_string())?;
+            sinks.events.keep(&mut batch)?;
             batch.iter().for_each(|event| (sinks.show)(event));
         }
-        if (over || told.elapsed() >= PROGRESS_INTERVAL)
-            && let Some(progress) = standing.take()
+        if (over || last_progress.elapsed() >= PROGRESS_INTERVAL)
+            && let Some(progress) = progress_due.take()
         {
             (sinks.progress)(&progress);
-            told = Instant::now();
+            last_progress = Instant::now();
         }
         if over {
             return Ok(());
@@ -118,7 +128,7 @@ fn write(
 }
 
 /// How long an event may wait for others.
-fn patience(event: &Event) -> Duration {
+fn batch_window(event: &Event) -> Duration {
     if matches!(event.what, EventKind::Decision { .. }) {
         DECISION_BATCH_WINDOW
     } else {
@@ -130,22 +140,22 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-/// What of an event is written down at a level. Decisions are always whole, and so is what the agent says:
-/// its last words are what it returns. What a call that failed has printed stays too, because a denial is
-/// known by it.
-fn apply_audit_level(mut event: Event, keeps: AuditLevel) -> Event {
-    if keeps < AuditLevel::FullRedactedTranscript {
+/// Drops what an audit level does not keep. Decisions and the agent's own text always stay: the last text
+/// is its result. The output of a failed call stays too, because it shows whether a denial was
+/// reported.
+fn apply_audit_level(mut event: Event, audit_level: AuditLevel) -> Event {
+    if audit_level < AuditLevel::FullRedactedTranscript {
         event.raw = None;
         if let EventKind::Thinking { text } = &mut event.what {
             text.clear();
         }
     }
-    if keeps < AuditLevel::Outputs
+    if audit_level < AuditLevel::Outputs
         && let EventKind::ToolResult { ok: true, output, .. } = &mut event.what
     {
         output.clear();
     }
-    if keeps < AuditLevel::Inputs {
+    if audit_level < AuditLevel::Inputs {
         match &mut event.what {
             EventKind::ToolCall { input, .. } => *input = Value::Null,
             EventKind::Command { command: text, .. } | EventKind::SubAgent { text, .. } => {
@@ -176,7 +186,7 @@ fn apply_audit_level(mut event: Event, keeps: AuditLevel) -> Event {
     event
 }
 
-/// Without secrets, and then not too long. An event that cannot be cleaned is emptied.
+/// Redacts an event, then cuts long texts. An event that cannot be redacted is replaced by an error.
 fn cleaned(event: Event, redaction: &Redaction) -> Event {
     let (at, seen_by) = (event.at, event.seen_by);
     let cleaned = serde_json::to_value(event).ok().and_then(|mut value| {
@@ -199,7 +209,7 @@ fn clean(value: &mut Value, redaction: &Redaction) {
     match value {
         Value::String(text) => {
             let clean = redaction.clean(text);
-            *text = match clean.char_indices().nth(LONGEST) {
+            *text = match clean.char_indices().nth(MAX_TEXT) {
                 None => clean,
                 Some((end, _)) => {
                     format!("{} … [cut]", clean.get(..end).unwrap_or_default())
@@ -217,7 +227,7 @@ mod tests {
     use super::*;
     use bailiwick_model::event::{Answer, ReportedBy};
 
-    /// An event of each kind that an agent makes, with a word that says what it is.
+    /// An event of each kind, with a marker text.
     fn happened() -> Vec<Event> {
         let whats = vec![
             EventKind::ToolCall {
@@ -276,7 +286,7 @@ mod tests {
     fn secrets_go_before_the_text_is_cut() {
         let secret = "correct-horse-battery".to_owned();
         let redaction = Redaction::new([secret.clone()]);
-        let long = format!("{}{secret}", "x".repeat(LONGEST - 4));
+        let long = format!("{}{secret}", "x".repeat(MAX_TEXT - 4));
         let event = Event {
             number: 0,
             at: 0,

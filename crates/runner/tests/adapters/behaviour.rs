@@ -1,7 +1,7 @@
 //! What is known of each program's hooks, held against the real one: after a run full of calls that are
 //! allowed, denied and refused by the program itself, no result is left that nobody decided about.
 
-use bailiwick_lifecycle::supervision::Watch;
+use bailiwick_lifecycle::supervision::CallTracker;
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
@@ -119,23 +119,23 @@ fn lost(cli: Cli, gated: bool) -> Vec<String> {
     }
     stage.launch(cli, &assignment);
 
-    let mut watch = Watch::new(adapter(cli).behaviour());
+    let mut watch = CallTracker::new(adapter(cli).behaviour());
     for (turn, (tool, input)) in calls.iter().enumerate() {
         let tool = tool.rsplit('.').next().unwrap();
-        watch.asked(&format!("call_0_{turn}_0"), tool, input);
+        watch.on_tool_call(&format!("call_0_{turn}_0"), tool, input);
     }
     let (tool, input) = adapter(cli).shell_call(INNER);
-    watch.asked("call_1_0_0", &tool, &input);
-    watch.asked("call_1_1_0", "complete_task", &Value::Null);
+    watch.on_tool_call("call_1_0_0", &tool, &input);
+    watch.on_tool_call("call_1_1_0", "complete_task", &Value::Null);
     for (_, call) in stage.asked() {
         let id = ["tool_use_id", "callID"].iter().find_map(|key| call[*key].as_str());
         let tool = call["tool_name"].as_str().unwrap_or_default();
-        watch.decided(id, tool, &call["tool_input"]);
+        watch.on_decision(id, tool, &call["tool_input"]);
     }
     let results = model.results();
     assert!(results.len() >= calls.len(), "all calls were answered: {results:#?}");
     let lost = results.iter().filter_map(|result| {
-        let lost = watch.came_back(&result.call, None, &result.text, None).err()?;
+        let lost = watch.on_result(&result.call, None, &result.text, None).err()?;
         Some(format!("{lost}: {}", result.text))
     });
     lost.collect()
@@ -174,11 +174,11 @@ fn opencode_has_the_habits_that_are_known() {
 fn typing_into_a_running_program_of_codex_is_never_taken_as_harmless() {
     let behaviour = adapter(Cli::Codex).behaviour();
     assert!(!behaviour.unhooked.contains(&"write_stdin"));
-    let mut watch = Watch::new(behaviour);
-    watch.asked("call", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
-    assert!(watch.came_back("call", None, "Chunk ID: 1\npushed", None).is_err());
-    watch.asked("closed", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
+    let mut watch = CallTracker::new(behaviour);
+    watch.on_tool_call("call", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
+    assert!(watch.on_result("call", None, "Chunk ID: 1\npushed", None).is_err());
+    watch.on_tool_call("closed", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
     let closed =
         "write_stdin failed: stdin is closed for this session; rerun exec_command with tty=true";
-    assert_eq!(watch.came_back("closed", None, closed, None), Ok(true), "nothing was typed");
+    assert_eq!(watch.on_result("closed", None, closed, None), Ok(true), "nothing was typed");
 }

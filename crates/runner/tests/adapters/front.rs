@@ -5,10 +5,10 @@ use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use bailiwick_runner::agents::adapter::{Adapter, Gate, Talk};
+use bailiwick_runner::agents::adapter::{Adapter, ControlProtocol, Gate};
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, HttpGate, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
-    start,
+    Admission, HttpGate, Key, ModelRequest, ModelResponse, Models, Observer, Proxy, Setup,
+    ToolCall, Upstream, start,
 };
 use tokio::runtime::Runtime;
 
@@ -23,7 +23,7 @@ pub(crate) struct Front {
 impl Front {
     /// Before a model, with this gate at the desk; nothing for a program that has no need of it.
     pub(crate) fn before(adapter: &dyn Adapter, gate: &Gate, model: &str) -> Option<Self> {
-        let talk = Mutex::new(adapter.posts()?);
+        let talk = Mutex::new(adapter.http_gate()?);
         let dialect = adapter.dialect().unwrap().as_str();
         let runtime = Runtime::new().unwrap();
         let setup = Setup {
@@ -39,7 +39,7 @@ impl Front {
             searches: false,
             callers: None,
             observer: Arc::new(Passes),
-            desk: Some(Arc::new(AtDesk { talk, gate: gate.clone(), dialect })),
+            http_gate: Some(Arc::new(AtDesk { talk, gate: gate.clone(), dialect })),
         };
         let proxy = start(setup, runtime.handle()).unwrap();
         Some(Self { proxy, _runtime: runtime })
@@ -52,7 +52,7 @@ impl Front {
 
 /// Asks the gate of a few lines.
 struct AtDesk {
-    talk: Mutex<Box<dyn Talk>>,
+    talk: Mutex<Box<dyn ControlProtocol>>,
     gate: Gate,
     dialect: &'static str,
 }
@@ -62,7 +62,7 @@ impl HttpGate for AtDesk {
         &'a self,
         posted: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>> {
-        let wish = self.talk.lock().unwrap().hear(std::str::from_utf8(posted).unwrap());
+        let wish = self.talk.lock().unwrap().parse(std::str::from_utf8(posted).unwrap());
         Box::pin(async move { answered(wish?, &self.gate, self.dialect) })
     }
 }
@@ -71,13 +71,16 @@ impl HttpGate for AtDesk {
 struct Passes;
 
 impl Observer for Passes {
-    fn admit<'a>(&'a self, _: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+    fn admit<'a>(
+        &'a self,
+        _: ModelRequest,
+    ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(std::future::ready(Admission::Pass))
     }
 
-    fn called(&self, _: Option<&str>, _: &ToolCall) {}
+    fn on_tool_call(&self, _: Option<&str>, _: &ToolCall) {}
 
-    fn answered(&self, _: Answered) {}
+    fn on_response(&self, _: ModelResponse) {}
 
-    fn connected(&self, _: &str, _: bool) {}
+    fn on_connect(&self, _: &str, _: bool) {}
 }

@@ -13,8 +13,8 @@ use bailiwick_model::task::Login;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_runner::agents::adapter::{
-    Adapter, Assignment, ControlMessage, Gate, Input, Instruction, Launch, Read, Session, Talk,
-    Verdict,
+    Adapter, Assignment, ControlMessage, ControlProtocol, Gate, Input, Instruction, Launch,
+    ParsedEvent, Session, Verdict,
 };
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode};
 use bailiwick_testkit::Scratch;
@@ -93,7 +93,7 @@ pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<ParsedEvent>,
     pub(crate) verdict: Verdict,
 }
 
@@ -273,7 +273,7 @@ fn start(
         .process_group(0);
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    let talking = match &launch.input {
+    let session = match &launch.input {
         Input::Nothing => {
             drop(input);
             None
@@ -283,10 +283,10 @@ fn start(
             drop(input);
             None
         }
-        Input::Talk(lines) => {
+        Input::ControlProtocol(lines) => {
             lines.iter().for_each(|line| writeln!(input, "{line}").unwrap());
             let gate = assignment.gate.clone().unwrap();
-            Some(Talking { talk: adapter.talk().unwrap(), gate, input: Some(input) })
+            Some(ControlSession { talk: adapter.stdio_gate().unwrap(), gate, input: Some(input) })
         }
     };
     let mut pipe = child.stderr.take().unwrap();
@@ -295,18 +295,18 @@ fn start(
         pipe.read_to_end(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    let out = printed(child.stdout.take().unwrap(), talking);
+    let out = printed(child.stdout.take().unwrap(), session);
     let ended = child.wait().unwrap();
     (ended.code(), out, errors.join().unwrap())
 }
 
 /// All that a program prints. One that talks is answered by its gate meanwhile.
-fn printed(output: impl std::io::Read, mut talking: Option<Talking>) -> String {
+fn printed(output: impl std::io::Read, mut session: Option<ControlSession>) -> String {
     let mut all = String::new();
     for line in BufReader::new(output).lines() {
         let line = line.unwrap();
-        if let Some(talking) = &mut talking {
-            talking.hear(&line);
+        if let Some(session) = &mut session {
+            session.hear(&line);
         }
         all.push_str(&line);
         all.push('\n');
@@ -315,17 +315,19 @@ fn printed(output: impl std::io::Read, mut talking: Option<Talking>) -> String {
 }
 
 /// A talk in which the gate of a few lines is asked as a program would ask it.
-struct Talking {
-    talk: Box<dyn Talk>,
+struct ControlSession {
+    talk: Box<dyn ControlProtocol>,
     gate: Gate,
     input: Option<ChildStdin>,
 }
 
-impl Talking {
+impl ControlSession {
     fn hear(&mut self, line: &str) {
-        match self.talk.hear(line) {
-            None | Some(ControlMessage::Begin) => {}
-            Some(ControlMessage::End | ControlMessage::Linger) => self.input = None,
+        match self.talk.parse(line) {
+            None | Some(ControlMessage::Working) => {}
+            Some(ControlMessage::Finished | ControlMessage::OnlyBackgroundWork) => {
+                self.input = None
+            }
             Some(wish) => match answered(wish, &self.gate, "claude") {
                 // It may be gone.
                 Some(line) => {
@@ -357,8 +359,10 @@ pub(crate) fn answered(wish: ControlMessage, gate: &Gate, dialect: &str) -> Opti
             asked(gate, dialect, "--announce", "{}");
             Some(answer)
         }
-        ControlMessage::Hear(answer) => Some(answer),
-        ControlMessage::Begin | ControlMessage::End | ControlMessage::Linger => None,
+        ControlMessage::Reply(answer) => Some(answer),
+        ControlMessage::Working | ControlMessage::Finished | ControlMessage::OnlyBackgroundWork => {
+            None
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
 use bailiwick_verify::job::{CommandResult, CrateTests, Crates, Warnings};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 use tempfile::TempDir;
 
 use crate::lab::launcher;
@@ -70,7 +70,7 @@ impl Bench {
         self.workshop.tree()
     }
 
-    pub(crate) fn run(&mut self, job: &Job) -> Outcome {
+    pub(crate) fn run(&mut self, job: &Job) -> JobOutcome {
         self.workshop.run(job, &mut |line| self.told.push(line.to_owned()))
     }
 
@@ -84,10 +84,10 @@ impl Bench {
 
     pub(crate) fn shell(&mut self, line: &str) -> CommandResult {
         match self.run(&Job::Command { line: line.to_owned() }) {
-            Outcome::Commands(mut all) => all.remove(0),
-            other @ (Outcome::CouldNotRun { .. }
-            | Outcome::TreeChanged { .. }
-            | Outcome::Tests { .. }) => {
+            JobOutcome::Commands(mut all) => all.remove(0),
+            other @ (JobOutcome::CouldNotRun { .. }
+            | JobOutcome::TreeChanged { .. }
+            | JobOutcome::Tests { .. }) => {
                 panic!("{other:?}")
             }
         }
@@ -95,10 +95,10 @@ impl Bench {
 
     pub(crate) fn check(&mut self, of: Crates, warnings: Warnings) -> Vec<CommandResult> {
         match self.run(&Job::CargoCheck { of, warnings }) {
-            Outcome::Commands(all) => all,
-            other @ (Outcome::CouldNotRun { .. }
-            | Outcome::TreeChanged { .. }
-            | Outcome::Tests { .. }) => {
+            JobOutcome::Commands(all) => all,
+            other @ (JobOutcome::CouldNotRun { .. }
+            | JobOutcome::TreeChanged { .. }
+            | JobOutcome::Tests { .. }) => {
                 panic!("{other:?}")
             }
         }
@@ -107,13 +107,13 @@ impl Bench {
     /// All tests of every workspace; the build must succeed.
     pub(crate) fn test(&mut self) -> Vec<CrateTests> {
         match self.run(&Job::CargoTest { of: Crates::Containing(Vec::new()) }) {
-            Outcome::Tests { build, crates } => {
+            JobOutcome::Tests { build, crates } => {
                 assert!(build.iter().all(CommandResult::succeeded), "{build:?}");
                 crates
             }
-            other @ (Outcome::CouldNotRun { .. }
-            | Outcome::TreeChanged { .. }
-            | Outcome::Commands(_)) => {
+            other @ (JobOutcome::CouldNotRun { .. }
+            | JobOutcome::TreeChanged { .. }
+            | JobOutcome::Commands(_)) => {
                 panic!("{other:?}")
             }
         }

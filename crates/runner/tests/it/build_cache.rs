@@ -5,7 +5,7 @@ use std::process::Command;
 use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation};
 use bailiwick_runner::checks::CheckWorkshop;
 use bailiwick_verify::job::{Crates, Termination, Warnings};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 
 use crate::bench::{Bench, place, setup};
 
@@ -95,10 +95,10 @@ fn a_cache_belongs_to_one_repository() {
     let run = |workshop: &mut CheckWorkshop, line: &str| {
         let job = Job::Command { line: line.to_owned() };
         match workshop.run(&job, &mut |_| {}) {
-            Outcome::Commands(all) => all[0].tail.clone(),
-            other @ (Outcome::CouldNotRun { .. }
-            | Outcome::TreeChanged { .. }
-            | Outcome::Tests { .. }) => {
+            JobOutcome::Commands(all) => all[0].tail.clone(),
+            other @ (JobOutcome::CouldNotRun { .. }
+            | JobOutcome::TreeChanged { .. }
+            | JobOutcome::Tests { .. }) => {
                 panic!("{other:?}")
             }
         }

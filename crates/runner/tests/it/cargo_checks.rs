@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 
 use crate::bench::Bench;
 
@@ -91,11 +91,11 @@ fn named_crates_are_found_wherever_they_are() {
         "{ran:?}"
     );
     let job = Job::CargoCheck { of: named(&["one", "four"]), warnings: Warnings::Allowed };
-    let Outcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
+    let JobOutcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
     assert!(why.contains("`four`"), "{why}");
     bench.fill(&[("README.md", "")]);
     let job = Job::CargoCheck { of: holding(&["README.md"]), warnings: Warnings::Allowed };
-    let Outcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
+    let JobOutcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
     assert!(why.contains("Cargo.toml"), "{why}");
 }
 
@@ -236,9 +236,13 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
         bench.shell("true");
         let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Allowed };
         match bench.run(&job) {
-            Outcome::CouldNotRun { why } => assert!(why.contains("rustc-wrapper"), "{why}"),
-            Outcome::Commands(ran) => assert_eq!(ran[0].ended, Termination::Exit(101), "{ran:?}"),
-            other @ (Outcome::TreeChanged { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
+            JobOutcome::CouldNotRun { why } => assert!(why.contains("rustc-wrapper"), "{why}"),
+            JobOutcome::Commands(ran) => {
+                assert_eq!(ran[0].ended, Termination::Exit(101), "{ran:?}")
+            }
+            other @ (JobOutcome::TreeChanged { .. } | JobOutcome::Tests { .. }) => {
+                panic!("{other:?}")
+            }
         }
     }
     // A wrapper that is on the search path is not used either, and flags that silence are refused.
@@ -248,11 +252,15 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
             Bench::new(&[("Cargo.toml", &manifest), bad, (".cargo/config.toml", settings)]);
         let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Denied };
         match bench.run(&job) {
-            Outcome::CouldNotRun { why } => assert!(refused && why.contains("rustflags"), "{why}"),
-            Outcome::Commands(ran) => {
+            JobOutcome::CouldNotRun { why } => {
+                assert!(refused && why.contains("rustflags"), "{why}")
+            }
+            JobOutcome::Commands(ran) => {
                 assert!(!refused && ran[0].ended == Termination::Exit(101), "{ran:?}");
             }
-            other @ (Outcome::TreeChanged { .. } | Outcome::Tests { .. }) => panic!("{other:?}"),
+            other @ (JobOutcome::TreeChanged { .. } | JobOutcome::Tests { .. }) => {
+                panic!("{other:?}")
+            }
         }
     }
 }

@@ -9,8 +9,8 @@
 mod bench;
 mod build_cache;
 mod cargo_checks;
-mod desk;
 mod forged_results;
+mod http_gate;
 mod kept_apart;
 mod lab;
 mod measured_tree;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use bailiwick_runner::checks::Setup;
 use bailiwick_runner::sandbox::Level;
 use bailiwick_verify::job::{CommandResult, Termination};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 
 use crate::bench::Bench;
 
@@ -74,11 +74,13 @@ fn build_output_beside_tracked_files_works() {
 
 fn changed(bench: &mut Bench, line: &str) -> Vec<String> {
     match bench.run(&Job::Command { line: line.to_owned() }) {
-        Outcome::TreeChanged { line: told, paths } => {
+        JobOutcome::TreeChanged { line: told, paths } => {
             assert_eq!(told, line);
             paths
         }
-        other @ (Outcome::CouldNotRun { .. } | Outcome::Commands(_) | Outcome::Tests { .. }) => {
+        other @ (JobOutcome::CouldNotRun { .. }
+        | JobOutcome::Commands(_)
+        | JobOutcome::Tests { .. }) => {
             panic!("{line}: {other:?}")
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use bailiwick_runner::proxy::Wire;
+use bailiwick_runner::proxy::ModelApi;
 use bailiwick_testkit::figure;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use bailiwick_testkit::stopwatch::median;
@@ -15,9 +15,9 @@ fn what_a_request_costs() {
     let script = Script::new(vec![Turn::Calls(vec![Call::shell("true")]), Turn::say("done")]);
     let model = ScriptedModel::start(script);
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&model.base_url()), &observer);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&model.base_url()), &observer);
     let direct = model.base_url().trim_start_matches("http://").parse().unwrap();
-    let (path, mut body) = beginning(Wire::Anthropic);
+    let (path, mut body) = beginning(ModelApi::Anthropic);
     for (size, words) in [("short", 1), ("of 300 KB", 60_000)] {
         body["messages"] = json!([{"role": "user", "content": "words ".repeat(words)}]);
         let (mut through, mut beside) = (Vec::new(), Vec::new());

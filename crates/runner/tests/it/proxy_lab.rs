@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_runner::proxy::{
-    Admission, Answered, Asked, HttpGate, Key, Models, Observer, Proxy, Setup, ToolCall, Upstream,
-    Wire, start,
+    Admission, HttpGate, Key, ModelApi, ModelRequest, ModelResponse, Models, Observer, Proxy,
+    Setup, ToolCall, Upstream, start,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -22,15 +22,16 @@ pub(crate) const SECRET: &str = "sk-the-real-key-1234567890";
 /// What the proxy has told, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Told {
-    Asked(Asked),
+    ModelRequest(ModelRequest),
     Called(Option<String>, ToolCall),
-    Answered(Answered),
+    ModelResponse(ModelResponse),
     Connected(String, bool),
     TurnedAway(String),
     KeyRefused(u16),
 }
 
-type Admits = dyn Fn(&Asked) -> Pin<Box<dyn Future<Output = Admission> + Send>> + Send + Sync;
+type Admits =
+    dyn Fn(&ModelRequest) -> Pin<Box<dyn Future<Output = Admission> + Send>> + Send + Sync;
 type Hears = dyn Fn(&ToolCall) + Send + Sync;
 
 pub(crate) struct Recorder {
@@ -42,7 +43,9 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Decides at once.
-    pub(crate) fn new(admits: impl Fn(&Asked) -> Admission + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(
+        admits: impl Fn(&ModelRequest) -> Admission + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Self::later(move |asked| {
             let admission = admits(asked);
             Box::pin(async move { admission })
@@ -50,7 +53,7 @@ impl Recorder {
     }
 
     pub(crate) fn later(
-        admits: impl Fn(&Asked) -> Pin<Box<dyn Future<Output = Admission> + Send>>
+        admits: impl Fn(&ModelRequest) -> Pin<Box<dyn Future<Output = Admission> + Send>>
         + Send
         + Sync
         + 'static,
@@ -86,12 +89,14 @@ impl Recorder {
         self.told().into_iter().filter_map(one).collect()
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.only(|told| if let Told::Asked(asked) = told { Some(asked) } else { None })
+    pub(crate) fn asked(&self) -> Vec<ModelRequest> {
+        self.only(|told| if let Told::ModelRequest(asked) = told { Some(asked) } else { None })
     }
 
-    pub(crate) fn answered(&self) -> Vec<Answered> {
-        self.only(|told| if let Told::Answered(answered) = told { Some(answered) } else { None })
+    pub(crate) fn answered(&self) -> Vec<ModelResponse> {
+        self.only(
+            |told| if let Told::ModelResponse(answered) = told { Some(answered) } else { None },
+        )
     }
 
     /// How many requests came to nothing.
@@ -105,25 +110,28 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn admit<'a>(&'a self, asked: Asked) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
-        self.note(Told::Asked(asked.clone()));
+    fn admit<'a>(
+        &'a self,
+        asked: ModelRequest,
+    ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
+        self.note(Told::ModelRequest(asked.clone()));
         (self.admits)(&asked)
     }
 
-    fn called(&self, agent: Option<&str>, call: &ToolCall) {
+    fn on_tool_call(&self, agent: Option<&str>, call: &ToolCall) {
         (self.hears)(call);
         self.note(Told::Called(agent.map(str::to_owned), call.clone()));
     }
 
-    fn answered(&self, answered: Answered) {
-        self.note(Told::Answered(answered));
+    fn on_response(&self, answered: ModelResponse) {
+        self.note(Told::ModelResponse(answered));
     }
 
-    fn dismissed(&self) {
+    fn release_request(&self) {
         self.dismissed.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn connected(&self, host: &str, allowed: bool) {
+    fn on_connect(&self, host: &str, allowed: bool) {
         self.note(Told::Connected(host.to_owned(), allowed));
     }
 
@@ -131,7 +139,7 @@ impl Observer for Recorder {
         self.note(Told::KeyRefused(status));
     }
 
-    fn turned_away(&self, what: &str, why: &str) {
+    fn on_rejected(&self, what: &str, why: &str) {
         self.note(Told::TurnedAway(format!("{what}: {why}")));
     }
 }
@@ -143,21 +151,21 @@ pub(crate) struct Lab {
 }
 
 /// What the wire's programs put before its paths.
-pub(crate) fn prefix(wire: Wire) -> &'static str {
+pub(crate) fn prefix(wire: ModelApi) -> &'static str {
     match wire {
-        Wire::Responses | Wire::Chat => "/v1",
-        Wire::Anthropic | Wire::Gemini => "",
+        ModelApi::Responses | ModelApi::Chat => "/v1",
+        ModelApi::Anthropic | ModelApi::Gemini => "",
     }
 }
 
 impl Lab {
     /// In front of a model at `base`, which is without a path.
-    pub(crate) fn new(wire: Wire, base: Option<&str>, observer: &Arc<Recorder>) -> Self {
+    pub(crate) fn new(wire: ModelApi, base: Option<&str>, observer: &Arc<Recorder>) -> Self {
         Self::with_hosts(wire, base, observer, &[])
     }
 
     pub(crate) fn with_hosts(
-        wire: Wire,
+        wire: ModelApi,
         base: Option<&str>,
         observer: &Arc<Recorder>,
         hosts: &[String],
@@ -166,24 +174,27 @@ impl Lab {
     }
 
     /// In front of a model that this key opens.
-    pub(crate) fn with_key(wire: Wire, base: &str, observer: &Arc<Recorder>, key: Key) -> Self {
+    pub(crate) fn with_key(wire: ModelApi, base: &str, observer: &Arc<Recorder>, key: Key) -> Self {
         let upstream = Upstream { base: format!("{base}{}", prefix(wire)), key, origin: None };
         Self::set_up(wire, None, observer, |setup| Setup { upstream: Some(upstream), ..setup })
     }
 
     /// With somebody who answers beside the model.
     pub(crate) fn with_desk(
-        wire: Wire,
+        wire: ModelApi,
         base: &str,
         observer: &Arc<Recorder>,
-        desk: Arc<dyn HttpGate>,
+        http_gate: Arc<dyn HttpGate>,
     ) -> Self {
-        Self::set_up(wire, Some(base), observer, |setup| Setup { desk: Some(desk), ..setup })
+        Self::set_up(wire, Some(base), observer, |setup| Setup {
+            http_gate: Some(http_gate),
+            ..setup
+        })
     }
 
     /// For a run that may ask these models.
     pub(crate) fn with_models(
-        wire: Wire,
+        wire: ModelApi,
         base: &str,
         observer: &Arc<Recorder>,
         models: Models,
@@ -193,7 +204,7 @@ impl Lab {
 
     /// For a run whose model may do this on its own side.
     pub(crate) fn with_server_side(
-        wire: Wire,
+        wire: ModelApi,
         base: &str,
         observer: &Arc<Recorder>,
         hosts: &[String],
@@ -204,15 +215,15 @@ impl Lab {
     }
 
     fn set_up(
-        wire: Wire,
+        wire: ModelApi,
         base: Option<&str>,
         observer: &Arc<Recorder>,
         more: impl FnOnce(Setup) -> Setup,
     ) -> Self {
         let (header, value) = match wire {
-            Wire::Anthropic => ("x-api-key", SECRET.to_owned()),
-            Wire::Responses | Wire::Chat => ("authorization", format!("Bearer {SECRET}")),
-            Wire::Gemini => ("x-goog-api-key", SECRET.to_owned()),
+            ModelApi::Anthropic => ("x-api-key", SECRET.to_owned()),
+            ModelApi::Responses | ModelApi::Chat => ("authorization", format!("Bearer {SECRET}")),
+            ModelApi::Gemini => ("x-goog-api-key", SECRET.to_owned()),
         };
         let upstream = base.map(|base| Upstream {
             base: format!("{base}{}", prefix(wire)),
@@ -229,7 +240,7 @@ impl Lab {
             searches: false,
             callers: None,
             observer: Arc::clone(observer) as Arc<dyn Observer>,
-            desk: None,
+            http_gate: None,
         };
         let proxy = start(more(setup), runtime.handle()).unwrap();
         Self { runtime, proxy }
@@ -250,26 +261,26 @@ impl Lab {
 }
 
 /// The request of a program that begins a conversation: its path, and its body.
-pub(crate) fn beginning(wire: Wire) -> (&'static str, Value) {
+pub(crate) fn beginning(wire: ModelApi) -> (&'static str, Value) {
     let words = "Go.";
     match wire {
-        Wire::Anthropic => (
+        ModelApi::Anthropic => (
             "/v1/messages?beta=true",
             json!({"model": "m", "stream": true, "tools": [{}],
                 "messages": [{"role": "user", "content": words}]}),
         ),
-        Wire::Responses => (
+        ModelApi::Responses => (
             "/v1/responses",
             json!({"model": "m", "stream": true, "tools": [{"type": "function"}],
                 "input": [{"type": "message", "role": "user", "content": words}]}),
         ),
-        Wire::Chat => (
+        ModelApi::Chat => (
             "/v1/chat/completions",
             json!({"model": "m", "stream": true, "tools": [{"type": "function"}],
                 "stream_options": {"include_usage": true},
                 "messages": [{"role": "user", "content": words}]}),
         ),
-        Wire::Gemini => (
+        ModelApi::Gemini => (
             "/v1beta/models/m:streamGenerateContent?alt=sse&key=placeholder",
             json!({"tools": [{"functionDeclarations": [{}]}],
                 "contents": [{"role": "user", "parts": [{"text": words}]}]}),

@@ -1,6 +1,6 @@
 //! Which models a run may ask through the proxy.
 
-use bailiwick_runner::proxy::{Models, Wire};
+use bailiwick_runner::proxy::{ModelApi, Models};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::json;
 
@@ -12,14 +12,14 @@ fn named(model: &str) -> Models {
 
 #[test]
 fn a_model_that_is_none_of_the_run_is_refused_in_every_wire() {
-    for wire in [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Gemini] {
+    for wire in [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini] {
         let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
         let recorder = Recorder::passes();
         let lab = Lab::with_models(wire, &model.base_url(), &recorder, named("m"));
         let (path, mut body) = beginning(wire);
         assert_eq!(lab.post(path, &body).status, 200, "{wire:?}");
         let path = path.replace("/m:", "/other:");
-        if wire != Wire::Gemini {
+        if wire != ModelApi::Gemini {
             body["model"] = json!("other");
         }
         let refused = lab.post(&path, &body);
@@ -38,8 +38,8 @@ fn a_model_that_is_none_of_the_run_is_refused_in_every_wire() {
 fn the_small_models_of_the_program_are_asked() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
     let recorder = Recorder::passes();
-    let lab = Lab::with_models(Wire::Anthropic, &model.base_url(), &recorder, named("m"));
-    let (path, mut body) = beginning(Wire::Anthropic);
+    let lab = Lab::with_models(ModelApi::Anthropic, &model.base_url(), &recorder, named("m"));
+    let (path, mut body) = beginning(ModelApi::Anthropic);
     body["model"] = json!("small-1");
     assert_eq!(lab.post(path, &body).status, 200);
 }
@@ -49,8 +49,8 @@ fn the_small_models_of_the_program_are_asked() {
 fn a_body_cannot_name_another_model_than_its_path() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
     let recorder = Recorder::passes();
-    let lab = Lab::with_models(Wire::Gemini, &model.base_url(), &recorder, named("m"));
-    let (path, mut body) = beginning(Wire::Gemini);
+    let lab = Lab::with_models(ModelApi::Gemini, &model.base_url(), &recorder, named("m"));
+    let (path, mut body) = beginning(ModelApi::Gemini);
     body["model"] = json!("models/other");
     assert_eq!(lab.post(path, &body).status, 400);
     assert!(model.requests().is_empty());

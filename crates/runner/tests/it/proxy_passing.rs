@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use bailiwick_runner::proxy::{Admission, Answered, Fresh, Key, ToolCall, Wire};
+use bailiwick_runner::proxy::{Admission, Fresh, Key, ModelApi, ModelResponse, ToolCall};
 use bailiwick_testkit::scripted_model::{
     Call, INPUT_TOKENS, OUTPUT_TOKENS, Script, ScriptedModel, Turn,
 };
@@ -17,7 +17,8 @@ use crate::proxy_lab::{
     request, say, send,
 };
 
-const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Gemini];
+const WIRES: [ModelApi; 4] =
+    [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini];
 
 fn model() -> ScriptedModel {
     let calls = vec![Call::shell("echo one"), Call::shell("echo two")];
@@ -64,10 +65,10 @@ fn the_key_is_seen_by_the_model_alone_and_the_placeholder_by_nobody() {
         assert!(!format!("{:?}", observer.told()).contains(SECRET), "{wire:?}");
         let path = &model.requests()[0].path;
         let expected = match wire {
-            Wire::Anthropic => "/v1/messages?beta=true",
-            Wire::Responses => "/v1/responses",
-            Wire::Chat => "/v1/chat/completions",
-            Wire::Gemini => "/v1beta/models/m:streamGenerateContent?alt=sse",
+            ModelApi::Anthropic => "/v1/messages?beta=true",
+            ModelApi::Responses => "/v1/responses",
+            ModelApi::Chat => "/v1/chat/completions",
+            ModelApi::Gemini => "/v1beta/models/m:streamGenerateContent?alt=sse",
         };
         assert_eq!(path, expected);
     }
@@ -81,8 +82,8 @@ fn a_host_that_repeats_the_key_is_not_repeated() {
         say(stream, &format!("HTTP/1.1 401 No\r\nContent-Length: {length}\r\n\r\n{body}"));
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let answer = lab.post(path, &body);
     assert_eq!(answer.status, 401);
     assert_eq!(answer.text(), "{\"error\":\"bad key [secret], yes [secret]\"}");
@@ -96,8 +97,8 @@ fn a_refused_key_is_told_and_no_other_error_is() {
             say(stream, &format!("HTTP/1.1 {status} No\r\nContent-Length: 2\r\n\r\n{{}}"));
         });
         let observer = Recorder::passes();
-        let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-        let (path, body) = beginning(Wire::Anthropic);
+        let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+        let (path, body) = beginning(ModelApi::Anthropic);
         assert_eq!(lab.post(path, &body).status, status);
         let refused = |one: &Told| matches!(one, Told::KeyRefused(as_said) if *as_said == status);
         assert_eq!(observer.told().iter().filter(|one| refused(one)).count(), told, "{status}");
@@ -116,8 +117,8 @@ fn a_request_waits_for_its_admission() {
         })
     });
     let model = model();
-    let lab = Lab::new(Wire::Chat, Some(&model.base_url()), &observer);
-    let (path, body) = beginning(Wire::Chat);
+    let lab = Lab::new(ModelApi::Chat, Some(&model.base_url()), &observer);
+    let (path, body) = beginning(ModelApi::Chat);
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| lab.post(path, &body));
         assert!(comes_true(|| !observer.asked().is_empty()));
@@ -146,8 +147,8 @@ fn a_refused_request_never_reaches_the_model() {
 #[test]
 fn what_is_no_request_to_a_model_goes_nowhere() {
     let (model, observer) = (model(), Recorder::passes());
-    let lab = Lab::new(Wire::Anthropic, Some(&model.base_url()), &observer);
-    let (path, good) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&model.base_url()), &observer);
+    let (path, good) = beginning(ModelApi::Anthropic);
     let address = lab.proxy.address();
     for (request, status) in [
         (request("POST", "/v1/files", "{}"), 404),
@@ -223,17 +224,17 @@ fn a_call_is_told_before_the_program_hears_of_it() {
             assert!(answer.text().contains(call), "the control: it is heard in the end");
             let whole = match wire {
                 // The input comes before the end of the part that makes a call of it.
-                Wire::Anthropic => {
+                ModelApi::Anthropic => {
                     heard.contains(call)
                         && heard
                             .split(call)
                             .nth(1)
                             .is_some_and(|rest| rest.contains("content_block_stop"))
                 }
-                Wire::Responses => heard.contains(call) && heard.contains("output_item.done"),
-                Wire::Chat | Wire::Gemini => heard.contains(call),
+                ModelApi::Responses => heard.contains(call) && heard.contains("output_item.done"),
+                ModelApi::Chat | ModelApi::Gemini => heard.contains(call),
             };
-            let first_done = wire == Wire::Responses && call == "echo two";
+            let first_done = wire == ModelApi::Responses && call == "echo two";
             assert!(!whole || first_done, "{wire:?} {call}: {heard}");
         }
     }
@@ -247,13 +248,13 @@ const BEGUN: &str = concat!(
 
 /// Asks, and says how much has been heard of the answer.
 fn listen(lab: &Lab, heard: &AtomicUsize) -> Answer {
-    let (path, body) = beginning(Wire::Anthropic);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let mut client = connect(lab.proxy.address());
     client.write_all(request("POST", path, &body.to_string()).as_bytes()).unwrap();
     read_answer(&mut BufReader::new(client), |body| heard.store(body.len(), Ordering::SeqCst))
 }
 
-fn only(observer: &Recorder) -> Answered {
+fn only(observer: &Recorder) -> ModelResponse {
     assert!(comes_true(|| !observer.answered().is_empty()), "{:?}", observer.told());
     let mut answered = observer.answered();
     assert_eq!(answered.len(), 1);
@@ -270,7 +271,7 @@ fn a_stream_that_breaks_off_is_counted_as_far_as_it_came() {
         assert!(comes_true(|| waits.load(Ordering::SeqCst) == BEGUN.len()));
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
     let answer = listen(&lab, &heard);
     assert_eq!((answer.whole, answer.text().as_str()), (false, BEGUN));
     let answered = only(&observer);
@@ -286,8 +287,8 @@ fn a_model_that_fails_before_it_says_anything_costs_nothing() {
     for said in [String::new(), silent] {
         let host = Host::start(move |_, stream| say(stream, &said));
         let observer = Recorder::passes();
-        let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-        let (path, body) = beginning(Wire::Anthropic);
+        let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+        let (path, body) = beginning(ModelApi::Anthropic);
         let answer = lab.post(path, &body);
         assert!(!answer.whole || answer.status != 200, "{}", answer.text());
         assert!(!comes_soon(|| !observer.answered().is_empty()), "{:?}", observer.answered());
@@ -315,8 +316,8 @@ fn a_stream_that_breaks_off_after_its_last_word_is_whole() {
         say(stream, &format!("{head}{sent}"));
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let answer = lab.post(path, &body);
     assert_eq!((answer.whole, answer.text()), (true, end));
     assert!(only(&observer).complete);
@@ -329,8 +330,8 @@ fn a_stream_that_ends_early_without_an_error_is_not_complete() {
         say(stream, BEGUN);
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     assert!(lab.post(path, &body).whole);
     assert!(!only(&observer).complete);
 }
@@ -355,8 +356,8 @@ fn endless() -> (Host, Arc<AtomicUsize>) {
 fn a_program_that_goes_away_ends_the_models_answer_too() {
     let (host, sent) = endless();
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let mut client = connect(lab.proxy.address());
     client.write_all(request("POST", path, &body.to_string()).as_bytes()).unwrap();
     let mut heard = String::new();
@@ -382,8 +383,8 @@ fn what_nobody_waited_for_is_counted_all_the_same() {
         let _ = stream.read(&mut [0; 1]);
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let mut client = connect(lab.proxy.address());
     client.write_all(request("POST", path, &body.to_string()).as_bytes()).unwrap();
     hears.recv().unwrap();
@@ -398,8 +399,8 @@ fn what_nobody_waited_for_is_counted_all_the_same() {
 fn a_program_that_does_not_read_holds_the_model_back() {
     let (host, sent) = endless();
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let mut client = connect(lab.proxy.address());
     client.write_all(request("POST", path, &body.to_string()).as_bytes()).unwrap();
     let mut last = usize::MAX;
@@ -426,7 +427,7 @@ fn what_cannot_be_read_is_not_handed_on() {
             say(stream, &sent);
         });
         let observer = Recorder::passes();
-        let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
+        let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
         let answer = listen(&lab, &heard);
         assert_eq!((answer.whole, answer.text().as_str()), (false, BEGUN));
         assert!(!only(&observer).complete);
@@ -438,8 +439,8 @@ fn what_cannot_be_read_is_not_handed_on() {
         say(stream, &head);
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     assert_eq!(lab.post(path, &body).status, 502);
 }
 
@@ -463,8 +464,8 @@ fn an_answer_that_is_no_stream_is_read_too() {
     }}]});
     let host = whole_answer(&format!(" {text} "));
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Chat, Some(&host.base()), &observer);
-    let (path, mut body) = beginning(Wire::Chat);
+    let lab = Lab::new(ModelApi::Chat, Some(&host.base()), &observer);
+    let (path, mut body) = beginning(ModelApi::Chat);
     body["stream"] = json!(false);
     let answer = lab.post(path, &body);
     assert_eq!((answer.status, answer.text()), (200, format!(" {text} ")));
@@ -479,8 +480,8 @@ fn an_answer_that_is_no_stream_is_read_too() {
 fn side_paths_pass_and_are_no_turn() {
     let host = whole_answer("{\"input_tokens\":5}");
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (_, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (_, body) = beginning(ModelApi::Anthropic);
     let answer = lab.post("/v1/messages/count_tokens?beta=true", &body);
     assert_eq!((answer.status, answer.text().as_str()), (200, "{\"input_tokens\":5}"));
     assert!(observer.told().is_empty(), "{:?}", observer.told());
@@ -492,8 +493,8 @@ fn side_paths_pass_and_are_no_turn() {
 fn parameters_that_no_program_sends_do_not_reach_a_model_of_anthropic() {
     let host = whole_answer("{\"input_tokens\":5}");
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&host.base()), &observer);
-    let (_, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&host.base()), &observer);
+    let (_, body) = beginning(ModelApi::Anthropic);
     let google = "/publishers/anthropic/models/some-model:streamRawPredict";
     for path in ["/v1/messages", "/v1/messages/count_tokens", google] {
         for query in ["alt=json", "beta=true&$alt=proto", "beta=true&userProject=other"] {
@@ -512,8 +513,8 @@ fn a_base_may_have_a_path_and_errors_pass_as_they_are() {
         say(stream, "HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow");
     });
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&format!("{}/deep/er/", host.base())), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&format!("{}/deep/er/", host.base())), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let Answer { status, head, body, .. } = lab.post(&format!("/mine{path}"), &body);
     assert_eq!((status, body.as_slice()), (429, b"slow".as_slice()));
     assert!(head.contains("retry-after: 7"), "{head}");
@@ -525,12 +526,12 @@ fn a_base_may_have_a_path_and_errors_pass_as_they_are() {
 
 #[test]
 fn without_a_model_or_with_one_that_is_gone_there_is_an_error() {
-    let (path, body) = beginning(Wire::Responses);
-    let lab = Lab::new(Wire::Responses, None, &Recorder::passes());
+    let (path, body) = beginning(ModelApi::Responses);
+    let lab = Lab::new(ModelApi::Responses, None, &Recorder::passes());
     assert_eq!(lab.post(path, &body).status, 400);
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Responses, Some(&format!("http://{gone}")), &observer);
+    let lab = Lab::new(ModelApi::Responses, Some(&format!("http://{gone}")), &observer);
     let answer = lab.post(path, &body);
     assert!(observer.answered().is_empty(), "nothing was asked, and nothing is paid for");
     assert_eq!(observer.dismissed(), 1);
@@ -544,7 +545,7 @@ fn without_a_model_or_with_one_that_is_gone_there_is_an_error() {
         let count = listener.accept().unwrap().0.read(&mut bytes).unwrap();
         bytes[..count].to_vec()
     });
-    let lab = Lab::new(Wire::Responses, Some(&base), &Recorder::passes());
+    let lab = Lab::new(ModelApi::Responses, Some(&base), &Recorder::passes());
     assert_eq!(lab.post(path, &body).status, 502);
     let heard = heard.join().unwrap();
     assert_eq!(heard.first(), Some(&22), "the beginning of TLS");
@@ -554,8 +555,8 @@ fn without_a_model_or_with_one_that_is_gone_there_is_an_error() {
 #[test]
 fn many_ask_at_once() {
     let (model, observer) = (model(), Recorder::passes());
-    let lab = Lab::new(Wire::Anthropic, Some(&model.base_url()), &observer);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&model.base_url()), &observer);
+    let (path, body) = beginning(ModelApi::Anthropic);
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..40).map(|_| scope.spawn(|| lab.post(path, &body))).collect();
         for one in all {
@@ -577,9 +578,9 @@ fn many_long_requests_at_once_are_not_all_kept() {
             Admission::Say("read".to_owned())
         })
     });
-    let lab = Lab::new(Wire::Anthropic, None, &observer);
+    let lab = Lab::new(ModelApi::Anthropic, None, &observer);
     let address = lab.proxy.address();
-    let (path, mut body) = beginning(Wire::Anthropic);
+    let (path, mut body) = beginning(ModelApi::Anthropic);
     body["messages"] = json!([{"role": "user", "content": "x".repeat(63 << 20)}]);
     let long = request("POST", path, &body.to_string());
     body["messages"] = json!([{"role": "user", "content": "x".repeat(3 << 20)}]);
@@ -607,8 +608,8 @@ fn what_is_said_of_a_login_that_is_over_is_for_the_observer_alone() {
     let first = Fresh { key, until: Some(std::time::SystemTime::UNIX_EPOCH) };
     let key = Key::renewed(first, || Err("aws: ada@acme, account 1234".to_owned()));
     let observer = Recorder::passes();
-    let lab = Lab::with_key(Wire::Anthropic, "http://127.0.0.1:1", &observer, key);
-    let (path, body) = beginning(Wire::Anthropic);
+    let lab = Lab::with_key(ModelApi::Anthropic, "http://127.0.0.1:1", &observer, key);
+    let (path, body) = beginning(ModelApi::Anthropic);
     let answer = lab.post(path, &body);
     assert_eq!(answer.status, 502);
     let text = answer.text();
@@ -660,8 +661,8 @@ fn a_key_that_the_model_refuses_is_had_anew_and_the_request_sent_once_more() {
         let hidden: Arc<Mutex<Vec<String>>> = Arc::default();
         let hides = Arc::clone(&hidden);
         key.tells(move |secret| hides.lock().unwrap().push(secret));
-        let lab = Lab::with_key(Wire::Anthropic, &host.base(), &Recorder::passes(), key);
-        let (path, body) = beginning(Wire::Anthropic);
+        let lab = Lab::with_key(ModelApi::Anthropic, &host.base(), &Recorder::passes(), key);
+        let (path, body) = beginning(ModelApi::Anthropic);
         let answer = lab.post(path, &body);
         assert_eq!(answer.status, status, "{tried:?}");
         assert!(!answer.text().contains("the-renewed-token"), "{tried:?}");
@@ -683,7 +684,7 @@ fn a_key_that_the_model_refuses_is_had_anew_and_the_request_sent_once_more() {
 #[test]
 fn a_dropped_proxy_listens_no_more() {
     let observer = Recorder::passes();
-    let lab = Lab::new(Wire::Chat, None, &observer);
+    let lab = Lab::new(ModelApi::Chat, None, &observer);
     let address = lab.proxy.address();
     let mut open = connect(address);
     let Lab { runtime, proxy } = lab;

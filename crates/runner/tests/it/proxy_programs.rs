@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_runner::proxy::{Admission, Asked, ToolCall, Wire};
+use bailiwick_runner::proxy::{Admission, ModelApi, ModelRequest, ToolCall};
 use bailiwick_testkit::Scratch;
 use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, INPUT_TOKENS, Script, ScriptedModel, Turn};
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use crate::proxy_lab::{Lab, Recorder, SECRET, Told};
 
-fn wire(cli: Cli) -> Wire {
+fn wire(cli: Cli) -> ModelApi {
     match cli {
-        Cli::Claude => Wire::Anthropic,
-        Cli::Codex => Wire::Responses,
-        Cli::Gemini => Wire::Gemini,
-        Cli::OpenCode => Wire::Chat,
+        Cli::Claude => ModelApi::Anthropic,
+        Cli::Codex => ModelApi::Responses,
+        Cli::Gemini => ModelApi::Gemini,
+        Cli::OpenCode => ModelApi::Chat,
     }
 }
 
@@ -46,7 +46,7 @@ fn scratch() -> Scratch {
 
 /// Asks for a shell command once, then says that it is done.
 fn plays(cli: Cli) -> Arc<Recorder> {
-    Recorder::new(move |asked: &Asked| {
+    Recorder::new(move |asked: &ModelRequest| {
         let back = asked.results.iter().any(|result| result.id == "call_canary");
         if !asked.offers_tools || back {
             return Admission::Say("the canary is done".to_owned());
@@ -86,7 +86,7 @@ fn is_ended_by_a_refusal(cli: Cli) {
 /// The budget is spent while the agent works.
 fn is_ended_by_a_late_refusal(cli: Cli) {
     let scratch = scratch();
-    let observer = Recorder::new(move |asked: &Asked| match asked.results.len() {
+    let observer = Recorder::new(move |asked: &ModelRequest| match asked.results.len() {
         _ if !asked.offers_tools => Admission::Say("a title".to_owned()),
         0 => {
             let (tool, input) = shell(cli, "echo begun >begun.txt");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
-use bailiwick_runner::proxy::{GATE_PATH, HttpGate, Wire};
+use bailiwick_runner::proxy::{GATE_PATH, HttpGate, ModelApi};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
@@ -35,16 +35,21 @@ impl HttpGate for Echo {
 #[test]
 fn who_asks_at_the_desk_is_answered_there_and_nowhere_else() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
-    let (recorder, desk) = (Recorder::passes(), Arc::new(Echo::default()));
-    let lab = Lab::with_desk(Wire::Responses, &model.base_url(), &recorder, Arc::clone(&desk) as _);
+    let (recorder, http_gate) = (Recorder::passes(), Arc::new(Echo::default()));
+    let lab = Lab::with_desk(
+        ModelApi::Responses,
+        &model.base_url(),
+        &recorder,
+        Arc::clone(&http_gate) as _,
+    );
     let answer = lab.post(GATE_PATH, &json!({"a": 1}));
     assert_eq!((answer.status, answer.json()), (200, json!({"heard": {"a": 1}})));
     let silent = lab.post(GATE_PATH, &Value::Null);
     assert_eq!((silent.status, silent.body.len()), (202, 0));
-    assert_eq!(desk.asked.load(Ordering::SeqCst), 2);
+    assert_eq!(http_gate.asked.load(Ordering::SeqCst), 2);
     assert!(model.requests().is_empty(), "{:#?}", model.requests());
     // Beside it, the model is where it always is.
-    let (path, body) = crate::proxy_lab::beginning(Wire::Responses);
+    let (path, body) = crate::proxy_lab::beginning(ModelApi::Responses);
     assert_eq!(lab.post(path, &body).status, 200);
     assert_eq!(model.requests().len(), 1);
 }
@@ -52,10 +57,14 @@ fn who_asks_at_the_desk_is_answered_there_and_nowhere_else() {
 /// A program may take any answer but a denial for a yes, and an error as well.
 #[test]
 fn what_is_longer_than_any_call_is_not_answered_at_all() {
-    let desk = Arc::new(Echo::default());
+    let http_gate = Arc::new(Echo::default());
     let recorder = Recorder::passes();
-    let lab =
-        Lab::with_desk(Wire::Responses, "http://127.0.0.1:1", &recorder, Arc::clone(&desk) as _);
+    let lab = Lab::with_desk(
+        ModelApi::Responses,
+        "http://127.0.0.1:1",
+        &recorder,
+        Arc::clone(&http_gate) as _,
+    );
     let long = request("POST", GATE_PATH, &json!("x".repeat(2 * MAX_PAYLOAD_SIZE)).to_string());
     let mut stream = connect(lab.proxy.address());
     // It may stop to read before all is said.
@@ -69,7 +78,7 @@ fn what_is_longer_than_any_call_is_not_answered_at_all() {
     stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let silent = stream.read(&mut [0; 1]).unwrap_err();
     assert_eq!(silent.kind(), std::io::ErrorKind::WouldBlock);
-    assert_eq!(desk.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(http_gate.asked.load(Ordering::SeqCst), 0);
     // Others are answered meanwhile.
     assert_eq!(lab.post(GATE_PATH, &json!({})).status, 200);
 }
@@ -77,6 +86,6 @@ fn what_is_longer_than_any_call_is_not_answered_at_all() {
 #[test]
 fn without_a_desk_there_is_nothing_at_its_address() {
     let recorder = Recorder::passes();
-    let lab = Lab::new(Wire::Responses, Some("http://127.0.0.1:1"), &recorder);
+    let lab = Lab::new(ModelApi::Responses, Some("http://127.0.0.1:1"), &recorder);
     assert_eq!(lab.post(GATE_PATH, &json!({})).status, 404);
 }

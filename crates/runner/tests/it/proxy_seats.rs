@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_runner::proxy::{Admission, GATE_PATH, HttpGate, Wire};
+use bailiwick_runner::proxy::{Admission, GATE_PATH, HttpGate, ModelApi};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::json;
 use tokio::sync::watch;
@@ -63,7 +63,7 @@ type Beginning<'a> = &'a dyn Fn(&TcpStream);
 #[test]
 fn connections_that_ask_for_nothing_give_way() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
-    let (path, body) = beginning(Wire::Responses);
+    let (path, body) = beginning(ModelApi::Responses);
     let text = body.to_string();
     let before: [(&str, Beginning<'_>); 3] = [
         ("said nothing", &|_| {}),
@@ -75,7 +75,7 @@ fn connections_that_ask_for_nothing_give_way() {
     ];
     for (who, begin) in before {
         let recorder = Recorder::passes();
-        let lab = Lab::with_desk(Wire::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+        let lab = Lab::with_desk(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
         let address = lab.proxy.address();
         // Its own program has asked its gate before the agent does anything, and stays connected.
         let own = connect(address);
@@ -103,9 +103,9 @@ fn connections_that_ask_for_nothing_give_way() {
 fn who_says_nothing_at_all_is_ended_and_who_has_asked_is_not() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
     let recorder = Recorder::passes();
-    let lab = Lab::with_desk(Wire::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+    let lab = Lab::with_desk(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
     let (silent, asked) = (connect(lab.proxy.address()), connect(lab.proxy.address()));
-    let (path, body) = beginning(Wire::Responses);
+    let (path, body) = beginning(ModelApi::Responses);
     assert_eq!(ask(&asked, path, &body.to_string()), 200);
     comes_true(|| has_ended(&silent));
     assert!(!has_ended(&asked));
@@ -124,9 +124,9 @@ fn requests_that_wait_leave_room_for_the_gate() {
             Admission::Pass
         })
     });
-    let lab = Lab::with_desk(Wire::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+    let lab = Lab::with_desk(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
     let address = lab.proxy.address();
-    let (path, body) = beginning(Wire::Responses);
+    let (path, body) = beginning(ModelApi::Responses);
     let text = body.to_string();
     let mut waiting: Vec<TcpStream> = (0..MANY)
         .map(|_| {
@@ -148,7 +148,7 @@ fn requests_that_wait_leave_room_for_the_gate() {
 #[test]
 fn questions_that_cannot_be_read_take_no_place_from_others() {
     let recorder = Recorder::passes();
-    let lab = Lab::with_desk(Wire::Responses, "http://127.0.0.1:1", &recorder, Arc::new(Yes));
+    let lab = Lab::with_desk(ModelApi::Responses, "http://127.0.0.1:1", &recorder, Arc::new(Yes));
     let address = lab.proxy.address();
     // They say that more will come than they send. As many as can ask at once, and some more.
     let open = request("POST", GATE_PATH, "{}").replace("Content-Length: 2", "Content-Length: 200");

@@ -1,25 +1,26 @@
 //! What a request may have the model's host do by itself: search, connect, run.
 
-use bailiwick_runner::proxy::Wire;
+use bailiwick_runner::proxy::ModelApi;
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
 use crate::proxy_lab::{Lab, Recorder, Told, beginning, send};
 
-const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Gemini];
+const WIRES: [ModelApi; 4] =
+    [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini];
 
-fn with_tool(wire: Wire, tool: &Value) -> (&'static str, Value) {
+fn with_tool(wire: ModelApi, tool: &Value) -> (&'static str, Value) {
     let (path, mut body) = beginning(wire);
     body.get_mut("tools").unwrap().as_array_mut().unwrap().push(tool.clone());
     (path, body)
 }
 
-fn search(wire: Wire) -> Value {
+fn search(wire: ModelApi) -> Value {
     match wire {
-        Wire::Anthropic => json!({"type": "web_search_20250305", "name": "web_search"}),
-        Wire::Responses => json!({"type": "web_search"}),
-        Wire::Chat => json!({"type": "web_search_preview"}),
-        Wire::Gemini => json!({"googleSearch": {}}),
+        ModelApi::Anthropic => json!({"type": "web_search_20250305", "name": "web_search"}),
+        ModelApi::Responses => json!({"type": "web_search"}),
+        ModelApi::Chat => json!({"type": "web_search_preview"}),
+        ModelApi::Gemini => json!({"googleSearch": {}}),
     }
 }
 
@@ -56,12 +57,12 @@ fn a_remote_server_is_declared_only_at_a_host_of_the_task() {
         ("file:///etc/passwd", false),
         ("", false),
     ] {
-        for wire in [Wire::Anthropic, Wire::Responses] {
+        for wire in [ModelApi::Anthropic, ModelApi::Responses] {
             let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
             let recorder = Recorder::passes();
             let lab = Lab::with_server_side(wire, &model.base_url(), &recorder, &hosts, true);
             let (path, mut body) = beginning(wire);
-            if wire == Wire::Anthropic {
+            if wire == ModelApi::Anthropic {
                 body["mcp_servers"] = json!([{"type": "url", "name": "x", "url": url}]);
             } else {
                 body["tools"] = json!([{"type": "mcp", "server_label": "x", "server_url": url}]);
@@ -75,12 +76,12 @@ fn a_remote_server_is_declared_only_at_a_host_of_the_task() {
 #[test]
 fn what_runs_on_the_models_host_is_refused_whatever_is_allowed() {
     for (wire, tool) in [
-        (Wire::Anthropic, json!({"type": "code_execution_20250825", "name": "code_execution"})),
-        (Wire::Anthropic, json!({"type": "web_fetch_20250910", "name": "web_fetch"})),
-        (Wire::Responses, json!({"type": "code_interpreter", "container": {"type": "auto"}})),
-        (Wire::Responses, json!({"type": "something_new"})),
-        (Wire::Chat, json!({"type": "builtin_function"})),
-        (Wire::Gemini, json!({"urlContext": {}})),
+        (ModelApi::Anthropic, json!({"type": "code_execution_20250825", "name": "code_execution"})),
+        (ModelApi::Anthropic, json!({"type": "web_fetch_20250910", "name": "web_fetch"})),
+        (ModelApi::Responses, json!({"type": "code_interpreter", "container": {"type": "auto"}})),
+        (ModelApi::Responses, json!({"type": "something_new"})),
+        (ModelApi::Chat, json!({"type": "builtin_function"})),
+        (ModelApi::Gemini, json!({"urlContext": {}})),
     ] {
         let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
         let recorder = Recorder::passes();
@@ -95,7 +96,7 @@ fn what_runs_on_the_models_host_is_refused_whatever_is_allowed() {
 fn a_body_that_another_reader_could_read_otherwise_is_refused() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
     let recorder = Recorder::passes();
-    let lab = Lab::new(Wire::Anthropic, Some(&model.base_url()), &recorder);
+    let lab = Lab::new(ModelApi::Anthropic, Some(&model.base_url()), &recorder);
     let body = r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Go."}]}"#;
     let twice = body.replacen('{', r#"{"tools":[{"type":"web_fetch_20250910"}],"tools":[],"#, 1);
     let json = "application/json";

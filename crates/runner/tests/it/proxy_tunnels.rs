@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use bailiwick_runner::proxy::Wire;
+use bailiwick_runner::proxy::ModelApi;
 
 use crate::proxy_lab::{Lab, Recorder, Told, connect};
 
@@ -49,7 +49,7 @@ fn a_host_that_is_named_can_be_reached() {
     let port = echo();
     let host = format!("127.0.0.1:{port}");
     let observer = Recorder::passes();
-    let lab = Lab::with_hosts(Wire::Anthropic, None, &observer, std::slice::from_ref(&host));
+    let lab = Lab::with_hosts(ModelApi::Anthropic, None, &observer, std::slice::from_ref(&host));
     assert_eq!(ask(&lab, &host), ("200".to_owned(), Some("hello there".to_owned())));
     assert_eq!(observer.told(), [Told::Connected(host, true)]);
 }
@@ -60,7 +60,7 @@ fn every_other_host_cannot() {
     let other = echo();
     let observer = Recorder::passes();
     let hosts = [format!("127.0.0.1:{port}"), "*.example.com:443".to_owned()];
-    let lab = Lab::with_hosts(Wire::Anthropic, None, &observer, &hosts);
+    let lab = Lab::with_hosts(ModelApi::Anthropic, None, &observer, &hosts);
     for host in [
         format!("127.0.0.1:{other}"),
         format!("127.0.0.2:{port}"),
@@ -80,7 +80,7 @@ fn a_name_that_leads_inside_cannot_be_reached_even_if_it_is_allowed() {
     let port = echo();
     let host = format!("localhost:{port}");
     let observer = Recorder::passes();
-    let lab = Lab::with_hosts(Wire::Anthropic, None, &observer, std::slice::from_ref(&host));
+    let lab = Lab::with_hosts(ModelApi::Anthropic, None, &observer, std::slice::from_ref(&host));
     assert_eq!(ask(&lab, &host).0, "403");
     assert_eq!(observer.told(), [Told::Connected(host, false)]);
 }
@@ -89,8 +89,12 @@ fn a_name_that_leads_inside_cannot_be_reached_even_if_it_is_allowed() {
 fn a_tunnel_ends_with_the_proxy() {
     let port = echo();
     let host = format!("127.0.0.1:{port}");
-    let lab =
-        Lab::with_hosts(Wire::Anthropic, None, &Recorder::passes(), std::slice::from_ref(&host));
+    let lab = Lab::with_hosts(
+        ModelApi::Anthropic,
+        None,
+        &Recorder::passes(),
+        std::slice::from_ref(&host),
+    );
     let mut stream = connect(lab.proxy.address());
     write!(stream, "CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     let mut head = [0; 12];

@@ -12,7 +12,7 @@ use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use bailiwick_verify::job::Termination;
 
-use crate::desk::HttpGate;
+use crate::http_gate::HttpGate;
 use crate::lab::launcher;
 use crate::sandbox_agent_processes::Person;
 
@@ -24,9 +24,9 @@ pub(crate) fn installed(cli: Cli) -> PathBuf {
 }
 
 fn desk_for(cli: Cli) -> HttpGate {
-    let mut desk = HttpGate::new();
-    desk.places.programs.push(Bind::same(installed(cli)));
-    desk
+    let mut http_gate = HttpGate::new();
+    http_gate.places.programs.push(Bind::same(installed(cli)));
+    http_gate
 }
 
 fn argv(cli: Cli, arguments: &[&str]) -> Vec<String> {
@@ -37,10 +37,10 @@ fn argv(cli: Cli, arguments: &[&str]) -> Vec<String> {
 #[test]
 fn every_agent_program_starts() {
     for cli in Cli::ALL {
-        let desk = desk_for(cli);
+        let http_gate = desk_for(cli);
         let limits = Limits { time: Duration::from_mins(3), output: 1 << 20 };
         let argv = argv(cli, &["--version"]);
-        let ran = process::run(&launcher(), &desk.sandbox(), &argv, Capture::Apart, limits);
+        let ran = process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Apart, limits);
         let ran = ran.unwrap();
         let said = String::from_utf8_lossy(&ran.output).into_owned();
         let errors = String::from_utf8_lossy(&ran.tail).into_owned();
@@ -69,23 +69,23 @@ fn pass_on(door: TcpListener, model: String) {
 fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
     let calls = vec![Turn::Calls(vec![Call::shell(command)]), Turn::say("finished")];
     let model = ScriptedModel::start(Script::new(calls));
-    let mut desk = desk_for(cli);
-    let mut run = CliRun::new(cli, &model, &desk.places.worktree);
+    let mut http_gate = desk_for(cli);
+    let mut run = CliRun::new(cli, &model, &http_gate.places.worktree);
     if cli == Cli::Claude {
         run = run.argument("--allowedTools").argument("Bash");
     }
     let run = run.prepare();
     let address = model.base_url().trim_start_matches("http://").to_owned();
     // The port that the model has on the host: what the CLI was told holds inside as well.
-    desk.places.door = address.rsplit(':').next().unwrap().parse().ok();
-    desk.places.home = fs::canonicalize(run.home()).unwrap();
-    desk.places.environment = run.variables();
+    http_gate.places.door = address.rsplit(':').next().unwrap().parse().ok();
+    http_gate.places.home = fs::canonicalize(run.home()).unwrap();
+    http_gate.places.environment = run.variables();
     let arguments = run.arguments("Do it.");
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (log, errors) = (desk.place().join("log"), desk.place().join("errors"));
+    let (log, errors) = (http_gate.place().join("log"), http_gate.place().join("errors"));
     let mut running = launcher()
         .start(
-            &desk.sandbox(),
+            &http_gate.sandbox(),
             &argv(cli, &arguments),
             Stdio::from(fs::File::create(&log).unwrap()),
             Stdio::from(fs::File::create(&errors).unwrap()),
@@ -103,7 +103,7 @@ fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
             Next::Report(Report::Held(_)) => {}
             Next::Report(ended) => {
                 assert_eq!(ended, Report::Exit(0), "{}", said());
-                return (desk, model);
+                return (http_gate, model);
             }
             other @ (Next::TimedOut | Next::Over) => panic!("{other:?}: {}", said()),
         }
@@ -113,10 +113,10 @@ fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
 #[test]
 fn agents_take_a_turn_through_the_door() {
     for cli in Cli::ALL {
-        let (desk, model) = turn(cli, "echo made > made.txt; echo x > ~/../outside; id -u");
-        let made = fs::read_to_string(desk.places.worktree.join("made.txt"));
+        let (http_gate, model) = turn(cli, "echo made > made.txt; echo x > ~/../outside; id -u");
+        let made = fs::read_to_string(http_gate.places.worktree.join("made.txt"));
         assert_eq!(made.ok().as_deref(), Some("made\n"), "{cli:?}: {:?}", model.results());
-        assert!(!desk.places.home.join("../outside").exists());
+        assert!(!http_gate.places.home.join("../outside").exists());
         let user = nix::unistd::geteuid().as_raw().to_string();
         let heard = model.result("call_0_0_0");
         assert!(heard.contains(&user), "{cli:?}: {heard}");
@@ -126,36 +126,36 @@ fn agents_take_a_turn_through_the_door() {
 /// Inside a Landlock domain nobody mounts, and the filter refuses namespaces: so it has to be off.
 #[test]
 fn the_sandbox_of_codex_does_not_start_in_ours() {
-    let desk = desk_for(Cli::Codex);
+    let http_gate = desk_for(Cli::Codex);
     let own = format!("TMPDIR=$HOME/own {} sandbox --", Cli::Codex.program().display());
     let line = format!("mkdir -p ~/own && {own} /bin/echo \"it\" \"runs\"");
-    let held = desk.shell(&line);
+    let held = http_gate.shell(&line);
     let said = String::from_utf8_lossy(&held.tail).into_owned();
     assert_ne!(held.ended, Termination::Exit(0), "{said}");
     assert!(!said.contains("it runs"), "{said}");
     assert!(said.contains("bwrap") && said.contains("namespace"), "{said}");
-    let free = desk.free(&line);
+    let free = http_gate.free(&line);
     assert!(String::from_utf8_lossy(&free.stdout).contains("it runs"), "{free:?}");
 }
 
 #[test]
 fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
-    let mut desk = desk_for(Cli::Claude);
+    let mut http_gate = desk_for(Cli::Claude);
     let dummy = [("TERM", "xterm-256color"), ("ANTHROPIC_API_KEY", "dummy")];
     let quiet = [("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")];
     let all =
         dummy.into_iter().chain(quiet).chain([("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000")]);
-    desk.places.environment =
+    http_gate.places.environment =
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    desk.places.door = Some(4000);
+    http_gate.places.door = Some(4000);
     // Otherwise it wants to reach its maker before anything else.
     let asked = r#"{"hasCompletedOnboarding": true, "theme": "dark"}"#;
-    fs::write(desk.places.home.join(".claude.json"), asked).unwrap();
+    fs::write(http_gate.places.home.join(".claude.json"), asked).unwrap();
     let Terminal { person, program } = Terminal::open().unwrap();
     let mut person = Person::at(person);
     let streams = Streams::at(program).unwrap();
     let mut running =
-        launcher().start_with(&desk.sandbox(), &argv(Cli::Claude, &[]), streams).unwrap();
+        launcher().start_with(&http_gate.sandbox(), &argv(Cli::Claude, &[]), streams).unwrap();
     // The first thing that it asks then is whether it may work here; Escape says no.
     person.sees("cancel");
     person.types("\x1b");

@@ -6,9 +6,9 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
-use bailiwick_runner::sandbox::{Bind, Level, Next, Report, WorktreeAccess};
+use bailiwick_runner::sandbox::{Bind, Level, Next, Report, Running, WorktreeAccess};
 
-use crate::desk::HttpGate;
+use crate::http_gate::HttpGate;
 use crate::lab::launcher;
 
 /// A shell line that says `hello` to a port of the loopback, and prints the answer.
@@ -19,26 +19,40 @@ fn greet(port: u16) -> [String; 3] {
     ["/bin/sh".to_owned(), "-c".to_owned(), line]
 }
 
-#[test]
-fn the_supervisor_hears_at_the_door_what_is_said_inside() {
-    for level in [Level::Full, Level::Off] {
-        let mut desk = HttpGate::new();
-        desk.places.level = level;
+/// A sandbox with an open door: who listens at its port on the host, the port, the sandbox and the door. Without a
+/// sandbox, the port is one of the host, which another program can take first.
+fn opened(http_gate: &mut HttpGate) -> (Option<TcpListener>, u16, Running, TcpListener) {
+    for _ in 0..20 {
         // Inside every port is free: also one where somebody listens on the host.
         let host = TcpListener::bind("127.0.0.1:0").unwrap();
         host.set_nonblocking(true).unwrap();
         let port = host.local_addr().unwrap().port();
-        let host = match level {
+        let host = match http_gate.places.level {
             Level::Full | Level::Partial => Some(host),
             Level::Off => {
                 drop(host);
                 None
             }
         };
-        desk.places.door = Some(port);
+        http_gate.places.door = Some(port);
         let (output, errors) = (std::io::stderr(), std::io::stderr());
-        let mut running = launcher().start(&desk.sandbox(), &greet(port), output, errors).unwrap();
-        let door = running.door(Duration::from_secs(60)).unwrap();
+        let mut running =
+            launcher().start(&http_gate.sandbox(), &greet(port), output, errors).unwrap();
+        match (running.door(Duration::from_secs(60)), &host) {
+            (Ok(door), _) => return (host, port, running, door),
+            (Err(error), Some(_)) => panic!("{error}"),
+            (Err(_), None) => running.end(),
+        }
+    }
+    panic!("no port stayed free");
+}
+
+#[test]
+fn the_supervisor_hears_at_the_door_what_is_said_inside() {
+    for level in [Level::Full, Level::Off] {
+        let mut http_gate = HttpGate::new();
+        http_gate.places.level = level;
+        let (host, port, mut running, door) = opened(&mut http_gate);
         assert_eq!(door.local_addr().unwrap().port(), port);
         let (mut caller, from) = door.accept().unwrap();
         assert!(from.ip().is_loopback());
@@ -54,7 +68,7 @@ fn the_supervisor_hears_at_the_door_what_is_said_inside() {
         let Next::Report(ended) = running.next_report(Duration::from_secs(60)) else { panic!() };
         assert_eq!(ended, Report::Exit(0));
         running.end();
-        let answer = std::fs::read_to_string(desk.places.worktree.join("answer")).unwrap();
+        let answer = std::fs::read_to_string(http_gate.places.worktree.join("answer")).unwrap();
         assert_eq!(answer, "welcome\n");
         if let Some(host) = host {
             assert_eq!(host.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "not the host's");
@@ -64,45 +78,45 @@ fn the_supervisor_hears_at_the_door_what_is_said_inside() {
 
 #[test]
 fn without_a_door_there_is_none() {
-    let desk = HttpGate::new();
+    let http_gate = HttpGate::new();
     let (output, errors) = (std::io::stderr(), std::io::stderr());
     let argv = ["/bin/true".to_owned()];
-    let mut running = launcher().start(&desk.sandbox(), &argv, output, errors).unwrap();
+    let mut running = launcher().start(&http_gate.sandbox(), &argv, output, errors).unwrap();
     assert!(running.door(Duration::from_secs(60)).is_err());
 }
 
 #[test]
 fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
     for access in [WorktreeAccess::Writable, WorktreeAccess::ReadOnly] {
-        let mut desk = HttpGate::new();
-        desk.places.access = access;
-        desk.places.door = Some(4000);
+        let mut http_gate = HttpGate::new();
+        http_gate.places.access = access;
+        http_gate.places.door = Some(4000);
         for address in ["127.0.0.1", "127.0.0.2"] {
             let tcp = TcpListener::bind((address, 0)).unwrap();
             tcp.set_nonblocking(true).unwrap();
             let port = tcp.local_addr().unwrap().port();
             let line = format!("bash -c 'exec 3<>/dev/tcp/{address}/{port}'");
-            desk.happens_only_outside(&line, || tcp.accept().is_ok());
+            http_gate.happens_only_outside(&line, || tcp.accept().is_ok());
             let udp = UdpSocket::bind((address, 0)).unwrap();
             udp.set_nonblocking(true).unwrap();
             let port = udp.local_addr().unwrap().port();
             let line = format!("bash -c 'echo x > /dev/udp/{address}/{port}'");
             let mut piece = [0; 8];
-            desk.happens_only_outside(&line, || udp.recv(&mut piece).is_ok());
+            http_gate.happens_only_outside(&line, || udp.recv(&mut piece).is_ok());
         }
         // An address that is kept for examples: nothing is sent there, for there is no way.
-        let far = desk.shell("bash -c 'echo x > /dev/udp/192.0.2.1/9'");
+        let far = http_gate.shell("bash -c 'echo x > /dev/udp/192.0.2.1/9'");
         let said = String::from_utf8_lossy(&far.tail).into_owned();
         assert!(said.contains("Network is unreachable"), "{said}");
         let own = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
-        assert_eq!(desk.says(own), "lo\n");
-        desk.says("bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000'");
+        assert_eq!(http_gate.says(own), "lo\n");
+        http_gate.says("bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000'");
     }
 }
 
 #[test]
 fn sockets_of_the_host_are_reached_only_where_they_were_given() {
-    let mut desk = HttpGate::new();
+    let mut http_gate = HttpGate::new();
     let connect = |path: &str| {
         format!(
             "perl -MSocket -e 'socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die $!; \
@@ -112,11 +126,11 @@ fn sockets_of_the_host_are_reached_only_where_they_were_given() {
     let name = format!("bailiwick-test-agent-{}", std::process::id());
     let _abstract =
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    desk.works_only_outside(&connect(&format!("\\0{name}")));
-    let path = desk.place().join("state/runs/one/gate/socket");
+    http_gate.works_only_outside(&connect(&format!("\\0{name}")));
+    let path = http_gate.place().join("state/runs/one/gate/socket");
     let _plain = UnixListener::bind(&path).unwrap();
     let line = connect(&path.display().to_string());
-    desk.works_only_outside(&line);
-    desk.places.gate = vec![Bind::same(&path)];
-    desk.says(&line);
+    http_gate.works_only_outside(&line);
+    http_gate.places.gate = vec![Bind::same(&path)];
+    http_gate.says(&line);
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use bailiwick_model::DiscoveredTool;
 use bailiwick_runner::sandbox::Level;
-use bailiwick_runner::servers::{Answer, Program, Silence, TIMEOUT, ask_program, ask_remote};
+use bailiwick_runner::servers::{NoToolList, Program, TIMEOUT, ToolList, ask_program, ask_remote};
 
 use crate::lab::{comes_true, launcher, processes_with};
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}}"#;
 const TOOLS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},{"name":"post"}]}}"#;
 
-fn ask(script: &str, patience: Duration) -> Answer {
+fn ask(script: &str, timeout: Duration) -> ToolList {
     let arguments = ["-c".to_owned(), script.to_owned(), "sh".to_owned()];
     let program =
         Program { command: "sh".to_owned(), arguments: arguments.to_vec(), level: Level::Full };
-    ask_program(&launcher(), &program, patience)
+    ask_program(&launcher(), &program, timeout)
 }
 
 fn says(lines: &[&str]) -> String {
@@ -34,9 +34,9 @@ fn found() -> Vec<DiscoveredTool> {
     vec![tool("look", true), tool("post", false)]
 }
 
-fn failed(answer: Answer) -> String {
+fn failed(answer: ToolList) -> String {
     match answer {
-        Err(Silence::Failed(why)) => why,
+        Err(NoToolList::Failed(error)) => error.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -76,7 +76,7 @@ fn one_that_hangs_is_given_up_and_ended_with_all_that_it_started() {
         format!("(exec -a {mark} sleep 600) & setsid sleep 600 & : {mark}; exec sleep 600");
     let script = format!("bash -c '{script}' {mark}");
     let short = Duration::from_millis(700);
-    assert_eq!(ask(&script, short), Err(Silence::TimedOut(short)));
+    assert_eq!(ask(&script, short), Err(NoToolList::TimedOut(short)));
     assert!(comes_true(|| processes_with(&mark).is_empty()), "{:?}", processes_with(&mark));
 }
 
@@ -197,5 +197,5 @@ async fn a_server_on_the_network_is_asked_the_same() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let short = Duration::from_millis(300);
-    assert_eq!(ask_remote(&url, short).await, Err(Silence::TimedOut(short)));
+    assert_eq!(ask_remote(&url, short).await, Err(NoToolList::TimedOut(short)));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_verify::job::{Crates, Harness, Termination, TestProgram, TestResult};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 
 use crate::bench::Bench;
 
@@ -217,13 +217,13 @@ fn crates_without_tests_and_failing_documentation_are_told() {
 
     let only = Job::CargoTest { of: Crates::Named(vec!["b".to_owned()]) };
     match bench.run(&only) {
-        Outcome::Tests { crates, .. } => {
+        JobOutcome::Tests { crates, .. } => {
             let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
             assert_eq!(names, ["b"]);
         }
-        other @ (Outcome::CouldNotRun { .. }
-        | Outcome::TreeChanged { .. }
-        | Outcome::Commands(_)) => {
+        other @ (JobOutcome::CouldNotRun { .. }
+        | JobOutcome::TreeChanged { .. }
+        | JobOutcome::Commands(_)) => {
             panic!("{other:?}")
         }
     }
@@ -237,14 +237,14 @@ fn a_build_that_fails_has_no_tests() {
         ("tests/broken.rs", "#[test] fn two() { no_such_function() }\n"),
     ]);
     match bench.run(&Job::CargoTest { of: Crates::Containing(vec!["src/lib.rs".to_owned()]) }) {
-        Outcome::Tests { build, crates } => {
+        JobOutcome::Tests { build, crates } => {
             assert_eq!(crates, []);
             assert_eq!(build[0].ended, Termination::Exit(101));
             assert!(build[0].tail.contains("no_such_function"), "{}", build[0].tail);
         }
-        other @ (Outcome::CouldNotRun { .. }
-        | Outcome::TreeChanged { .. }
-        | Outcome::Commands(_)) => {
+        other @ (JobOutcome::CouldNotRun { .. }
+        | JobOutcome::TreeChanged { .. }
+        | JobOutcome::Commands(_)) => {
             panic!("{other:?}")
         }
     }

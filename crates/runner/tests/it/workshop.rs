@@ -12,7 +12,7 @@ use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_verify::job::{Harness, Termination};
-use bailiwick_verify::{Job, Outcome};
+use bailiwick_verify::{Job, JobOutcome};
 
 use crate::bench::{Bench, place, setup};
 use crate::lab::{comes_true, processes_with};
@@ -159,6 +159,7 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
         "GOROOT",
         "VIRTUAL_ENV",
         "GOPROXY",
+        "npm_config_update_notifier",
         "PYTHONDONTWRITEBYTECODE",
     ];
     let expected = |name: &str| {
@@ -264,7 +265,7 @@ fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
     assert!(processes_with(&number).is_empty(), "something goes on");
     for outcome in [outcome, bench.run(&Job::Command { line: "true".to_owned() })] {
         assert!(
-            matches!(&outcome, Outcome::CouldNotRun { why } if why.contains("nobody needs")),
+            matches!(&outcome, JobOutcome::CouldNotRun { why } if why.contains("nobody needs")),
             "{outcome:?}"
         );
     }

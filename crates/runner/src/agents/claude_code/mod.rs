@@ -4,8 +4,8 @@
 //! could end or stand in for.
 
 mod arguments;
+mod control_protocol;
 mod reader;
-mod talk;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,12 +16,15 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Gate, Input, Launch, LoginNeeds, PlanError, Reader, Talk,
+    Adapter, Assignment, Capabilities, ControlProtocol, Gate, Input, Launch, LoginNeeds, PlanError,
+    Reader,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
-use super::wiring::{OURS, PLACEHOLDER, called, environment, patience};
-use crate::proxy::Wire;
+use super::wiring::{
+    MCP_START_TIMEOUT_SECONDS, OURS, PLACEHOLDER, called, environment, hook_timeout,
+};
+use crate::proxy::ModelApi;
 
 pub(super) use reader::ClaudeReader;
 
@@ -114,8 +117,8 @@ impl Adapter for ClaudeCode {
         Some(Dialect::Claude)
     }
 
-    fn wire(&self) -> Option<Wire> {
-        Some(Wire::Anthropic)
+    fn wire(&self) -> Option<ModelApi> {
+        Some(ModelApi::Anthropic)
     }
 
     fn side_models(&self) -> &[&str] {
@@ -157,10 +160,10 @@ impl Adapter for ClaudeCode {
                 "<tool_use_error>File is a Jupyter Notebook. ",
             ],
             denial: "",
-            forgets: true,
-            unfinished: Unfinished::Tells,
+            truncates_old_results: true,
+            unfinished: Unfinished::ReportsRun,
             reports_commands: false,
-            code: None,
+            code_mode: None,
         }
     }
 
@@ -221,7 +224,9 @@ impl Adapter for ClaudeCode {
         let arguments = arguments::all(assignment, &mut files)?;
         let environment = environment(NAME, variables(assignment), assignment)?;
         let input = match &assignment.gate {
-            Some(gate) => Input::Talk(talk::beginning(gate, &assignment.prompt)),
+            Some(gate) => {
+                Input::ControlProtocol(control_protocol::beginning(gate, &assignment.prompt))
+            }
             None => Input::Text(assignment.prompt.clone()),
         };
         let (mut fixed, mut open) = (fixed(), open());
@@ -232,8 +237,8 @@ impl Adapter for ClaudeCode {
         Ok(Launch { arguments, environment, files, fixed, open, input })
     }
 
-    fn talk(&self) -> Option<Box<dyn Talk>> {
-        Some(Box::new(talk::ClaudeTalk::default()))
+    fn stdio_gate(&self) -> Option<Box<dyn ControlProtocol>> {
+        Some(Box::new(control_protocol::ClaudeControl::default()))
     }
 
     fn reader(&self, worktree: &Path) -> Box<dyn Reader> {
@@ -245,7 +250,7 @@ impl Adapter for ClaudeCode {
     }
 }
 
-/// The settings that hold whoever starts it by itself: the gate before every tool, and its announcement.
+/// The settings that bind it when a person starts it: the gate before every tool, and its announcement.
 pub(super) fn settings(gate: Option<&Gate>) -> Value {
     let mut settings = json!({"disableAllHooks": false, "disableSkillShellExecution": true});
     if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
@@ -254,7 +259,7 @@ pub(super) fn settings(gate: Option<&Gate>) -> Value {
             let mut words = called(gate, Dialect::Claude, more);
             let program = words.next();
             let words: Vec<String> = words.collect();
-            json!([{"type": "command", "command": program, "args": words, "timeout": patience(gate)}])
+            json!([{"type": "command", "command": program, "args": words, "timeout": hook_timeout(gate)}])
         };
         let asks = hook(&["--explicit-allow"]);
         let announces = hook(&["--announce"]);
@@ -341,6 +346,15 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
         ("CLAUDE_CODE_MAX_RETRIES", "3".to_owned()),
         ("DISABLE_AUTOUPDATER", yes()),
     ];
+    if !assignment.mcp_servers.is_empty() {
+        // By itself it starts without servers that have not answered yet, and says nothing.
+        let wait = || (MCP_START_TIMEOUT_SECONDS * 1000).to_string();
+        variables.extend([
+            ("MCP_CONNECTION_NONBLOCKING", "0".to_owned()),
+            ("MCP_CONNECT_TIMEOUT_MS", wait()),
+            ("MCP_TIMEOUT", wait()),
+        ]);
+    }
     let url = || ("ANTHROPIC_BASE_URL", assignment.model_url.clone());
     match assignment.login {
         Login::ApiKey => variables.extend([url(), ("ANTHROPIC_API_KEY", PLACEHOLDER.to_owned())]),

@@ -6,7 +6,7 @@ use std::path::Path;
 use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
-use super::super::adapter::{Read, Reader, Verdict};
+use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{
     Calls, Closed, all_text, entries, is_agent, object, other, text, verdict,
 };
@@ -131,7 +131,7 @@ fn agent(line: &Value) -> Option<String> {
 }
 
 impl Reader for ClaudeReader {
-    fn line(&mut self, line: &str) -> Vec<Read> {
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
         if text(&line, "/type").starts_with("control_") {
             // Its talk with us: what comes of it is told by the gate.
@@ -142,7 +142,7 @@ impl Reader for ClaudeReader {
         if whats.is_empty() {
             return other();
         }
-        whats.into_iter().map(|what| Read { agent: agent.clone(), what }).collect()
+        whats.into_iter().map(|what| ParsedEvent { agent: agent.clone(), what }).collect()
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

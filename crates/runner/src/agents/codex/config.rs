@@ -10,7 +10,7 @@ use toml::Table;
 use super::super::adapter::{Assignment, PlanError};
 use super::super::texts::pretty;
 use super::super::tools;
-use super::super::wiring::at_home;
+use super::super::wiring::{MCP_START_TIMEOUT_SECONDS, at_home};
 use super::questions::{SECONDS, SERVER, announcing, asking};
 use super::{HOME, KEY, NAME, TABLES};
 use crate::proxy::GATE_PATH;
@@ -124,6 +124,7 @@ fn hash(event: &str, matcher: Option<&str>, hook: &Value) -> String {
 fn gate(assignment: &Assignment) -> Table {
     let mut server = table("url", format!("{}{GATE_PATH}", assignment.model_url).into());
     server.insert("required".to_owned(), true.into());
+    server.insert("startup_timeout_sec".to_owned(), MCP_START_TIMEOUT_SECONDS.into());
     server.insert("tool_timeout_sec".to_owned(), toml::Value::Integer(SECONDS.cast_signed()));
     server
 }
@@ -150,6 +151,7 @@ fn servers(assignment: &Assignment) -> Result<Table, PlanError> {
         table.insert("default_tools_approval_mode".to_owned(), "approve".into());
         // As long as one may wait for agents, and longer.
         table.insert("tool_timeout_sec".to_owned(), 1_900.into());
+        table.insert("startup_timeout_sec".to_owned(), MCP_START_TIMEOUT_SECONDS.into());
         Ok((name.clone(), table.into()))
     };
     let mut servers: Table = assignment.mcp_servers.iter().map(one).collect::<Result<_, _>>()?;

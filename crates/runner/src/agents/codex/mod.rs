@@ -13,13 +13,14 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session, Talk,
+    Adapter, Assignment, Capabilities, ControlProtocol, Input, Launch, LoginNeeds, PlanError,
+    Reader, Session,
 };
 use super::help::{self, list};
 use super::texts::{joined, skill_files, skill_list};
 use super::tools;
 use super::wiring::{PLACEHOLDER, at_home, environment, known_effort};
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 
 pub(super) use reader::CodexReader;
 
@@ -67,8 +68,8 @@ impl Adapter for Codex {
         Some(Dialect::Codex)
     }
 
-    fn wire(&self) -> Option<Wire> {
-        Some(Wire::Responses)
+    fn wire(&self) -> Option<ModelApi> {
+        Some(ModelApi::Responses)
     }
 
     fn no_late_model_clients(&self) -> bool {
@@ -80,7 +81,7 @@ impl Adapter for Codex {
             hooks_have_call_ids: true,
             // `exec` is the one tool of its code mode: the calls that the code makes reach the hook one
             // by one, but for `write_stdin`. What code types could not be seen: nothing that it starts has
-            // a terminal, and so nothing listens. `write_stdin` itself is not here: whoever types into a
+            // a terminal, and so nothing listens. `write_stdin` itself is not here: a call that types into a
             // shell is not held, and that has to come out.
             // `wait` waits for code that still runs.
             unhooked: &["exec", "wait"],
@@ -96,10 +97,10 @@ impl Adapter for Codex {
                 "request_user_input is unavailable in ",
             ],
             denial: "blocked by PreToolUse hook: ",
-            forgets: false,
+            truncates_old_results: false,
             unfinished: Unfinished::Runs,
             reports_commands: true,
-            code: Some(("exec", "exec-")),
+            code_mode: Some(("exec", "exec-")),
         }
     }
 
@@ -163,7 +164,7 @@ impl Adapter for Codex {
         Box::new(CodexReader::new(worktree))
     }
 
-    fn posts(&self) -> Option<Box<dyn Talk>> {
+    fn http_gate(&self) -> Option<Box<dyn ControlProtocol>> {
         Some(Box::new(questions::Questions))
     }
 

@@ -13,7 +13,7 @@ use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::printed;
 use serde_json::{Map, Value, json};
 
-use super::super::adapter::{ControlMessage, Talk};
+use super::super::adapter::{ControlMessage, ControlProtocol};
 use super::super::lines::text;
 
 /// The server, as the program knows it.
@@ -50,17 +50,17 @@ fn hook(tool: &str, input: Map<String, Value>) -> Value {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Questions;
 
-impl Talk for Questions {
-    fn hear(&mut self, message: &str) -> Option<ControlMessage> {
+impl ControlProtocol for Questions {
+    fn parse(&mut self, message: &str) -> Option<ControlMessage> {
         let message: Value = serde_json::from_str(message).ok()?;
         // What awaits no answer wants nothing.
         let id = message.get("id").filter(|id| !id.is_null())?.clone();
         Some(match text(&message, "/method").as_str() {
-            "initialize" => ControlMessage::Hear(answered(&id, &introduction(&message))),
-            "ping" => ControlMessage::Hear(answered(&id, &json!({}))),
-            "tools/list" => ControlMessage::Hear(answered(&id, &json!({"tools": []}))),
+            "initialize" => ControlMessage::Reply(answered(&id, &introduction(&message))),
+            "ping" => ControlMessage::Reply(answered(&id, &json!({}))),
+            "tools/list" => ControlMessage::Reply(answered(&id, &json!({"tools": []}))),
             "tools/call" => called(id, &message),
-            _ => ControlMessage::Hear(refused(&id)),
+            _ => ControlMessage::Reply(refused(&id)),
         })
     }
 }
@@ -74,7 +74,7 @@ fn introduction(message: &Value) -> Value {
     })
 }
 
-/// Whatever is not the announcement is a question: what cannot be read is denied by whoever decides.
+/// Whatever is not the announcement is a question: what cannot be read is denied by the decider.
 fn called(id: Value, message: &Value) -> ControlMessage {
     if text(message, "/params/name") == ANNOUNCE {
         return ControlMessage::Announce(answered(&id, &said("")));
@@ -117,7 +117,7 @@ mod tests {
     use bailiwick_policy::decision::Objection;
 
     fn heard(message: &Value) -> Option<ControlMessage> {
-        Questions.hear(&message.to_string())
+        Questions.parse(&message.to_string())
     }
 
     fn call(name: &str, arguments: &Value) -> Value {
@@ -170,11 +170,11 @@ mod tests {
     #[test]
     fn nothing_is_listed_and_nothing_else_is_answered() {
         let ask = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
-        let Some(ControlMessage::Hear(listed)) = heard(&ask("tools/list")) else {
+        let Some(ControlMessage::Reply(listed)) = heard(&ask("tools/list")) else {
             panic!("no list")
         };
         assert!(listed.contains(r#""tools":[]"#), "{listed}");
-        let Some(ControlMessage::Hear(refused)) = heard(&ask("resources/list")) else {
+        let Some(ControlMessage::Reply(refused)) = heard(&ask("resources/list")) else {
             panic!("no answer")
         };
         assert!(refused.contains("-32601"), "{refused}");

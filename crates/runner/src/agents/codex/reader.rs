@@ -5,7 +5,7 @@ use std::path::Path;
 use bailiwick_model::event::{EventKind, FileChange};
 use serde_json::{Value, json};
 
-use super::super::adapter::{Read, Reader, Verdict};
+use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{
     Calls, Closed, all_text, entries, error_words, object, other, text, verdict,
 };
@@ -145,10 +145,10 @@ fn agents(item: &Value) -> Vec<EventKind> {
 }
 
 impl Reader for CodexReader {
-    fn line(&mut self, line: &str) -> Vec<Read> {
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
         let whats = self.whats(&line);
-        if whats.is_empty() { other() } else { whats.into_iter().map(Read::of).collect() }
+        if whats.is_empty() { other() } else { whats.into_iter().map(ParsedEvent::of).collect() }
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

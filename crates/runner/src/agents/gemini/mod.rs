@@ -18,7 +18,7 @@ use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files, with_front_matter};
 use super::tools;
 use super::wiring::{PLACEHOLDER, environment};
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 
 pub(super) use reader::GeminiReader;
 
@@ -90,8 +90,8 @@ impl Adapter for Gemini {
         Some(Dialect::Gemini)
     }
 
-    fn wire(&self) -> Option<Wire> {
-        Some(Wire::Gemini)
+    fn wire(&self) -> Option<ModelApi> {
+        Some(ModelApi::Gemini)
     }
 
     fn side_models(&self) -> &[&str] {
@@ -129,10 +129,10 @@ impl Adapter for Gemini {
                 "Skill \"",
             ],
             denial: "Tool execution blocked: ",
-            forgets: true,
+            truncates_old_results: true,
             unfinished: Unfinished::RunsUnlessBroken,
             reports_commands: false,
-            code: None,
+            code_mode: None,
         }
     }
 

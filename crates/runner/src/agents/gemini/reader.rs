@@ -5,7 +5,7 @@ use std::path::Path;
 use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
-use super::super::adapter::{Read, Reader, Verdict};
+use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{Calls, Closed, error_words, is_agent, object, other, text, verdict};
 
 /// Reads its lines.
@@ -102,10 +102,10 @@ fn model_id(id: &str, tool: &str) -> String {
 }
 
 impl Reader for GeminiReader {
-    fn line(&mut self, line: &str) -> Vec<Read> {
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
         let whats = self.whats(&line);
-        if whats.is_empty() { other() } else { whats.into_iter().map(Read::of).collect() }
+        if whats.is_empty() { other() } else { whats.into_iter().map(ParsedEvent::of).collect() }
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::adapter::{Assignment, Gate, PlanError};
 use super::super::tools;
-use super::super::wiring::{announcing, asking, known_effort, patience};
+use super::super::wiring::{announcing, asking, hook_timeout, known_effort};
 use super::{EFFORTS, MODELS, NAME, TOOLS};
 
 /// All of its settings.
@@ -57,7 +57,7 @@ pub(super) fn all(assignment: &Assignment) -> Result<Value, PlanError> {
 
 fn hooks(gate: &Gate) -> Value {
     // Its times are in thousandths of a second.
-    let timeout = patience(gate).saturating_mul(1000);
+    let timeout = hook_timeout(gate).saturating_mul(1000);
     let hook = |name: &str, command: String| json!([{"name": name, "type": "command", "command": command, "timeout": timeout}]);
     json!({
         "BeforeTool": [{"matcher": ".*", "hooks": hook("gate", asking(gate, Dialect::Gemini, &[]))}],

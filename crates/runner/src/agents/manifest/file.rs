@@ -7,7 +7,7 @@ use bailiwick_model::task::Line;
 use bailiwick_model::toml_file;
 use serde::Deserialize;
 
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 
 /// The placeholders that arguments and variables may have.
 const PLACEHOLDERS: [&str; 11] = [
@@ -52,7 +52,7 @@ pub struct About {
     pub program: Line,
     /// How it speaks to its model; left out if it cannot be redirected.
     #[serde(default)]
-    pub wire: Option<Wire>,
+    pub wire: Option<ModelApi>,
     /// Models that it is known to take.
     #[serde(default)]
     pub models: Vec<String>,

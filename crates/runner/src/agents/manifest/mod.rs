@@ -21,13 +21,13 @@ use super::help;
 use super::opencode::OpenCodeReader;
 use super::texts::pretty;
 use super::wiring::{OURS, at_home, environment};
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 
 use file::placeholders;
 pub use file::{Argument, Gating, Manifest, Output};
 
 /// The kernel takes no longer argument, with some room for what stands around the prompt.
-const LONGEST_ARGUMENT: usize = 120 * 1024;
+const MAX_ARGUMENT: usize = 120 * 1024;
 
 impl Adapter for Manifest {
     fn name(&self) -> &str {
@@ -45,7 +45,7 @@ impl Adapter for Manifest {
         }
     }
 
-    fn wire(&self) -> Option<Wire> {
+    fn wire(&self) -> Option<ModelApi> {
         self.adapter.wire
     }
 
@@ -57,10 +57,10 @@ impl Adapter for Manifest {
                 unhooked: &[],
                 refusals: &[],
                 denial: "",
-                forgets: true,
+                truncates_old_results: true,
                 unfinished: Unfinished::Runs,
                 reports_commands: false,
-                code: None,
+                code_mode: None,
             },
         }
     }
@@ -193,7 +193,7 @@ impl Manifest {
         if !self.launch.prompt_on_stdin && !self.takes("prompt") {
             return error("be told its task", "its manifest has no place for {prompt}");
         }
-        if self.takes("prompt") && assignment.prompt.len() > LONGEST_ARGUMENT {
+        if self.takes("prompt") && assignment.prompt.len() > MAX_ARGUMENT {
             let why =
                 "it is longer than an argument may be; let its manifest say `prompt-on-stdin`";
             return error("be told its task", why);

@@ -3,7 +3,7 @@
 use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
-use super::super::adapter::{Read, Reader, Verdict};
+use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{all_text, object, other, verdict};
 
 /// Reads such lines.
@@ -23,7 +23,7 @@ impl PlainReader {
 }
 
 impl Reader for PlainReader {
-    fn line(&mut self, line: &str) -> Vec<Read> {
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let said = match self.json {
             true => object(line).map(|value| words(&value)).unwrap_or_default(),
             false => line.to_owned(),
@@ -32,7 +32,7 @@ impl Reader for PlainReader {
             return other();
         }
         self.words.clone_from(&said);
-        vec![Read::of(EventKind::Text { text: said })]
+        vec![ParsedEvent::of(EventKind::Text { text: said })]
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

@@ -1,7 +1,7 @@
 //! OpenCode: a plugin asks the gate, and says at once that it was loaded.
 
-mod cleared;
 mod config;
+mod conversation_cleanup;
 mod plugin;
 mod reader;
 
@@ -14,13 +14,13 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Clears, Input, Launch, LoginNeeds, PlanError, Reader,
-    Session,
+    Adapter, Assignment, Capabilities, ConversationCleanup, Input, Launch, LoginNeeds, PlanError,
+    Reader, Session,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
 use super::wiring::environment;
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 
 pub(super) use reader::OpenCodeReader;
 
@@ -73,8 +73,8 @@ impl Adapter for OpenCode {
         Some(Dialect::OpenCode)
     }
 
-    fn wire(&self) -> Option<Wire> {
-        Some(Wire::Chat)
+    fn wire(&self) -> Option<ModelApi> {
+        Some(ModelApi::Chat)
     }
 
     fn no_late_model_clients(&self) -> bool {
@@ -88,10 +88,10 @@ impl Adapter for OpenCode {
             unhooked: &[],
             refusals: &[],
             denial: "",
-            forgets: true,
-            unfinished: Unfinished::Tells,
+            truncates_old_results: true,
+            unfinished: Unfinished::ReportsRun,
             reports_commands: false,
-            code: None,
+            code_mode: None,
         }
     }
 
@@ -145,8 +145,8 @@ impl Adapter for OpenCode {
         list(&[".local/share/opencode"])
     }
 
-    fn clears(&self) -> Option<Clears> {
-        Some(cleared::clears())
+    fn conversation_cleanup(&self) -> Option<ConversationCleanup> {
+        Some(conversation_cleanup::cleanup())
     }
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
@@ -160,7 +160,7 @@ impl Adapter for OpenCode {
             "OPENCODE_DISABLE_DEFAULT_PLUGINS",
         ];
         let mut quiet = quiet.map(|name| (name, "1".to_owned())).to_vec();
-        // Whoever it is logged in to can give it settings and plugins: nobody.
+        // A service that it is logged in to can give it settings and plugins: there is none.
         quiet.push(("OPENCODE_AUTH_CONTENT", "{}".to_owned()));
         let mut arguments = list(&["run", "--format", "json", "--model"]);
         arguments.push(model(assignment)?);

@@ -1,10 +1,11 @@
 //! The plugin that asks the gate for OpenCode, which has no hooks of its own.
 
 use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 use serde_json::json;
 
 use super::super::adapter::Gate;
-use super::super::wiring::{COULD_NOT_RUN, patience, words};
+use super::super::wiring::{hook_timeout, words};
 
 /// It asks by argv, and throws unless the answer is a clear yes. One that fails while it is loaded is
 /// left out in silence, so it says that it is there as soon as it is.
@@ -40,11 +41,11 @@ pub(super) fn text(gate: &Gate, servers: &[&str]) -> String {
     let named: Vec<&str> = servers.iter().flat_map(|server| ["--mcp-server", server]).collect();
     let asks = json!(words(gate, Dialect::OpenCode, &named));
     let announces = json!(words(gate, Dialect::OpenCode, &["--announce"]));
-    let limit = patience(gate).saturating_mul(1000);
+    let limit = hook_timeout(gate).saturating_mul(1000);
     format!(
         "const gate = {asks};\nconst announcement = {announces};\nconst patience = {limit};\n\
          const couldNotRun = {};\n{BODY}",
-        json!(COULD_NOT_RUN)
+        json!(GATE_COULD_NOT_RUN)
     )
 }
 

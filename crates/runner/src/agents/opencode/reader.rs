@@ -5,7 +5,7 @@ use std::path::Path;
 use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
-use super::super::adapter::{Read, Reader, Verdict};
+use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{Calls, Closed, is_agent, object, other, text, verdict};
 
 /// Reads its lines.
@@ -70,7 +70,7 @@ impl OpenCodeReader {
 }
 
 impl Reader for OpenCodeReader {
-    fn line(&mut self, line: &str) -> Vec<Read> {
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
         let mut whats = Vec::new();
         let session = text(&line, "/sessionID");
@@ -79,7 +79,7 @@ impl Reader for OpenCodeReader {
             whats.push(EventKind::Session { id: session, model: None });
         }
         whats.extend(self.whats(&line));
-        if whats.is_empty() { other() } else { whats.into_iter().map(Read::of).collect() }
+        if whats.is_empty() { other() } else { whats.into_iter().map(ParsedEvent::of).collect() }
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

@@ -12,11 +12,12 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Read, Reader, Verdict,
+    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, ParsedEvent, PlanError, Reader,
+    Verdict,
 };
 use super::lines::{other, verdict};
 use super::wiring::{environment, words};
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 
 pub use perform::perform;
 
@@ -39,7 +40,7 @@ impl Adapter for Script {
         Some(Dialect::Claude)
     }
 
-    fn wire(&self) -> Option<Wire> {
+    fn wire(&self) -> Option<ModelApi> {
         None
     }
 
@@ -49,10 +50,10 @@ impl Adapter for Script {
             unhooked: &[],
             refusals: &[],
             denial: "",
-            forgets: true,
+            truncates_old_results: true,
             unfinished: Unfinished::Runs,
             reports_commands: false,
-            code: None,
+            code_mode: None,
         }
     }
 
@@ -107,13 +108,13 @@ struct ScriptReader {
 }
 
 impl Reader for ScriptReader {
-    fn line(&mut self, line: &str) -> Vec<Read> {
+    fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         match serde_json::from_str::<EventKind>(line) {
             Ok(what) if may_say(&what) => {
                 if let EventKind::Text { text } | EventKind::Error { message: text } = &what {
                     self.words.clone_from(text);
                 }
-                vec![Read::of(what)]
+                vec![ParsedEvent::of(what)]
             }
             Ok(_) | Err(_) => other(),
         }

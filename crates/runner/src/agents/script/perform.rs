@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use bailiwick_model::event::{EventKind, FileChange};
 use bailiwick_model::task::ScriptStep;
+use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 use serde_json::{Value, json};
-
-use crate::agents::wiring::COULD_NOT_RUN;
 
 /// Plays the steps in `worktree` and gives the exit code. `gate` is the whole command that is asked, in
 /// the words of Claude Code; without one nothing is asked. One JSON line an event is printed.
@@ -114,8 +113,8 @@ impl Stage<'_> {
 
 /// Asks the gate: only exit 0 is a yes, anything else a no with what it says.
 fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), String> {
-    let could_not = |_| COULD_NOT_RUN.to_owned();
-    let (program, words) = gate.split_first().ok_or_else(|| COULD_NOT_RUN.to_owned())?;
+    let could_not = |_| GATE_COULD_NOT_RUN.to_owned();
+    let (program, words) = gate.split_first().ok_or_else(|| GATE_COULD_NOT_RUN.to_owned())?;
     let mut command = Command::new(program);
     command.args(words).current_dir(worktree);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -133,7 +132,7 @@ fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), String> 
     match ended.status.code() {
         Some(0) => Ok(()),
         Some(2) if !said.is_empty() => Err(said),
-        Some(_) | None => Err(COULD_NOT_RUN.to_owned()),
+        Some(_) | None => Err(GATE_COULD_NOT_RUN.to_owned()),
     }
 }
 

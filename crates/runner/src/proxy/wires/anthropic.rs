@@ -26,7 +26,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-/// What stands before the publisher, the project above all, is said by the base: whoever is inside
+/// What stands before the publisher, the project above all, is said by the base: a program inside
 /// cannot spend what belongs to another.
 fn at_google(path: &str) -> Route {
     const BEFORE: &str = "/publishers/anthropic/models/";

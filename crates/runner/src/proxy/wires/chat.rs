@@ -150,7 +150,7 @@ impl Reader {
         let place = number(call, "/index").unwrap_or_else(|| {
             let of_choice = self.open.range((choice, 0)..=(choice, u64::MAX));
             let count = of_choice.count() as u64;
-            // Without a place: one with an id is another, one without goes on with the last.
+            // Without a place: one with an id is another, one without continues the last.
             if text(call, "id").is_empty() { count.saturating_sub(1) } else { count }
         });
         let open = self.open.entry((choice, place)).or_default();

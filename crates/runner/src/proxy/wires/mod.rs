@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::bodies::Shape;
 use super::seen::{Seen, Unreadable};
-use super::{ToolCall, ToolResult, Wire};
+use super::{ModelApi, ToolCall, ToolResult};
 
 pub(super) use server_side::ServerSide;
 
@@ -70,7 +70,7 @@ pub(super) trait AnswerReader: Send {
     fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable>;
 }
 
-impl Wire {
+impl ModelApi {
     pub(super) fn route(self, method: &Method, path: &str) -> Route {
         if method == Method::HEAD || (method == Method::GET && path == "/") {
             return Route::Here;

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{list, text};
-use crate::proxy::Wire;
+use crate::proxy::ModelApi;
 use crate::proxy::seen::Unreadable;
 
 /// Something that the model's host would do.
@@ -58,7 +58,7 @@ const WATCHED: [&str; 22] = [
     "stream",
 ];
 
-impl Wire {
+impl ModelApi {
     /// All that a request has the model's host do.
     pub(in crate::proxy) fn server_side(self, body: &Value) -> Found {
         let fields = body.as_object().ok_or(Unreadable("it is no object"))?;
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    fn names(wire: Wire, body: &Value) -> Vec<String> {
+    fn names(wire: ModelApi, body: &Value) -> Vec<String> {
         let name = |one: ServerSide| match one {
             ServerSide::Search(name) => format!("search {name}"),
             ServerSide::Address { url, .. } => format!("at {url}"),
@@ -312,10 +312,10 @@ mod tests {
             {"parts": [{"functionCall": {"args": {"fileData": {"fileUri": "https://a.example"}}}}]},
         ]});
         for (wire, body) in [
-            (Wire::Anthropic, anthropic),
-            (Wire::Responses, responses),
-            (Wire::Chat, chat),
-            (Wire::Gemini, gemini),
+            (ModelApi::Anthropic, anthropic),
+            (ModelApi::Responses, responses),
+            (ModelApi::Chat, chat),
+            (ModelApi::Gemini, gemini),
         ] {
             assert_eq!(names(wire, &body), Vec::<String>::new(), "{wire:?}");
         }
@@ -327,7 +327,7 @@ mod tests {
             ["web_fetch_20250910", "code_execution_20250825", "computer_20250124", "new_thing"];
         for kind in kinds {
             let body = json!({"tools": [{"type": kind}]});
-            assert_eq!(names(Wire::Anthropic, &body), [kind]);
+            assert_eq!(names(ModelApi::Anthropic, &body), [kind]);
         }
         for kind in [
             "file_search",
@@ -343,47 +343,50 @@ mod tests {
                 json!({"tools": [{"type": "namespace", "tools": [{"type": kind}]}]}),
                 json!({"input": [{"type": "additional_tools", "tools": [{"type": kind}]}]}),
             ] {
-                assert_eq!(names(Wire::Responses, &body), [kind]);
+                assert_eq!(names(ModelApi::Responses, &body), [kind]);
             }
         }
         for kind in ["builtin_function", "retrieval"] {
-            assert_eq!(names(Wire::Chat, &json!({"tools": [{"type": kind}]})), [kind]);
+            assert_eq!(names(ModelApi::Chat, &json!({"tools": [{"type": kind}]})), [kind]);
         }
         for kind in ["urlContext", "url_context", "codeExecution", "fileSearch", "googleMaps"] {
-            assert_eq!(names(Wire::Gemini, &json!({"tools": [{kind: {}}]})), [kind]);
+            assert_eq!(names(ModelApi::Gemini, &json!({"tools": [{kind: {}}]})), [kind]);
         }
     }
 
     #[test]
     fn searches_and_addresses_are_told_apart() {
         for (wire, body) in [
-            (Wire::Anthropic, json!({"tools": [{"type": "web_search_20250305"}]})),
-            (Wire::Responses, json!({"tools": [{"type": "web_search_preview"}]})),
-            (Wire::Chat, json!({"web_search_options": {}})),
-            (Wire::Gemini, json!({"tools": [{"googleSearch": {}}]})),
+            (ModelApi::Anthropic, json!({"tools": [{"type": "web_search_20250305"}]})),
+            (ModelApi::Responses, json!({"tools": [{"type": "web_search_preview"}]})),
+            (ModelApi::Chat, json!({"web_search_options": {}})),
+            (ModelApi::Gemini, json!({"tools": [{"googleSearch": {}}]})),
         ] {
             let found = wire.server_side(&body).unwrap();
             assert!(matches!(found.as_slice(), [ServerSide::Search(_)]), "{body}");
         }
         let url = "https://a.example/x";
         for (wire, body) in [
-            (Wire::Anthropic, json!({"mcp_servers": [{"type": "url", "url": url}]})),
+            (ModelApi::Anthropic, json!({"mcp_servers": [{"type": "url", "url": url}]})),
             (
-                Wire::Anthropic,
+                ModelApi::Anthropic,
                 json!({"messages": [{"content": [{"type": "tool_result", "content": [
                     {"type": "image", "source": {"type": "url", "url": url}}]}]}]}),
             ),
-            (Wire::Responses, json!({"tools": [{"type": "mcp", "server_url": url}]})),
+            (ModelApi::Responses, json!({"tools": [{"type": "mcp", "server_url": url}]})),
             (
-                Wire::Responses,
+                ModelApi::Responses,
                 json!({"input": [{"type": "function_call_output", "output": [
                     {"type": "input_image", "image_url": url}]}]}),
             ),
             (
-                Wire::Chat,
+                ModelApi::Chat,
                 json!({"messages": [{"content": [{"type": "image_url", "image_url": {"url": url}}]}]}),
             ),
-            (Wire::Gemini, json!({"contents": [{"parts": [{"file_data": {"file_uri": url}}]}]})),
+            (
+                ModelApi::Gemini,
+                json!({"contents": [{"parts": [{"file_data": {"file_uri": url}}]}]}),
+            ),
         ] {
             assert_eq!(names(wire, &body), [format!("at {url}")], "{body}");
         }
@@ -392,12 +395,12 @@ mod tests {
     #[test]
     fn what_is_kept_on_the_host_counts() {
         for (wire, name) in [
-            (Wire::Anthropic, "container"),
-            (Wire::Responses, "background"),
-            (Wire::Responses, "prompt"),
-            (Wire::Chat, "plugins"),
-            (Wire::Chat, "models"),
-            (Wire::Gemini, "cachedContent"),
+            (ModelApi::Anthropic, "container"),
+            (ModelApi::Responses, "background"),
+            (ModelApi::Responses, "prompt"),
+            (ModelApi::Chat, "plugins"),
+            (ModelApi::Chat, "models"),
+            (ModelApi::Gemini, "cachedContent"),
         ] {
             let body = json!({name: true});
             assert_eq!(names(wire, &body), [name]);
@@ -407,14 +410,14 @@ mod tests {
     #[test]
     fn what_a_host_might_read_otherwise_cannot_be_read() {
         for (wire, body) in [
-            (Wire::Anthropic, json!({"tools": {"type": "web_search_20250305"}})),
-            (Wire::Anthropic, json!({"tools": [{"type": ["web_search_20250305"]}]})),
-            (Wire::Anthropic, json!({"mcpServers": []})),
-            (Wire::Chat, json!({"Tools": []})),
-            (Wire::Chat, json!({"tools": [{"function": {}}]})),
-            (Wire::Responses, json!({"tools": [[]]})),
-            (Wire::Gemini, json!({"TOOLS": []})),
-            (Wire::Gemini, json!([])),
+            (ModelApi::Anthropic, json!({"tools": {"type": "web_search_20250305"}})),
+            (ModelApi::Anthropic, json!({"tools": [{"type": ["web_search_20250305"]}]})),
+            (ModelApi::Anthropic, json!({"mcpServers": []})),
+            (ModelApi::Chat, json!({"Tools": []})),
+            (ModelApi::Chat, json!({"tools": [{"function": {}}]})),
+            (ModelApi::Responses, json!({"tools": [[]]})),
+            (ModelApi::Gemini, json!({"TOOLS": []})),
+            (ModelApi::Gemini, json!([])),
         ] {
             assert!(wire.server_side(&body).is_err(), "{body}");
         }

@@ -9,9 +9,10 @@ use super::{Played, Route, Target};
 use crate::proxy::bodies::Shape;
 use crate::proxy::seen::{Seen, Unreadable};
 use crate::proxy::sse::{Events, Ready};
-use crate::proxy::{ToolCall, ToolResult, Wire};
+use crate::proxy::{ModelApi, ToolCall, ToolResult};
 
-const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Responses, Wire::Chat, Wire::Gemini];
+const WIRES: [ModelApi; 4] =
+    [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini];
 
 /// What is known of an answer in the end.
 #[derive(Debug, PartialEq)]
@@ -23,7 +24,7 @@ struct Read {
 }
 
 /// Reads a stream that comes in these parts.
-fn read(wire: Wire, parts: &[&[u8]]) -> Result<Read, Unreadable> {
+fn read(wire: ModelApi, parts: &[&[u8]]) -> Result<Read, Unreadable> {
     let (mut events, mut reader, mut seen) = (Events::default(), wire.reader(), Seen::default());
     let mut take = |ready: Ready, seen: &mut Seen| {
         for data in ready.data {
@@ -47,7 +48,7 @@ fn known(seen: Seen) -> Read {
     Read { calls: seen.calls, text: seen.text, usage: seen.usage, ended: seen.ended }
 }
 
-fn whole(wire: Wire, answer: &Value) -> Read {
+fn whole(wire: ModelApi, answer: &Value) -> Read {
     let (mut reader, mut seen) = (wire.reader(), Seen::default());
     reader.whole(answer, &mut seen).unwrap();
     reader.end(&mut seen).unwrap();
@@ -64,21 +65,21 @@ fn usage(model: &str, numbers: [u64; 4]) -> Usage {
 }
 
 /// As each of them is sent by its host, with two calls and some words.
-fn sample(wire: Wire) -> (&'static str, Read) {
+fn sample(wire: ModelApi) -> (&'static str, Read) {
     let first = call("a1", "Bash", json!({"command": "echo \"}\" é"}));
     let (second, usage) = match wire {
-        Wire::Anthropic => (call("b2", "Read", json!({})), usage("claude-x", [7, 42, 30, 20])),
-        Wire::Responses => {
+        ModelApi::Anthropic => (call("b2", "Read", json!({})), usage("claude-x", [7, 42, 30, 20])),
+        ModelApi::Responses => {
             (call("b2", "functions.patch", json!("*** Begin\n")), usage("gpt-x", [70, 42, 30, 0]))
         }
-        Wire::Chat => (call("b2", "Read", json!({})), usage("chat-x", [70, 42, 30, 0])),
-        Wire::Gemini => (call("", "Read", json!({"p": 1})), usage("gemini-x", [70, 42, 30, 0])),
+        ModelApi::Chat => (call("b2", "Read", json!({})), usage("chat-x", [70, 42, 30, 0])),
+        ModelApi::Gemini => (call("", "Read", json!({"p": 1})), usage("gemini-x", [70, 42, 30, 0])),
     };
     let stream = match wire {
-        Wire::Anthropic => ANTHROPIC,
-        Wire::Responses => RESPONSES,
-        Wire::Chat => CHAT,
-        Wire::Gemini => GEMINI,
+        ModelApi::Anthropic => ANTHROPIC,
+        ModelApi::Responses => RESPONSES,
+        ModelApi::Chat => CHAT,
+        ModelApi::Gemini => GEMINI,
     };
     (stream, Read { calls: vec![first, second], text: "Let me é see.".into(), usage, ended: true })
 }
@@ -235,7 +236,7 @@ fn a_stream_that_breaks_off_has_not_ended_and_its_calls_are_a_beginning() {
         let ends: Vec<usize> = all.map(|(place, _)| place + 2).collect();
         for &end in ends.iter().take(ends.len() - 3) {
             let broken = read(wire, &[&stream.as_bytes()[..end]]).unwrap();
-            if wire != Wire::Gemini {
+            if wire != ModelApi::Gemini {
                 assert!(!broken.ended, "{wire:?} at {end}");
             }
             for (broken, whole) in broken.calls.iter().zip(&expected.calls) {
@@ -247,7 +248,7 @@ fn a_stream_that_breaks_off_has_not_ended_and_its_calls_are_a_beginning() {
 
 #[test]
 fn an_answer_that_is_no_stream_says_the_same() {
-    let (_, expected) = sample(Wire::Anthropic);
+    let (_, expected) = sample(ModelApi::Anthropic);
     let answer = json!({
         "model": "claude-x", "content": [
             {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Let me é see."},
@@ -257,8 +258,8 @@ fn an_answer_that_is_no_stream_says_the_same() {
         "usage": {"input_tokens": 7, "output_tokens": 42, "cache_read_input_tokens": 30,
             "cache_creation_input_tokens": 20},
     });
-    assert_eq!(whole(Wire::Anthropic, &answer), expected);
-    let (_, expected) = sample(Wire::Responses);
+    assert_eq!(whole(ModelApi::Anthropic, &answer), expected);
+    let (_, expected) = sample(ModelApi::Responses);
     let answer = json!({
         "model": "gpt-x", "output": [
             {"type": "message", "content": [{"type": "output_text", "text": "Let me é see."}]},
@@ -270,8 +271,8 @@ fn an_answer_that_is_no_stream_says_the_same() {
         "usage": {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 30},
             "output_tokens": 42},
     });
-    assert_eq!(whole(Wire::Responses, &answer), expected);
-    let (_, expected) = sample(Wire::Chat);
+    assert_eq!(whole(ModelApi::Responses, &answer), expected);
+    let (_, expected) = sample(ModelApi::Chat);
     let answer = json!({
         "model": "chat-x", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
             "content": "Let me é see.", "tool_calls": [
@@ -283,11 +284,11 @@ fn an_answer_that_is_no_stream_says_the_same() {
         "usage": {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 30},
             "completion_tokens": 42},
     });
-    assert_eq!(whole(Wire::Chat, &answer), expected);
-    let (stream, expected) = sample(Wire::Gemini);
+    assert_eq!(whole(ModelApi::Chat, &answer), expected);
+    let (stream, expected) = sample(ModelApi::Gemini);
     let events = stream.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
     let list: Vec<Value> = events.map(|event| serde_json::from_str(event).unwrap()).collect();
-    assert_eq!(whole(Wire::Gemini, &json!(list)), expected);
+    assert_eq!(whole(ModelApi::Gemini, &json!(list)), expected);
 }
 
 #[test]
@@ -309,10 +310,10 @@ fn what_we_say_in_the_models_place_is_read_back() {
 
 #[test]
 fn a_call_is_taken_as_soon_as_a_program_could_take_it() {
-    let (stream, expected) = sample(Wire::Chat);
+    let (stream, expected) = sample(ModelApi::Chat);
     let (before, _) = stream.split_once("\"b2\"").unwrap();
     let end = before.rfind("\n\n").unwrap() + 2;
-    let (mut reader, mut seen) = (Wire::Chat.reader(), Seen::default());
+    let (mut reader, mut seen) = (ModelApi::Chat.reader(), Seen::default());
     for data in Events::default().push(&stream.as_bytes()[..end]).unwrap().data {
         reader.event(&serde_json::from_slice(&data).unwrap(), &mut seen).unwrap();
     }
@@ -325,7 +326,7 @@ fn a_call_is_taken_as_soon_as_a_program_could_take_it() {
 
 #[test]
 fn nothing_is_asked_for_after_the_end() {
-    for wire in [Wire::Anthropic, Wire::Responses, Wire::Chat] {
+    for wire in [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat] {
         let (stream, _) = sample(wire);
         let late = wire.play(Played::Call(&call("late", "x", json!({}))), "m", true);
         let both = format!("{stream}{late}");
@@ -343,9 +344,9 @@ fn input_without_end_is_not_put_together() {
         "delta": {"type": "input_json_delta", "partial_json": part}});
     let begin = json!({"type": "content_block_start", "index": 0,
         "content_block": {"type": "tool_use", "id": "a", "name": "b"}});
-    for (wire, event) in [(Wire::Chat, chat), (Wire::Anthropic, anthropic)] {
+    for (wire, event) in [(ModelApi::Chat, chat), (ModelApi::Anthropic, anthropic)] {
         let (mut reader, mut seen) = (wire.reader(), Seen::default());
-        if wire == Wire::Anthropic {
+        if wire == ModelApi::Anthropic {
             reader.event(&begin, &mut seen).unwrap();
         }
         assert!((0..17).any(|_| reader.event(&event, &mut seen).is_err()), "{wire:?}");
@@ -390,11 +391,11 @@ fn requests_say_what_came_back_from_tools() {
     for (wire, body) in WIRES.into_iter().zip([anthropic, responses, chat, gemini]) {
         let question = wire.read(&body).unwrap();
         // Its results have no mark of failure.
-        let failed = wire != Wire::Chat;
+        let failed = wire != ModelApi::Chat;
         let expected = [result("a", "Bash", "one", false), result("b", "Read", "two", failed)];
         assert_eq!(question.results, expected, "{wire:?}");
         assert!(question.offers_tools, "{wire:?}");
-        assert!(question.streams || wire == Wire::Gemini, "{wire:?}");
+        assert!(question.streams || wire == ModelApi::Gemini, "{wire:?}");
         assert!(wire.read(&json!({"model": "m"})).is_err(), "{wire:?}");
         assert!(wire.read(&json!([])).is_err(), "{wire:?}");
         for list in ["messages", "input", "contents"] {
@@ -403,7 +404,7 @@ fn requests_say_what_came_back_from_tools() {
         }
     }
     let one = json!({"contents": [{"parts": {"functionResponse": {"id": "a"}}}]});
-    assert!(Wire::Gemini.read(&one).is_err(), "a result could not be seen");
+    assert!(ModelApi::Gemini.read(&one).is_err(), "a result could not be seen");
 }
 
 #[test]
@@ -438,39 +439,49 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
     let theirs = format!("/v1/projects/somebody-elses/locations/l{vertex}");
     let counted = "/publishers/anthropic/models/count-tokens:rawPredict";
     for (wire, method, path, route) in [
-        (Wire::Anthropic, &post, theirs.as_str(), at_google),
-        (Wire::Anthropic, &get, vertex, Route::Unknown),
-        (Wire::Anthropic, &post, bedrock, at_amazon),
-        (Wire::Anthropic, &post, profile, by_profile),
-        (Wire::Anthropic, &post, "/model/m/count-tokens", aside("/model/m/count-tokens")),
-        (Wire::Anthropic, &get, bedrock, Route::Unknown),
-        (Wire::Anthropic, &post, "/model/m/converse", Route::Unknown),
-        (Wire::Anthropic, &post, "/model/a/../b/invoke", Route::Unknown),
-        (Wire::Anthropic, &post, "/model/%2e%2e%2fx/invoke", Route::Unknown),
-        (Wire::Anthropic, &post, "/model/..%2Fx/invoke", Route::Unknown),
-        (Wire::Anthropic, &post, "/else/model/m/invoke", Route::Unknown),
-        (Wire::Anthropic, &post, counted, aside(counted)),
-        (Wire::Anthropic, &post, "/publishers/anthropic/models/m:predict", Route::Unknown),
-        (Wire::Anthropic, &post, "/publishers/anthropic/models/..%2fx:rawPredict", Route::Unknown),
-        (Wire::Anthropic, &post, "/publishers/google/models/m:rawPredict", Route::Unknown),
-        (Wire::Anthropic, &post, "/v1/messages", target("/v1/messages")),
-        (Wire::Anthropic, &post, "/prefix/v1/messages", target("/v1/messages")),
-        (Wire::Anthropic, &post, "/v1/messages/count_tokens", aside("/v1/messages/count_tokens")),
-        (Wire::Anthropic, &get, "/", Route::Here),
-        (Wire::Anthropic, &Method::HEAD, "/prefix", Route::Here),
-        (Wire::Anthropic, &get, "/v1/messages", Route::Unknown),
-        (Wire::Anthropic, &post, "/v1/files", Route::Unknown),
-        (Wire::Anthropic, &post, "/v1/responses", Route::Unknown),
-        (Wire::Responses, &post, "/v1/responses", target("/responses")),
-        (Wire::Responses, &get, "/v1/models", aside("/models")),
-        (Wire::Responses, &post, "/v1/responses/r/cancel", Route::Unknown),
-        (Wire::Chat, &post, "/v1/chat/completions", target("/chat/completions")),
-        (Wire::Chat, &post, "/v1/models", Route::Unknown),
-        (Wire::Gemini, &post, gemini, streams),
-        (Wire::Gemini, &post, "/v1/models/m:countTokens", aside("/v1/models/m:countTokens")),
-        (Wire::Gemini, &post, "/v1beta/models/m:batchEmbedContents", Route::Unknown),
-        (Wire::Gemini, &post, "/v1beta/models/..%2fx:generateContent", Route::Unknown),
-        (Wire::Gemini, &post, "/v1beta/files", Route::Unknown),
+        (ModelApi::Anthropic, &post, theirs.as_str(), at_google),
+        (ModelApi::Anthropic, &get, vertex, Route::Unknown),
+        (ModelApi::Anthropic, &post, bedrock, at_amazon),
+        (ModelApi::Anthropic, &post, profile, by_profile),
+        (ModelApi::Anthropic, &post, "/model/m/count-tokens", aside("/model/m/count-tokens")),
+        (ModelApi::Anthropic, &get, bedrock, Route::Unknown),
+        (ModelApi::Anthropic, &post, "/model/m/converse", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/model/a/../b/invoke", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/model/%2e%2e%2fx/invoke", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/model/..%2Fx/invoke", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/else/model/m/invoke", Route::Unknown),
+        (ModelApi::Anthropic, &post, counted, aside(counted)),
+        (ModelApi::Anthropic, &post, "/publishers/anthropic/models/m:predict", Route::Unknown),
+        (
+            ModelApi::Anthropic,
+            &post,
+            "/publishers/anthropic/models/..%2fx:rawPredict",
+            Route::Unknown,
+        ),
+        (ModelApi::Anthropic, &post, "/publishers/google/models/m:rawPredict", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/v1/messages", target("/v1/messages")),
+        (ModelApi::Anthropic, &post, "/prefix/v1/messages", target("/v1/messages")),
+        (
+            ModelApi::Anthropic,
+            &post,
+            "/v1/messages/count_tokens",
+            aside("/v1/messages/count_tokens"),
+        ),
+        (ModelApi::Anthropic, &get, "/", Route::Here),
+        (ModelApi::Anthropic, &Method::HEAD, "/prefix", Route::Here),
+        (ModelApi::Anthropic, &get, "/v1/messages", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/v1/files", Route::Unknown),
+        (ModelApi::Anthropic, &post, "/v1/responses", Route::Unknown),
+        (ModelApi::Responses, &post, "/v1/responses", target("/responses")),
+        (ModelApi::Responses, &get, "/v1/models", aside("/models")),
+        (ModelApi::Responses, &post, "/v1/responses/r/cancel", Route::Unknown),
+        (ModelApi::Chat, &post, "/v1/chat/completions", target("/chat/completions")),
+        (ModelApi::Chat, &post, "/v1/models", Route::Unknown),
+        (ModelApi::Gemini, &post, gemini, streams),
+        (ModelApi::Gemini, &post, "/v1/models/m:countTokens", aside("/v1/models/m:countTokens")),
+        (ModelApi::Gemini, &post, "/v1beta/models/m:batchEmbedContents", Route::Unknown),
+        (ModelApi::Gemini, &post, "/v1beta/models/..%2fx:generateContent", Route::Unknown),
+        (ModelApi::Gemini, &post, "/v1beta/files", Route::Unknown),
     ] {
         assert_eq!(wire.route(method, path), route, "{wire:?} {method} {path}");
     }
@@ -480,7 +491,7 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
 fn a_chat_is_asked_to_say_what_it_took() {
     let amended = |text: &str| {
         let body = serde_json::from_str(text).unwrap();
-        let amended = Wire::Chat.amended(text.as_bytes(), &body);
+        let amended = ModelApi::Chat.amended(text.as_bytes(), &body);
         amended.map(|text| serde_json::from_slice::<Value>(&text).unwrap())
     };
     let options = json!({"include_usage": true});
@@ -500,12 +511,12 @@ fn sub_agents_are_known_by_what_programs_say() {
             |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
         pairs.iter().map(pair).collect()
     };
-    let agent = |wire: Wire, pairs| wire.agent(&headers(pairs));
-    let claude = agent(Wire::Anthropic, &[("x-claude-code-agent-id", "a7")]);
+    let agent = |wire: ModelApi, pairs| wire.agent(&headers(pairs));
+    let claude = agent(ModelApi::Anthropic, &[("x-claude-code-agent-id", "a7")]);
     assert_eq!(claude.as_deref(), Some("a7"));
     let codex = [("x-openai-subagent", "collab_spawn"), ("session_id", "s1")];
-    assert_eq!(agent(Wire::Responses, &codex).as_deref(), Some("s1"));
-    assert_eq!(agent(Wire::Responses, &[("session_id", "s1")]), None);
+    assert_eq!(agent(ModelApi::Responses, &codex).as_deref(), Some("s1"));
+    assert_eq!(agent(ModelApi::Responses, &[("session_id", "s1")]), None);
     for wire in WIRES {
         assert_eq!(agent(wire, &[]), None);
     }
@@ -513,10 +524,10 @@ fn sub_agents_are_known_by_what_programs_say() {
 
 #[test]
 fn errors_have_the_shape_of_the_wire() {
-    let error = |wire: Wire| wire.error(StatusCode::BAD_REQUEST, "no more");
-    assert_eq!(error(Wire::Anthropic)["error"]["type"], "invalid_request_error");
-    assert_eq!(error(Wire::Chat)["error"]["type"], "invalid_request_error");
-    assert_eq!(error(Wire::Gemini)["error"]["status"], "INVALID_ARGUMENT");
+    let error = |wire: ModelApi| wire.error(StatusCode::BAD_REQUEST, "no more");
+    assert_eq!(error(ModelApi::Anthropic)["error"]["type"], "invalid_request_error");
+    assert_eq!(error(ModelApi::Chat)["error"]["type"], "invalid_request_error");
+    assert_eq!(error(ModelApi::Gemini)["error"]["status"], "INVALID_ARGUMENT");
     for wire in WIRES {
         assert_eq!(error(wire)["error"]["message"], "no more", "{wire:?}");
     }

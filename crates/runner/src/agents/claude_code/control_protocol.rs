@@ -19,9 +19,9 @@ use bailiwick_policy::dialects::{AllowedReply, Dialect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::adapter::{ControlMessage, Gate, Talk};
+use super::super::adapter::{ControlMessage, ControlProtocol, Gate};
 use super::super::lines::{entries, object, text};
-use super::super::wiring::patience;
+use super::super::wiring::hook_timeout;
 
 const GATE: &str = "gate";
 const ANNOUNCES: &str = "announces";
@@ -29,7 +29,7 @@ const RESTS: &str = "rests";
 
 /// The lines that it is told at first.
 pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
-    let ask = |id: &str| json!([{"hookCallbackIds": [id], "timeout": patience(gate)}]);
+    let ask = |id: &str| json!([{"hookCallbackIds": [id], "timeout": hook_timeout(gate)}]);
     let mut before = ask(GATE);
     if let Some(first) = before.pointer_mut("/0").and_then(Value::as_object_mut) {
         first.insert("matcher".to_owned(), json!("*"));
@@ -64,7 +64,7 @@ struct Head<'a> {
 
 /// Hears what it asks.
 #[derive(Debug, Default)]
-pub(super) struct ClaudeTalk {
+pub(super) struct ClaudeControl {
     background: Background,
 }
 
@@ -79,28 +79,28 @@ enum Background {
     Agents,
 }
 
-impl Talk for ClaudeTalk {
-    fn hear(&mut self, line: &str) -> Option<ControlMessage> {
+impl ControlProtocol for ClaudeControl {
+    fn parse(&mut self, line: &str) -> Option<ControlMessage> {
         // The order of keys differs between versions, so that every line is parsed. Most are not for us.
         let head: Head = serde_json::from_str(line).ok()?;
         match (head.kind.as_ref(), head.subtype.as_deref()) {
             ("control_request", _) => return object(line).map(|line| self.asked(&line)),
-            ("system", Some("init")) => return Some(ControlMessage::Begin),
+            ("system", Some("init")) => return Some(ControlMessage::Working),
             ("result", _) => {}
             _ => return None,
         }
         let failed = head.is_error != Some(false);
         match self.background {
-            _ if failed => Some(ControlMessage::End),
-            Background::Nothing => Some(ControlMessage::End),
-            Background::Shells => Some(ControlMessage::Linger),
+            _ if failed => Some(ControlMessage::Finished),
+            Background::Nothing => Some(ControlMessage::Finished),
+            Background::Shells => Some(ControlMessage::OnlyBackgroundWork),
             // They come back to it, and it goes on.
             Background::Agents => None,
         }
     }
 }
 
-impl ClaudeTalk {
+impl ClaudeControl {
     fn asked(&mut self, line: &Value) -> ControlMessage {
         let id = text(line, "/request_id");
         let callback = text(line, "/request/callback_id");
@@ -114,9 +114,9 @@ impl ClaudeTalk {
             ANNOUNCES if known => ControlMessage::Announce(answered(&id, &json!({}))),
             RESTS if known => {
                 self.background = left(line);
-                ControlMessage::Hear(answered(&id, &json!({})))
+                ControlMessage::Reply(answered(&id, &json!({})))
             }
-            _ => ControlMessage::Hear(refused(&id)),
+            _ => ControlMessage::Reply(refused(&id)),
         }
     }
 }
@@ -179,7 +179,8 @@ mod tests {
     fn a_denial_and_an_allowance_are_told_under_the_name_of_the_question() {
         let deny = Decision::deny(Objection::new("a::rule", "no", "stop"));
         for (decision, word) in [(deny, "deny"), (Decision::allow(), "allow")] {
-            let Some(ControlMessage::Decide(payload, answer)) = ClaudeTalk::default().hear(ASKED)
+            let Some(ControlMessage::Decide(payload, answer)) =
+                ClaudeControl::default().parse(ASKED)
             else {
                 panic!("it was not heard");
             };
@@ -199,20 +200,23 @@ mod tests {
             [DONE, r#"{"duration_api_ms":3,"is_error":false,"result":"ok","type":"result"}"#]
         {
             assert!(
-                matches!(ClaudeTalk::default().hear(line), Some(ControlMessage::End)),
+                matches!(ClaudeControl::default().parse(line), Some(ControlMessage::Finished)),
                 "{line}"
             );
         }
         let begun = r#"{"cwd":"/a","subtype":"init","type":"system"}"#;
-        assert!(matches!(ClaudeTalk::default().hear(begun), Some(ControlMessage::Begin)));
+        assert!(matches!(ClaudeControl::default().parse(begun), Some(ControlMessage::Working)));
         let asked: Value = serde_json::from_str(ASKED).unwrap();
         let turned = format!(
             r#"{{"request":{},"request_id":"7","type":"control_request"}}"#,
             asked["request"]
         );
-        assert!(matches!(ClaudeTalk::default().hear(&turned), Some(ControlMessage::Decide(..))));
+        assert!(matches!(
+            ClaudeControl::default().parse(&turned),
+            Some(ControlMessage::Decide(..))
+        ));
         let quoted = r#"{"type":"assistant","message":"{\"type\":\"result\"}"}"#;
-        assert!(ClaudeTalk::default().hear(quoted).is_none(), "a line that only quotes one");
+        assert!(ClaudeControl::default().parse(quoted).is_none(), "a line that only quotes one");
     }
 
     #[test]
@@ -220,7 +224,7 @@ mod tests {
         for line in
             [ASKED.replace("\"gate\"", "\"other\""), ASKED.replace("hook_callback", "can_use_tool")]
         {
-            let Some(ControlMessage::Hear(answer)) = ClaudeTalk::default().hear(&line) else {
+            let Some(ControlMessage::Reply(answer)) = ClaudeControl::default().parse(&line) else {
                 panic!("{line}");
             };
             assert!(answer.contains(r#""subtype":"error""#), "{answer}");
@@ -240,18 +244,18 @@ mod tests {
             (json!([agent, shell]), false, "wait"),
             (json!([agent]), true, "end"),
         ] {
-            let mut talk = ClaudeTalk::default();
-            assert!(matches!(talk.hear(&stop(&tasks)), Some(ControlMessage::Hear(_))));
+            let mut talk = ClaudeControl::default();
+            assert!(matches!(talk.parse(&stop(&tasks)), Some(ControlMessage::Reply(_))));
             let done = if failed { DONE.replace("false", "true") } else { DONE.to_owned() };
-            let wish = match talk.hear(&done) {
-                Some(ControlMessage::End) => "end",
-                Some(ControlMessage::Linger) => "linger",
+            let wish = match talk.parse(&done) {
+                Some(ControlMessage::Finished) => "end",
+                Some(ControlMessage::OnlyBackgroundWork) => "linger",
                 None => "wait",
                 Some(
-                    ControlMessage::Begin
+                    ControlMessage::Working
                     | ControlMessage::Decide(..)
                     | ControlMessage::Announce(_)
-                    | ControlMessage::Hear(_),
+                    | ControlMessage::Reply(_),
                 ) => "asks",
             };
             assert_eq!(wish, expected, "{tasks}");

@@ -74,10 +74,10 @@ impl HttpGate {
 
     /// One that may commit, and where that goes.
     pub(crate) fn committing() -> (Self, PathBuf) {
-        let mut desk = Self::new();
-        let layer = desk.place().join("state/runs/one/git");
-        desk.places.commits = Some(layer.clone());
-        (desk, layer)
+        let mut http_gate = Self::new();
+        let layer = http_gate.place().join("state/runs/one/git");
+        http_gate.places.commits = Some(layer.clone());
+        (http_gate, layer)
     }
 
     pub(crate) fn place(&self) -> PathBuf {

@@ -3,7 +3,7 @@
 //! The tables are the agent's own work, so they are opened where it is held, by the program that will
 //! read them, and not here.
 
-use super::super::adapter::Clears;
+use super::super::adapter::ConversationCleanup;
 
 /// Where its conversations are, with all else that it remembers.
 pub(super) const TABLES: &str = ".local/share/opencode/opencode.db";
@@ -33,8 +33,8 @@ tables.run("pragma wal_checkpoint(truncate)");
 tables.close(true);
 "#;
 
-pub(super) fn clears() -> Clears {
-    Clears {
+pub(super) fn cleanup() -> ConversationCleanup {
+    ConversationCleanup {
         file: TABLES.to_owned(),
         arguments: vec!["-e".to_owned(), SCRIPT.replace("TABLES", TABLES)],
         environment: vec![("BUN_BE_BUN".to_owned(), "1".to_owned())],

@@ -1,0 +1,446 @@
+//! Tests of the answers to the gate.
+
+use super::super::hub::HubConfig;
+use super::super::writer::WriterMessage;
+use super::*;
+use crate::agents::adapter::Adapter as _;
+use bailiwick_lifecycle::ports::{ChecksNotRun, Snapshot, TreeChecks};
+use bailiwick_lifecycle::supervision::{Budget, Prices};
+use bailiwick_lifecycle::verification::CheckResult;
+use bailiwick_model::Event;
+use bailiwick_model::attempt::{Allowance, Used};
+use bailiwick_model::settings::Settings;
+use bailiwick_model::{CommitId, TreeId};
+use bailiwick_policy::call::Touch;
+use bailiwick_policy::decision::Warning;
+use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::protocol::{Reply, VERSION};
+use bailiwick_policy::record::RecordedTarget;
+use bailiwick_verify::{Pass, Verdict};
+use std::sync::atomic::AtomicBool;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+fn judgement(call: RecordedCall, input: serde_json::Value, input_preview: &str) -> Judgement {
+    let input_preview = input_preview.to_owned();
+    Judgement { decision: Decision::allow(), call, input, own_tool_text: None, input_preview }
+}
+
+#[test]
+fn a_person_is_asked_about_all_that_a_call_is_given() {
+    let call = |native: &str, command: Option<&str>, path: Option<&str>| {
+        let mut call = RecordedCall::unreadable("");
+        (call.native, call.unreadable) = (native.to_owned(), None);
+        call.tools = vec![native.to_owned()];
+        call.command = command.map(str::to_owned);
+        let target = |path: &str| RecordedTarget { path: path.to_owned(), touch: Touch::Change };
+        call.files = path.into_iter().map(target).collect();
+        call
+    };
+    let post = |text: &str| {
+        let input = serde_json::json!({"text": text});
+        let input_preview = format!("text=\"{text}\"");
+        approval_text(&judgement(call("mcp__docs__post", None, None), input, &input_preview))
+    };
+    let asked = post("hello");
+    assert!(asked.starts_with("mcp__docs__post text=\"hello\" [input "), "{asked}");
+    assert_ne!(asked, post("good bye"));
+    let digest = |asked: &str| asked.rsplit_once(" [input ").unwrap().1.to_owned();
+    assert_ne!(digest(&asked), digest(&post("good bye")));
+    let input = serde_json::json!({"content": "x"});
+    let write = judgement(call("Write", None, Some("src/a.rs")), input, "content=\"x\"");
+    let asked = approval_text(&write);
+    assert!(asked.starts_with("Write src/a.rs: content=\"x\" [input "), "{asked}");
+    // The text of the stored decision does not change.
+    assert_eq!(about(&write), "src/a.rs");
+    let input = serde_json::json!({"command": "ls"});
+    let asked = approval_text(&judgement(call("Bash", Some("ls"), None), input, ""));
+    assert!(asked.starts_with("Bash ls [input "), "{asked}");
+}
+
+/// Answers all but what waits for a person.
+struct Person;
+
+impl CallDecider for Person {
+    fn announced(&self) {}
+
+    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+        match question.payload.as_str() {
+            "waits" => Box::pin(std::future::pending()),
+            _ => Box::pin(std::future::ready(Decision::allow())),
+        }
+    }
+
+    fn set_only_background_work(&self, _only_background: bool) {}
+}
+
+async fn asked(socket: &std::path::Path, payload: &str) -> UnixStream {
+    let question = Question {
+        version: VERSION,
+        dialect: Dialect::Codex,
+        directory: String::new(),
+        payload: payload.to_owned(),
+        announces: false,
+    };
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_all(question.line().as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    stream
+}
+
+/// Asks a person about everything but `ls`.
+struct Asks;
+
+impl Judge for Asks {
+    fn judge(&self, question: &Question) -> Judgement {
+        let because = Objection::new("scope::ask", "somebody has to know", "ask");
+        let decision = match question.payload.as_str() {
+            "ls" => Decision::allow(),
+            _ => Decision { outcome: Outcome::Ask, ..Decision::deny(because) },
+        };
+        let call = RecordedCall { unreadable: None, ..RecordedCall::unreadable("") };
+        let (input, input_preview) = (serde_json::Value::Null, String::new());
+        Judgement { decision, call, input, own_tool_text: None, input_preview }
+    }
+}
+
+/// Checks that hang, that fail, or that find no tree.
+#[derive(Default)]
+struct Checks {
+    hang: Arc<AtomicBool>,
+    holds: bool,
+    unseen: Option<WorkError>,
+}
+
+impl TreeChecks for Checks {
+    fn look(&self) -> Result<Snapshot, WorkError> {
+        if let Some(error) = &self.unseen {
+            return Err(error.clone());
+        }
+        Ok(Snapshot {
+            head: CommitId::new("h"),
+            commit: CommitId::new("c"),
+            tree: TreeId::new("changed"),
+            merge_base: CommitId::new("b"),
+            merge_base_tree: TreeId::new("given"),
+        })
+    }
+
+    fn check(
+        &self,
+        _: &Snapshot,
+        gone: &Arc<AtomicBool>,
+    ) -> Result<Vec<CheckResult>, ChecksNotRun> {
+        while self.hang.load(Ordering::SeqCst) && !gone.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(vec![CheckResult {
+            capability: "quality::own".to_owned(),
+            pass: Pass::Worktree,
+            verdict: match self.holds {
+                true => Verdict::pass("it is whole"),
+                false => Verdict::fail("it is broken"),
+            },
+            reused: false,
+        }])
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+/// A service with checks between calls, in an attempt that has events already.
+fn checked(checks: Checks) -> (GateService, std::sync::mpsc::Receiver<WriterMessage>) {
+    let (service, kept) = service(Duration::from_secs(600));
+    let mut service = Arc::into_inner(service).unwrap();
+    let before = Event {
+        number: 1,
+        at: 1,
+        seen_by: ReportedBy::Gate,
+        agent: None,
+        what: EventKind::Announced,
+        raw: None,
+    };
+    let hub = Arc::clone(&service.hub);
+    let tree_checks = PerCallChecks::new(hub, Arc::new(checks), &[before]);
+    service.tree_checks = Some(Arc::new(tree_checks));
+    service.timeout = Duration::from_millis(300);
+    (service, kept)
+}
+
+#[test]
+fn a_call_whose_checks_are_not_done_in_time_is_denied_and_that_is_kept() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let hang = Arc::new(AtomicBool::new(true));
+    let (service, kept) = checked(Checks { hang, ..Checks::default() });
+    let decided = runtime.block_on(async {
+        let soon = Duration::from_secs(60);
+        tokio::time::timeout(soon, service.decide(question("ls"))).await.unwrap()
+    });
+    assert_eq!(decided.outcome, Outcome::Deny);
+    assert!(decided.message().contains("in time"), "{}", decided.message());
+    service.tree_checks.as_ref().unwrap().stop();
+    assert_eq!(service.hub.progress().used.denied, 1);
+    let denied = |order: &WriterMessage| {
+        matches!(order, WriterMessage::Event(event)
+            if matches!(event.what, EventKind::Decision { answer: Answer::Deny, .. }))
+    };
+    assert!(kept.try_iter().any(|order| denied(&order)));
+}
+
+/// Lets the checks finish while it evaluates.
+struct Dawdles {
+    hang: Arc<AtomicBool>,
+}
+
+impl Judge for Dawdles {
+    fn judge(&self, question: &Question) -> Judgement {
+        self.hang.store(false, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(500));
+        Asks.judge(question)
+    }
+}
+
+#[test]
+fn a_call_that_nobody_looked_for_in_time_is_denied_though_the_checks_have_ended_since() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for deadline in [true, false] {
+        let hang = Arc::new(AtomicBool::new(deadline));
+        let checks = Checks { hang: Arc::clone(&hang), holds: true, unseen: None };
+        let (mut service, _kept) = checked(checks);
+        service.judge = Arc::new(Dawdles { hang });
+        if !deadline {
+            service.timeout = Duration::from_secs(60);
+        }
+        let decided = runtime.block_on(service.decide(question("ls")));
+        assert_eq!(decided.outcome == Outcome::Deny, deadline, "{}", decided.message());
+        assert_eq!(decided.message().contains("in time"), deadline, "{}", decided.message());
+    }
+}
+
+#[test]
+fn what_nobody_heard_is_told_again() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mut service, _kept) = checked(Checks::default());
+    service.timeout = Duration::from_secs(60);
+    runtime.block_on(async {
+        let first = service.decide(question("ls")).await;
+        assert!(first.message().contains("it is broken"), "{}", first.message());
+        service.on_undelivered(&first);
+        let second = service.decide(question("ls")).await;
+        assert_eq!(first, second);
+        let third = service.decide(question("ls")).await;
+        assert_eq!(third.outcome, Outcome::Allow, "it was told");
+        service.on_undelivered(&third);
+        assert_eq!(service.decide(question("ls")).await.outcome, Outcome::Allow);
+    });
+}
+
+#[test]
+fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (caused_by_work, then) in [(true, Outcome::Allow), (false, Outcome::Deny)] {
+        let (what, why) = ("the files".to_owned(), "nested/ is a repository".to_owned());
+        let unseen = Some(WorkError { what, why, caused_by_work });
+        let (mut service, _kept) = checked(Checks { unseen, ..Checks::default() });
+        service.timeout = Duration::from_secs(60);
+        service.fail_fast = true;
+        runtime.block_on(async {
+            let first = service.decide(question("ls")).await;
+            assert_eq!(first.outcome, Outcome::Deny);
+            assert!(first.message().contains("nested/ is a repository"), "{}", first.message());
+            assert_eq!(service.hub.ending().is_none(), caused_by_work, "it may mend that");
+            assert_eq!(service.decide(question("ls")).await.outcome, then);
+        });
+    }
+}
+
+fn service(
+    approval_timeout: Duration,
+) -> (Arc<GateService>, std::sync::mpsc::Receiver<WriterMessage>) {
+    let (writer_sender, kept) = std::sync::mpsc::sync_channel(1000);
+    let config = HubConfig {
+        behaviour: crate::agents::ClaudeCode.behaviour(),
+        budget: Budget(Allowance::default()),
+        used: Used::default(),
+        time: 0,
+        prices: Prices::new(Settings::default().prices),
+        earlier: Vec::new(),
+        session: None,
+        gated: true,
+        marks_failures: true,
+        watched: true,
+    };
+    let service = GateService {
+        hub: Arc::new(Hub::new(config, writer_sender)),
+        judge: Arc::new(Asks),
+        tree_checks: None,
+        forbidden_files: None,
+        approval_timeout,
+        timeout: approval_timeout.saturating_add(Duration::from_secs(10)),
+        fail_fast: false,
+        judge_permits: GateService::judge_permits(),
+        approval_permits: GateService::approval_permits(),
+        removals: AtomicU32::new(0),
+    };
+    (Arc::new(service), kept)
+}
+
+fn question(payload: &str) -> Question {
+    Question {
+        version: VERSION,
+        dialect: Dialect::Codex,
+        directory: String::new(),
+        payload: payload.to_owned(),
+        announces: false,
+    }
+}
+
+/// Gives the same decision for every call.
+struct Fixed(Decision);
+
+impl Judge for Fixed {
+    fn judge(&self, _question: &Question) -> Judgement {
+        let mut call = RecordedCall::unreadable("");
+        (call.native, call.unreadable) = ("Bash".to_owned(), None);
+        call.command = Some("git push".to_owned());
+        Judgement { decision: self.0.clone(), ..judgement(call, serde_json::Value::Null, "") }
+    }
+}
+
+/// The events of one call that is decided so.
+fn kept_of(decision: Decision) -> Vec<EventKind> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (service, kept) = service(Duration::from_secs(1));
+    let mut service = Arc::into_inner(service).unwrap();
+    service.judge = Arc::new(Fixed(decision));
+    runtime.block_on(service.decide(question("x")));
+    let events = kept.try_iter().filter_map(|order| match order {
+        WriterMessage::Event(event) => Some(event.what),
+        WriterMessage::Progress(_) => None,
+    });
+    events.collect()
+}
+
+#[test]
+fn a_warning_is_kept_though_the_call_runs() {
+    let objection = Objection::new("own::rule", "it is slow", "use the other one");
+    let warning = |severity| Warning { severity, objection: objection.clone() };
+    let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
+    let kept = kept_of(Decision { warnings, ..Decision::allow() });
+    let told = |what: &EventKind| {
+        let EventKind::Warning { rule, text, told } = what else { return None };
+        assert!(rule == "own::rule" && text.contains("it is slow"), "{rule} {text}");
+        Some(*told)
+    };
+    assert_eq!(kept.iter().filter_map(told).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_denial_is_notified_where_the_role_wants_that() {
+    let denied = Decision::deny(Objection::new("own::rule", "no", "stop"));
+    for (escalation, notified) in [
+        (EscalationPolicy::OrchestratorNotify, true),
+        (EscalationPolicy::AskViaReturn, false),
+        (EscalationPolicy::FailFast, false),
+    ] {
+        let kept = kept_of(Decision { escalation: Some(escalation), ..denied.clone() });
+        let told = kept.iter().find_map(|what| {
+            let EventKind::Notification { text } = what else { return None };
+            Some(text.as_str())
+        });
+        let expected = "denied Bash git push: own::rule: no. Instead: stop.";
+        assert_eq!(told, notified.then_some(expected), "{escalation:?}");
+    }
+}
+
+#[test]
+fn one_call_more_than_may_wait_for_a_person_is_denied_at_once() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (service, _kept) = service(Duration::from_secs(600));
+    runtime.block_on(async {
+        let mut waiting = Vec::new();
+        for _ in 0..MAX_PENDING_APPROVALS {
+            let own = Arc::clone(&service);
+            waiting.push(tokio::spawn(async move { own.decide(question("push")).await }));
+        }
+        while service.hub.questions().len() < MAX_PENDING_APPROVALS {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let soon = Duration::from_secs(60);
+        let more = service.decide(question("push"));
+        let more = tokio::time::timeout(soon, more).await.unwrap();
+        assert_eq!(more.outcome, Outcome::Deny);
+        assert!(more.message().contains("wait for a person already"), "{}", more.message());
+        let other = tokio::time::timeout(soon, service.decide(question("ls"))).await;
+        assert_eq!(other.unwrap().outcome, Outcome::Allow, "it needs nobody");
+        let (id, _) = service.hub.questions().remove(0);
+        service.hub.answer(&id, Answer::Allow).unwrap();
+        while service.approval_permits.available_permits() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for task in &waiting {
+            task.abort();
+        }
+    });
+}
+
+#[test]
+fn questions_that_wait_for_a_person_keep_no_other_waiting() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("gate.sock");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(async {
+        let listener = UnixListener::bind(&socket).unwrap();
+        tokio::spawn(serve(listener, Arc::new(Person)));
+        let mut waiting = Vec::new();
+        for _ in 0..2 * MAX_JUDGING {
+            waiting.push(asked(&socket, "waits").await);
+        }
+        let mut answer = Vec::new();
+        let mut other = asked(&socket, "goes").await;
+        let read = other.read_to_end(&mut answer);
+        tokio::time::timeout(Duration::from_secs(60), read).await.unwrap().unwrap();
+        drop(waiting);
+        answer
+    });
+    assert_eq!(Reply::read(&answer).unwrap().decision, Decision::allow());
+}
+
+/// Finds a forbidden file this many times.
+struct Recreated(AtomicU32);
+
+impl ForbiddenFiles for Recreated {
+    fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
+        let (path, capability) = ("src/package.json".to_owned(), "a::b".to_owned());
+        let left =
+            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        Ok(left.map(|_| vec![ForbiddenFile { path, capability }]).unwrap_or_default())
+    }
+
+    fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_forbidden_file_that_comes_back_each_time_ends_the_run() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (times, ends) in [(MAX_REMOVALS - 1, false), (MAX_REMOVALS, true)] {
+        let (service, _kept) = service(Duration::from_secs(1));
+        let mut service = Arc::into_inner(service).unwrap();
+        service.judge = Arc::new(Fixed(Decision::allow()));
+        service.forbidden_files = Some(Arc::new(Recreated(AtomicU32::new(times))));
+        let answers: Vec<Outcome> =
+            (0..=times).map(|_| runtime.block_on(service.decide(question("x"))).outcome).collect();
+        let denied = answers.iter().filter(|answer| **answer == Outcome::Deny).count();
+        assert_eq!(denied, usize::try_from(times).unwrap() + usize::from(ends));
+        let ending = service.hub.ending();
+        assert_eq!(ending.is_some(), ends, "{times}");
+        if let Some((ending, why)) = ending {
+            assert_eq!(ending, ExitReason::Denied);
+            assert!(why.starts_with("src/package.json was removed before 5 calls"), "{why}");
+        }
+    }
+}

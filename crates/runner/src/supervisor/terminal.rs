@@ -1,0 +1,304 @@
+//! A person's terminal: relays input, output and window size to the terminal of a program, and is restored at
+//! the end.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{read, write};
+use rustix::termios::{
+    OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
+
+use super::modes::Modes;
+use crate::agents::adapter::Verdict;
+
+/// How long the last words of a program may take, in milliseconds.
+const LAST_WORDS: u16 = 300;
+
+/// The terminal that must be restored, and how it was.
+static RAW: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
+
+/// Makes the person's terminal as it was, if it is not. For a process that ends in a hurry: otherwise it
+/// happens by itself.
+pub fn restore_terminal() {
+    restore(OptionalActions::Now);
+}
+
+fn restore(when: OptionalActions) {
+    let taken = RAW.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((terminal, before)) = taken {
+        // Where the terminal is gone there is nothing to restore.
+        let _ = tcsetattr(terminal, when, &before);
+    }
+}
+
+/// A person's terminal, and where they are.
+pub struct Screen {
+    input: OwnedFd,
+    output: OwnedFd,
+    before: Termios,
+    /// Where the person is.
+    pub(super) directory: PathBuf,
+}
+
+impl Screen {
+    /// The terminal of this process; nothing unless it reads and prints at one.
+    ///
+    /// Must be called before the process has a second thread: the signal that reports a new size is
+    /// kept for the one that waits for it.
+    pub fn of_process(directory: PathBuf) -> io::Result<Option<Self>> {
+        let (input, output) = (io::stdin(), io::stdout());
+        if !isatty(&input) || !isatty(&output) {
+            return Ok(None);
+        }
+        sizes().thread_block()?;
+        let before = tcgetattr(&input)?;
+        let (input, output) =
+            (input.as_fd().try_clone_to_owned()?, output.as_fd().try_clone_to_owned()?);
+        Ok(Some(Self { input, output, before, directory }))
+    }
+
+    /// Gives the terminal of a program the size and the modes of this one.
+    pub(super) fn copy_to(&self, program: &OwnedFd, person: &OwnedFd) -> io::Result<()> {
+        tcsetattr(program, OptionalActions::Now, &self.before)?;
+        Ok(tcsetwinsize(person, tcgetwinsize(&self.output)?)?)
+    }
+}
+
+fn sizes() -> SigSet {
+    let mut sizes = SigSet::empty();
+    sizes.add(Signal::SIGWINCH);
+    sizes
+}
+
+/// Carries bytes between a person's terminal and a program's.
+pub(super) struct Relay {
+    output: OwnedFd,
+    over: Arc<AtomicBool>,
+    wake: Option<PipeWriter>,
+    typing: Option<JoinHandle<()>>,
+    printing: Option<JoinHandle<Modes>>,
+}
+
+impl Relay {
+    pub(super) fn start(screen: &Screen, program: OwnedFd) -> io::Result<Self> {
+        fcntl(&program, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let program = Arc::new(program);
+        let (asleep, wake) = io::pipe()?;
+        let sizes = SignalFd::with_flags(&sizes(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let typing = Typing {
+            input: screen.input.try_clone()?,
+            output: screen.output.try_clone()?,
+            program: Arc::clone(&program),
+            asleep,
+            sizes,
+        };
+        let (output, shown) = (screen.output.try_clone()?, screen.output.try_clone()?);
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        raw(screen)?;
+        let mut relay = Self { output, over, wake: Some(wake), typing: None, printing: None };
+        relay.typing = Some(std::thread::Builder::new().spawn(move || typing.carry())?);
+        let printing = move || print(&program, &shown, &seen);
+        relay.printing = Some(std::thread::Builder::new().spawn(printing)?);
+        Ok(relay)
+    }
+
+    /// Shows the last words of a program that has ended, and gives the terminal back.
+    pub(super) fn finish(mut self, code: Option<i32>) -> Verdict {
+        self.stop();
+        match code {
+            Some(0) => Verdict { completed: true, words: "the person has left it".to_owned() },
+            Some(code) => {
+                Verdict { completed: false, words: format!("it ended with the code {code}") }
+            }
+            None => Verdict { completed: false, words: "it was ended".to_owned() },
+        }
+    }
+
+    fn stop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        let modes = self.printing.take().map(JoinHandle::join);
+        // The other one sees that nobody is there to wake it any more.
+        drop(self.wake.take());
+        if let Some(typing) = self.typing.take() {
+            let _ = typing.join();
+        }
+        if let Some(Ok(modes)) = modes {
+            put(self.output.as_fd(), modes.undone().as_bytes());
+        }
+        // What the terminal still answers to the program is not for the person's shell.
+        restore(OptionalActions::Flush);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// From here on every key is the program's, those that would end this process above all.
+fn raw(screen: &Screen) -> io::Result<()> {
+    let kept = screen.input.try_clone()?;
+    let mut raw = screen.before.clone();
+    raw.make_raw();
+    *RAW.lock().unwrap_or_else(PoisonError::into_inner) = Some((kept, screen.before.clone()));
+    let set = tcsetattr(&screen.input, OptionalActions::Now, &raw);
+    if set.is_err() {
+        restore_terminal();
+    }
+    Ok(set?)
+}
+
+/// What a person types, and how large their window is.
+struct Typing {
+    input: OwnedFd,
+    output: OwnedFd,
+    program: Arc<OwnedFd>,
+    asleep: PipeReader,
+    sizes: SignalFd,
+}
+
+impl Typing {
+    /// Goes on until it is woken.
+    fn carry(self) {
+        // A size that has changed since the terminal was made is no news to anybody.
+        self.resize();
+        let mut waiting: Vec<u8> = Vec::new();
+        let mut hears = true;
+        loop {
+            let nothing = PollFlags::empty();
+            let listens = if hears && waiting.is_empty() { PollFlags::POLLIN } else { nothing };
+            let writes = if waiting.is_empty() { nothing } else { PollFlags::POLLOUT };
+            let mut places = vec![
+                PollFd::new(self.asleep.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.sizes.as_fd(), PollFlags::POLLIN),
+            ];
+            if !writes.is_empty() {
+                places.push(PollFd::new(self.program.as_fd(), writes));
+            }
+            if !listens.is_empty() {
+                places.push(PollFd::new(self.input.as_fd(), listens));
+            }
+            if !polled(&mut places, PollTimeout::NONE) {
+                return;
+            }
+            let ready: Vec<bool> = places.iter().map(|place| place.any().unwrap_or(true)).collect();
+            drop(places);
+            let [woken, resized, ..] = ready.as_slice() else { return };
+            if *woken {
+                return;
+            }
+            if *resized {
+                while let Ok(Some(_)) = self.sizes.read_signal() {}
+                self.resize();
+            }
+            if ready.get(2) != Some(&true) {
+                continue;
+            }
+            if waiting.is_empty() {
+                match taken(self.input.as_fd()) {
+                    // Who has hung up types nothing more; the signal for that ends the program.
+                    Taken::Over => hears = false,
+                    Taken::Nothing => {}
+                    Taken::Bytes(bytes) => waiting = bytes,
+                }
+            } else {
+                match write(self.program.as_fd(), &waiting) {
+                    Ok(count) => drop(waiting.drain(..count)),
+                    Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {}
+                    Err(_) => waiting.clear(),
+                }
+            }
+        }
+    }
+
+    fn resize(&self) {
+        if let Ok(size) = tcgetwinsize(&self.output) {
+            // The kernel tells the program of it.
+            let _ = tcsetwinsize(self.program.as_ref(), size);
+        }
+    }
+}
+
+/// Shows what the program prints, until nobody is left who could print.
+fn print(program: &OwnedFd, output: &OwnedFd, over: &AtomicBool) -> Modes {
+    let mut modes = Modes::default();
+    loop {
+        let ending = over.load(Ordering::SeqCst);
+        let mut places = [PollFd::new(program.as_fd(), PollFlags::POLLIN)];
+        if !polled(&mut places, PollTimeout::from(LAST_WORDS)) {
+            return modes;
+        }
+        if places.iter().all(|place| place.any() == Some(false)) {
+            if ending {
+                return modes;
+            }
+            continue;
+        }
+        match taken(program.as_fd()) {
+            Taken::Over => return modes,
+            Taken::Nothing => {}
+            Taken::Bytes(bytes) => {
+                modes.see(&bytes);
+                put(output.as_fd(), &bytes);
+            }
+        }
+    }
+}
+
+/// Waits for one of them; false if that cannot be done.
+fn polled(places: &mut [PollFd<'_>], timeout: PollTimeout) -> bool {
+    loop {
+        match poll(places, timeout) {
+            Ok(_) => return true,
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+enum Taken {
+    Bytes(Vec<u8>),
+    Nothing,
+    Over,
+}
+
+fn taken(from: BorrowedFd<'_>) -> Taken {
+    let mut bytes = vec![0_u8; 16 * 1024];
+    match read(from, &mut bytes) {
+        Ok(0) => Taken::Over,
+        Ok(count) => {
+            bytes.truncate(count);
+            Taken::Bytes(bytes)
+        }
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Taken::Nothing,
+        Err(_) => Taken::Over,
+    }
+}
+
+/// Shows bytes to the person. A terminal that is gone takes nothing, and nothing is lost by that.
+fn put(to: BorrowedFd<'_>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match write(to, bytes) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(nix::errno::Errno::EAGAIN) => {
+                let mut places = [PollFd::new(to, PollFlags::POLLOUT)];
+                if !polled(&mut places, PollTimeout::NONE) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
