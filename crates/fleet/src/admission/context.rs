@@ -63,8 +63,19 @@ pub fn stack_parts(frozen: &Frozen, texts: StackTexts) -> Vec<InputPart> {
         Some((who, text)) => add(BundleLayer::UserTask, "task", who, instruct, text),
         None => add(BundleLayer::UserTask, "task", &from_stack, instruct, &prompt.task),
     }
-    let crumbs = &texts.breadcrumbs;
-    add(BundleLayer::Sources, "breadcrumbs", "the event", Form::Breadcrumbs, crumbs);
-    parts.extend(texts.sources.into_iter().map(InputPart::from));
+    parts.extend(source_parts(texts));
     parts
+}
+
+/// The sources of a bundle.
+pub fn source_parts(texts: StackTexts) -> Vec<InputPart> {
+    let crumbs = InputPart {
+        layer: BundleLayer::Sources,
+        name: "breadcrumbs".to_owned(),
+        provenance: "the event".to_owned(),
+        form: Form::Breadcrumbs,
+        text: texts.breadcrumbs,
+    };
+    let crumbs = Some(crumbs).filter(|part| !part.text.trim().is_empty());
+    crumbs.into_iter().chain(texts.sources.into_iter().map(InputPart::from)).collect()
 }

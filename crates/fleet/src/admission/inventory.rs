@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{AnyObject, Kind, Object, ObjectError, Resource};
+use bailiwick_resources::{AnyObject, EventSource, Kind, Moment, Object, ObjectError, Resource};
 use thiserror::Error;
+
+use super::{OwnerFacts, PersonRecord};
 
 /// Why the objects of a kind are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -21,6 +23,9 @@ pub enum InventoryError {
 pub struct Inventory {
     objects: BTreeMap<(Kind, String, String), AnyObject>,
     unlistable: BTreeMap<Kind, String>,
+    people: Vec<PersonRecord>,
+    /// By the full name of the repository, in lower case.
+    owners: BTreeMap<String, OwnerFacts>,
 }
 
 /// What a look for one object brought.
@@ -78,6 +83,44 @@ impl Inventory {
         self.objects.remove(&(kind, namespace.to_owned(), name.to_owned()));
     }
 
+    /// With the people who have signed in.
+    #[must_use]
+    pub fn with_people(mut self, people: Vec<PersonRecord>) -> Self {
+        self.people = people;
+        self
+    }
+
+    /// With the owners of the files of a repository.
+    pub fn set_owners(&mut self, repository: &str, owners: OwnerFacts) {
+        self.owners.insert(repository.to_lowercase(), owners);
+    }
+
+    /// The owners of the files of a repository, if its CODEOWNERS file was looked for.
+    pub fn owners(&self, repository: &str) -> Option<&OwnerFacts> {
+        self.owners.get(&repository.to_lowercase())
+    }
+
+    /// The groups of a person; none if they are not known. Only the actors of manual requests have signed in here:
+    /// an account of a forge can have the same name and be somebody else's.
+    pub fn memberships(
+        &self,
+        actor: Option<&str>,
+        source: EventSource,
+        now: Moment,
+    ) -> Vec<String> {
+        let signed_in = self.people.iter().find(|person| {
+            source == EventSource::Manual
+                && Some(person.name.as_str()) == actor
+                && now < person.valid_until
+        });
+        signed_in.map(|person| person.groups.clone()).unwrap_or_default()
+    }
+
+    /// Whether a person of this group has signed in.
+    pub fn has_members(&self, group: &str) -> bool {
+        self.people.iter().any(|person| person.groups.iter().any(|one| one == group))
+    }
+
     /// With a kind that could not be listed: whatever needs it is unknown.
     #[must_use]
     pub fn unlistable(mut self, kind: Kind, why: impl Into<String>) -> Self {
@@ -129,6 +172,11 @@ impl Inventory {
     /// Every object, whatever it is.
     pub fn objects(&self) -> impl Iterator<Item = &AnyObject> {
         self.objects.values()
+    }
+
+    /// One object, whatever it is.
+    pub fn object(&self, kind: Kind, namespace: &str, name: &str) -> Option<&AnyObject> {
+        self.objects.get(&(kind, namespace.to_owned(), name.to_owned()))
     }
 
     /// Whether a name is taken.

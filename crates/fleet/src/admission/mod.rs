@@ -12,11 +12,14 @@
 //! known is not allowed.
 
 pub mod admit;
+pub mod code_owners;
 pub mod compile;
 pub mod conditions;
 pub mod context;
 pub mod inventory;
 pub mod native;
+pub mod ownership;
+mod person;
 pub mod requirements;
 pub mod review;
 pub mod roles;
@@ -27,6 +30,8 @@ pub mod yaml;
 pub use admit::{Admission, Admitted, Refused, admit};
 pub use compile::{CompileInput, Compiled, compile};
 pub use inventory::{Found, Inventory};
+pub use ownership::OwnerFacts;
+pub use person::PersonRecord;
 pub use requirements::{Requirements, collect};
 pub use review::{Decision, Review, Scope, Situation, review};
 pub use snapshot::{Frozen, snapshot};

@@ -77,15 +77,15 @@ fn owner<R: Resource>(object: &Object<R>) -> String {
     format!("{}/{}/{}", R::KIND, object.metadata.namespace, object.name())
 }
 
-/// Whether a binding gives what it may by itself. What a person has to be asked for is not bound: each run
-/// that relies on it asks.
+/// Whether a binding gives what it may by itself. What needs an approval or an owner is not bound: it is decided for
+/// each run that relies on it.
 fn is_admitted(inventory: &Inventory, binding: &Object<AgentRoleBinding>) -> bool {
     match roles::rules_of(inventory, binding) {
         Found::Missing | Found::Unknown(_) => false,
         Found::Here(role) => {
             let escalation = roles::escalation(&binding.spec, &role.spec);
             let policy = binding.spec.escalation_policy;
-            roles::answer(policy, &escalation, false) == EscalationAnswer::Admitted
+            roles::answer(policy, &escalation) == EscalationAnswer::Admitted
         }
     }
 }

@@ -151,16 +151,14 @@ pub enum EscalationAnswer {
     Admitted,
     /// It needs an approval.
     Ask,
+    /// It may be if its author owns the repository.
+    IfOwner,
     /// It may not be.
     Denied,
 }
 
-/// What follows from an escalation; `author_owns` says whether the one who wrote the binding owns its scope.
-pub fn answer(
-    policy: EscalationPolicy,
-    escalation: &Escalation,
-    author_owns: bool,
-) -> EscalationAnswer {
+/// What follows from an escalation.
+pub fn answer(policy: EscalationPolicy, escalation: &Escalation) -> EscalationAnswer {
     match (escalation, policy) {
         (Escalation::No, _) => EscalationAnswer::Admitted,
         (Escalation::Cluster(_) | Escalation::Privileged(_), EscalationPolicy::Deny) => {
@@ -170,13 +168,8 @@ pub fn answer(
             Escalation::Cluster(_) | Escalation::Privileged(_),
             EscalationPolicy::RequireAdminApproval,
         ) => EscalationAnswer::Ask,
+        // Who owns the files of a repository owns nothing beyond it.
         (Escalation::Cluster(_), EscalationPolicy::AllowIfOwner) => EscalationAnswer::Denied,
-        (Escalation::Privileged(_), EscalationPolicy::AllowIfOwner) => {
-            if author_owns {
-                EscalationAnswer::Admitted
-            } else {
-                EscalationAnswer::Denied
-            }
-        }
+        (Escalation::Privileged(_), EscalationPolicy::AllowIfOwner) => EscalationAnswer::IfOwner,
     }
 }

@@ -13,10 +13,10 @@ mod label_rules;
 mod parts;
 pub(crate) mod redact;
 
-pub use assemble::{Bundle, BundleError, Part, assemble};
+pub use assemble::{Bundle, BundleError, Part, assemble, data_section};
 pub use cut::{DIFF_LIMIT, LOG_LIMIT};
 pub use label_rules::{Breach, LabelFault, UnsafePattern, label_faults, unsafe_patterns};
-pub use parts::{Form, InputPart, SourcePart, StackTexts};
+pub use parts::{Form, InputPart, NamedSource, SourcePart, StackTexts};
 pub use redact::{PLACEHOLDER, Redacted, RedactionError, RedactionRules, Redactor};
 
 /// How many bytes the layers that instruct may have together.

@@ -1,6 +1,7 @@
 //! Where the parts of a bundle come from.
 
 use bailiwick_resources::{BundleLayer, ContextSource, LabelSource};
+use serde::{Deserialize, Serialize};
 
 /// What a text is, which decides what of it stays when it is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,14 @@ pub struct SourcePart {
     pub name: String,
     /// Where it comes from.
     pub provenance: String,
+    pub text: String,
+}
+
+/// A source of a bundle, as an agent reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamedSource {
+    pub name: String,
     pub text: String,
 }
 

@@ -3,7 +3,6 @@
 //! The run stores what was reported last, and only a difference is reported: a phase that nobody saw is not
 //! reported late, and after a kill between forge and store the same status is sent again, which the forge keeps once.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
@@ -17,6 +16,7 @@ use super::backoff::Backoff;
 use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
 use super::run_controller::metadata_beside;
+use super::summary::Task;
 use super::write_back_controller::{planned, requester};
 use super::{ReconcileError, ReconcileSummary};
 use crate::ports::{
@@ -62,24 +62,20 @@ impl<S, W> CommitStatusController<S, W> {
 
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusController<S, W> {
     /// Reports every run whose phase differs from the last report.
-    pub(super) async fn report_statuses(&self, summary: &mut ReconcileSummary) {
-        // A forge that does not answer is not asked again in this pass.
-        let mut silent = BTreeSet::new();
+    pub(super) async fn report_statuses(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         for selection in unreported() {
             let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
                 Ok(runs) => runs,
                 Err(error) => return summary.record("statuses", Err(error)),
             };
             for run in runs.into_iter().filter(is_news) {
-                let (name, repository) = (run.name().to_owned(), run.spec.repository.clone());
-                if silent.contains(&repository) {
-                    continue;
+                // A forge that does not answer is not asked again in this pass.
+                let repository = run.spec.repository.clone();
+                if !summary.is_backing_off(Task::CommitStatus, &repository) {
+                    let this = Arc::clone(self);
+                    let work = Box::pin(async move { this.report(run).await });
+                    summary.run(&self.world, Task::CommitStatus, &repository, work).await;
                 }
-                let result = self.report(run).await;
-                if matches!(result, Err(ReconcileError::Forge(ForgeError::Unavailable(_)))) {
-                    silent.insert(repository);
-                }
-                summary.record(&name, result);
             }
         }
     }
@@ -141,7 +137,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
                 writes.push(line(&run, "AgentWriteBackApplied", detail));
                 (settled(String::new()), None)
             }
-            Err(ReconcileError::Forge(error @ ForgeError::Unavailable(_))) => {
+            Err(ReconcileError::Forge(
+                error @ (ForgeError::Unavailable(_) | ForgeError::Account(_)),
+            )) => {
                 report.misses = report.misses.saturating_add(1);
                 if report.misses >= MAX_FAILURES {
                     writes.push(line(
@@ -260,7 +258,7 @@ fn is_news(run: &Object<AgentDispatchRun>) -> bool {
 }
 
 /// The commit status of a run, named after its rule, or after its stack if a person started it.
-fn status(run: &Object<AgentDispatchRun>) -> WriteBack {
+pub(super) fn status(run: &Object<AgentDispatchRun>) -> WriteBack {
     let spec = &run.spec;
     check_status(&Report {
         name: spec.trigger_rule.as_deref().unwrap_or(&spec.agent_stack),

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::admission::inventory::InventoryError;
 use crate::admission::snapshot::NoStack;
-use crate::ports::{EngineError, FetchError, FleetError, ForgeError, WorkspaceError};
+use crate::ports::{EngineError, FetchError, FleetError, ForgeError, WorkspaceError, WorldError};
 use crate::triggers::schedule::ScheduleError;
 
 /// Why a controller could not finish its work on an object.
@@ -33,8 +33,8 @@ pub enum ReconcileError {
     #[error(transparent)]
     Fetch(FetchError),
     /// Git or the file system of this machine.
-    #[error("{0}")]
-    World(String),
+    #[error(transparent)]
+    World(#[from] WorldError),
     /// No `Repository` has this full name.
     #[error("there is no repository `{0}`")]
     RepositoryMissing(String),
@@ -84,6 +84,12 @@ impl ReconcileError {
     /// Whether the store did not answer: then no controller can continue.
     pub(super) fn is_store_unavailable(&self) -> bool {
         matches!(self, Self::Store(FleetError::Unavailable(_)))
+    }
+
+    /// Whether the forge did not answer, or a person must fix the access to it first: then the same can succeed later.
+    pub(super) fn is_forge_temporary(&self) -> bool {
+        let is_credential = matches!(self, Self::Credential { .. });
+        is_credential || matches!(self, Self::Forge(error) if error.is_temporary())
     }
 
     /// Whether a single secret value cannot be decrypted while the store itself works.

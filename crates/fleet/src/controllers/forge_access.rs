@@ -1,83 +1,43 @@
 //! Access to forges: clients with credentials, fetched commits. Errors are reported in the status of the repository
 //! until the same use of its forge works again.
 
+use std::future::Future;
 use std::sync::Arc;
 
-use bailiwick_resources::{Object, Repository};
+use bailiwick_resources::{AgentRoleBinding, ForgeUse, Object, Reason, Repository};
 
-use super::objects::ObjectQueries as _;
+use super::forge_health::{Deadline, ForgeHealth, Waited};
+use super::repository_controller::Problem;
+use super::timed_forge::TimedForge;
 use super::{CredentialProblem, ReconcileError};
+use crate::admission::Inventory;
+use crate::admission::code_owners::Grammar;
+use crate::admission::ownership::{OwnerFacts, is_decided_by_owners};
 use crate::ports::{
-    Clock, Commits, FetchError, FleetError, ForgeError, Forges, ObjectStore, SecretStore, Written,
+    Clock, Commits, FetchError, FleetError, ForgeError, Forges, ObjectStore, SecretStore,
+    StackSources, Written,
 };
-use crate::triggers::text::beginning;
-
-/// How much of an error is kept.
-const MAX_ERROR_LENGTH: usize = 500;
-
-/// What a forge is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ForgeUse {
-    /// It is asked what there is.
-    Asking,
-    /// A commit is fetched from it.
-    Fetching,
-    /// Something is written to it.
-    Writing,
-}
-
-impl ForgeUse {
-    const ALL: [Self; 3] = [Self::Asking, Self::Fetching, Self::Writing];
-
-    fn prefix(self) -> &'static str {
-        match self {
-            Self::Asking => "asking: ",
-            Self::Fetching => "fetching: ",
-            Self::Writing => "writing: ",
-        }
-    }
-}
-
-/// The `status.fault` of a repository after one use of its forge: a line for each use that fails. A use that works
-/// removes its own line and no other. Only this function writes and reads such lines.
-pub(super) fn faults(
-    before: Option<&str>,
-    used_for: ForgeUse,
-    fault: Option<&str>,
-) -> Option<String> {
-    let mut lines = Vec::new();
-    for one in ForgeUse::ALL {
-        let known = || before?.lines().find(|line| line.starts_with(one.prefix()));
-        match fault {
-            Some(why) if one == used_for => {
-                let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-                lines.push(format!("{}{}", one.prefix(), beginning(&why, MAX_ERROR_LENGTH)));
-            }
-            None if one == used_for => {}
-            Some(_) | None => lines.extend(known().map(str::to_owned)),
-        }
-    }
-    (!lines.is_empty()).then(|| lines.join("\n"))
-}
 
 /// Access to the forges of repositories.
 pub(super) struct ForgeAccess<S, W> {
     store: Arc<S>,
     world: Arc<W>,
+    health: Arc<ForgeHealth<S, W>>,
 }
 
 impl<S, W> ForgeAccess<S, W> {
     pub(super) fn new(store: Arc<S>, world: Arc<W>) -> Self {
-        Self { store, world }
+        let health = Arc::new(ForgeHealth::new(Arc::clone(&store), Arc::clone(&world)));
+        Self { store, world, health }
     }
 }
 
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W> {
-    /// A client of the forge of a repository, with its credential.
+    /// A client of the forge of a repository, with its credential. Each of its requests has a deadline.
     pub(super) async fn open(
         &self,
         repository: &Object<Repository>,
-    ) -> Result<W::Forge, ReconcileError> {
+    ) -> Result<TimedForge<S, W>, ReconcileError> {
         let credential = match &repository.spec.credential_ref {
             None => None,
             Some(key) => {
@@ -97,18 +57,19 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
                 })?)
             }
         };
-        Ok(self.world.forge(&repository.spec, credential.as_deref())?)
+        let forge = self.world.forge(&repository.spec, credential.as_deref())?;
+        Ok(TimedForge::new(forge, repository.clone(), Arc::clone(&self.health)))
     }
 
     /// The same, to write to it.
     pub(super) async fn open_to_write(
         &self,
         repository: &Object<Repository>,
-    ) -> Result<W::Forge, ReconcileError> {
+    ) -> Result<TimedForge<S, W>, ReconcileError> {
         let forge = self.open(repository).await;
         if let Err(error @ (ReconcileError::Forge(_) | ReconcileError::Credential { .. })) = &forge
         {
-            self.report(repository, ForgeUse::Writing, Some(&error.to_string())).await;
+            self.health.report(repository, ForgeUse::Writing, Some(Problem::of(error))).await;
         }
         forge
     }
@@ -120,19 +81,43 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, FetchError> {
-        let found = self.world.fetch_commit(&repository.spec, reference, sha).await;
-        match &found {
-            Ok(_) => self.report(repository, ForgeUse::Fetching, None).await,
-            // The forge has answered: it has no such commit.
-            Err(FetchError::Missing(_)) => {}
-            Err(fault @ (FetchError::Failed(_) | FetchError::Unavailable(_))) => {
-                self.report(repository, ForgeUse::Fetching, Some(&fault.to_string())).await;
+        let fetched = self.world.fetch_commit(&repository.spec, reference, sha);
+        let (used_for, deadline) = (ForgeUse::Fetching, Deadline::FETCH);
+        let found = match self.health.wait(repository, used_for, deadline, fetched).await {
+            Waited::Answered(found) => found,
+            Waited::TimedOut(why) => return Err(FetchError::Unavailable(why)),
+        };
+        let reason = match &found {
+            Ok(_) => {
+                self.health.report(repository, used_for, None).await;
+                return found;
             }
+            // The forge has answered: it has no such commit.
+            Err(FetchError::Missing(_)) => return found,
+            Err(FetchError::Failed(_)) => Reason::ForgeRefused,
+            Err(FetchError::Unavailable(_)) => Reason::ForgeUnreachable,
+        };
+        if let Err(fault) = &found {
+            let problem = Problem::new(reason, fault.to_string());
+            self.health.report(repository, used_for, Some(problem)).await;
         }
         found
     }
 
-    /// The same, as a step of a controller.
+    /// Waits for a source that may come from the forge, as for any other answer of it.
+    pub(super) async fn wait_for_source<T>(
+        &self,
+        repository: &Object<Repository>,
+        source: impl Future<Output = Result<T, FetchError>> + Send,
+    ) -> Result<T, FetchError> {
+        let (used_for, deadline) = (ForgeUse::Asking, Deadline::SEVERAL);
+        match self.health.wait(repository, used_for, deadline, source).await {
+            Waited::Answered(found) => found,
+            Waited::TimedOut(why) => Err(FetchError::Unavailable(why)),
+        }
+    }
+
+    /// Fetches a commit as a step of a controller.
     pub(super) async fn fetched_commit(
         &self,
         repository: &Object<Repository>,
@@ -149,68 +134,61 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
     }
 
     /// Reports whether a repository can be written to. A target that has moved, and an operation that the forge
-    /// does not support, are not errors of the repository.
+    /// does not support, are not errors of the repository. That it did not answer is reported by [`TimedForge`].
     pub(super) async fn report_write_result(
         &self,
         repository: &Object<Repository>,
         answered: &Result<Written, ForgeError>,
     ) {
         match answered {
-            Ok(_) => self.report(repository, ForgeUse::Writing, None).await,
-            Err(ForgeError::Moved { .. } | ForgeError::Unsupported(_)) => {}
-            Err(error @ (ForgeError::Refused(_) | ForgeError::Unavailable(_))) => {
-                self.report(repository, ForgeUse::Writing, Some(&error.to_string())).await;
+            Ok(_) => self.health.report(repository, ForgeUse::Writing, None).await,
+            Err(
+                ForgeError::Moved { .. }
+                | ForgeError::Unsupported(_)
+                | ForgeError::Unavailable(_)
+                | ForgeError::Account(_),
+            ) => {}
+            Err(error @ ForgeError::Refused(_)) => {
+                let problem = Problem::new(Reason::ForgeRefused, error.to_string());
+                self.health.report(repository, ForgeUse::Writing, Some(problem)).await;
             }
         }
     }
-
-    async fn report(
-        &self,
-        repository: &Object<Repository>,
-        used_for: ForgeUse,
-        fault: Option<&str>,
-    ) {
-        let before = repository.status.fault.as_deref();
-        if faults(before, used_for, fault).as_deref() == before {
-            return;
-        }
-        // The operation itself matters more: a report that cannot be stored is made again by the next use.
-        let _ = self.store_report(repository.name(), used_for, fault).await;
-    }
-
-    async fn store_report(
-        &self,
-        name: &str,
-        used_for: ForgeUse,
-        fault: Option<&str>,
-    ) -> Result<(), ReconcileError> {
-        let Some(mut now) = self.store.typed::<Repository>(name).await? else { return Ok(()) };
-        let told = faults(now.status.fault.as_deref(), used_for, fault);
-        if told != now.status.fault {
-            now.status.fault = told;
-            self.store.store_status(&now, self.world.now()).await?;
-        }
-        Ok(())
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{ForgeUse, faults};
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> ForgeAccess<S, W> {
+    /// Adds the owners of a repository to an inventory, if one of these bindings depends on them. CODEOWNERS is read at
+    /// the tip of the default branch on the forge, whatever commit the work is about.
+    pub(super) async fn add_owners(
+        &self,
+        inventory: &mut Inventory,
+        repository: &Object<Repository>,
+        bindings: &[Object<AgentRoleBinding>],
+    ) -> Result<(), ReconcileError> {
+        if !is_decided_by_owners(bindings) {
+            return Ok(());
+        }
+        let owners = match Grammar::of(repository.spec.forge) {
+            Some(_) => self.owners_at_tip(repository).await?,
+            None => OwnerFacts::Unusable("its forge has no accounts".to_owned()),
+        };
+        inventory.set_owners(&repository.spec.full_name, owners);
+        Ok(())
+    }
 
-    #[test]
-    fn use_that_works_removes_its_own_line_and_no_other() {
-        let both = faults(None, ForgeUse::Writing, Some("no\nroute"));
-        let both = faults(both.as_deref(), ForgeUse::Fetching, Some("gone"));
-        assert_eq!(both.as_deref(), Some("fetching: gone\nwriting: no route"));
-        let later = faults(both.as_deref(), ForgeUse::Fetching, Some("still gone"));
-        assert_eq!(later.as_deref(), Some("fetching: still gone\nwriting: no route"));
-        let one = faults(later.as_deref(), ForgeUse::Asking, None);
-        assert_eq!(one, later);
-        let one = faults(one.as_deref(), ForgeUse::Fetching, None);
-        assert_eq!(one.as_deref(), Some("writing: no route"));
-        assert_eq!(faults(one.as_deref(), ForgeUse::Writing, None), None);
-        // A line without a prefix, as earlier versions wrote it, goes with the first report.
-        assert_eq!(faults(Some("no route"), ForgeUse::Asking, None), None);
+    async fn owners_at_tip(
+        &self,
+        repository: &Object<Repository>,
+    ) -> Result<OwnerFacts, ReconcileError> {
+        let branch = format!("refs/heads/{}", repository.spec.default_branch);
+        Ok(match self.fetch_commit(repository, &branch, None).await {
+            Ok(Some(tip)) => self.world.code_owners(&repository.spec, &tip).await,
+            Ok(None) | Err(FetchError::Missing(_)) => {
+                OwnerFacts::Unusable(format!("the forge has no {branch}"))
+            }
+            Err(FetchError::Failed(why)) => OwnerFacts::Unusable(why),
+            // Tried again later: an outage takes no right away.
+            Err(FetchError::Unavailable(why)) => return Err(ForgeError::Unavailable(why).into()),
+        })
     }
 }

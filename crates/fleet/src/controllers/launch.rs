@@ -2,39 +2,54 @@
 
 use std::sync::Arc;
 
+use bailiwick_model::IssueName;
 use bailiwick_resources::{
-    AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent, AttemptReason, ConfigMap,
-    Kind, LabelRef, Metadata, Object, Repository, Resource, RunnerPool, StackSnapshot, TrustTier,
+    AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent, AgentWorkspace,
+    AgentWorkspacePolicy, AttemptReason, ConfigMap, Kind, LabelRef, Metadata, Object, Repository,
+    Resource, RunnerPool, StackSnapshot, TrustTier, WorkspaceMode,
 };
 use serde::Deserialize as _;
 
 use super::costs::within_budget;
+use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
-use super::prepared_launch::{Prepared, PreparedValue};
+use super::prepared_launch::{CONTEXT_UPDATE, Prepared, PreparedValue};
 use super::run_queries::RunQueries as _;
 use super::run_results::with_earlier_verdict;
-use super::{LaunchRefusal, ReconcileError, ServerValueProblem};
+use super::{LaunchRecordProblem, LaunchRefusal, ReconcileError, ServerValueProblem};
 use crate::admission::admit::uncovered;
 use crate::admission::compile::subagent_name;
 use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
-use crate::ports::{AttemptOwner, Clock, Engine, Launch, ModelKey, ObjectStore, SecretStore};
+use crate::ports::{
+    AttemptOwner, Clock, Commits, Engine, Forges, Launch, LaunchWorkspace, ModelKey, ObjectStore,
+    SecretStore, Selection, StackSources,
+};
+use crate::workspaces::{Candidate, NotReusable, Wanted};
 
 /// Launches attempts through the engine.
 pub(super) struct Launcher<S, E, W> {
     store: Arc<S>,
     engine: Arc<E>,
     world: Arc<W>,
+    forges: Arc<ForgeAccess<S, W>>,
 }
 
 impl<S, E, W> Launcher<S, E, W> {
-    pub(super) fn new(store: Arc<S>, engine: Arc<E>, world: Arc<W>) -> Self {
-        Self { store, engine, world }
+    pub(super) fn new(
+        store: Arc<S>,
+        engine: Arc<E>,
+        world: Arc<W>,
+        forges: Arc<ForgeAccess<S, W>>,
+    ) -> Self {
+        Self { store, engine, world, forges }
     }
 }
 
-impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
+impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + StackSources>
+    Launcher<S, E, W>
+{
     /// Launches an attempt; launching it again does nothing.
     pub(super) async fn launch(
         &self,
@@ -47,9 +62,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         let mut environment = self.environment(&repository, &prepared).await?;
         environment.extend(self.server_values(&repository, &prepared).await?);
         let resume = match attempt.spec.attempt_reason {
-            AttemptReason::Resume | AttemptReason::Continuation => {
-                Some(attempt.spec.message.clone().unwrap_or_default())
-            }
+            AttemptReason::Resume | AttemptReason::Continuation => Some(self.words(attempt).await?),
             AttemptReason::Initial
             | AttemptReason::Retry
             | AttemptReason::Repair
@@ -71,8 +84,76 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
             environment,
             resume,
             belongs: self.belongs(run, attempt).await?,
+            issue: bound_issue(run, &repository.spec),
+            sources: prepared.sources,
+            workspace: self.workspace(run, attempt, &repository).await?,
         };
         Ok(self.engine.launch(launch).await?)
+    }
+
+    /// Where the files of a new worktree come from.
+    async fn workspace(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        attempt: &Object<AgentDispatchAttempt>,
+        repository: &Object<Repository>,
+    ) -> Result<LaunchWorkspace, ReconcileError> {
+        let mut objects = attempt.spec.agent_stack_snapshot.objects.iter();
+        let policy = objects.find(|one| one.object.kind == Kind::AgentWorkspacePolicy);
+        let Some(policy) = policy else { return Ok(LaunchWorkspace::New) };
+        let mode = AgentWorkspacePolicy::deserialize(&policy.spec).map(|policy| policy.mode);
+        // Later attempts continue in their own workspace, or begin with the base commit.
+        let is_first = attempt.spec.attempt_reason == AttemptReason::Initial;
+        // A launch is repeated while the agent starts: then the run may have its workspace already.
+        let has_own = run.status.workspace.is_some();
+        if !is_first || has_own || !matches!(mode, Ok(WorkspaceMode::PerWorkItem)) {
+            return Ok(LaunchWorkspace::New);
+        }
+        let target = run.spec.branch.as_ref().unwrap_or(&repository.spec.default_branch);
+        let wanted = Wanted {
+            run: &run.spec,
+            trust_tier: run.spec.trust_tier.min(repository.spec.trust_tier),
+            policy: &policy.object.name,
+            target_branch: target,
+        };
+        let mut candidates = Vec::new();
+        let known = self.store.all_typed::<AgentWorkspace>(Selection::of(Kind::AgentWorkspace));
+        for workspace in known.await?.into_iter().filter(|one| wanted.is_about(&one.spec)) {
+            if workspace.status.runs.iter().any(|name| name == run.name()) {
+                return Ok(LaunchWorkspace::New);
+            }
+            let mut in_use = false;
+            for name in &workspace.status.runs {
+                let other = self.store.typed::<AgentDispatchRun>(name).await?;
+                in_use |= other.is_some_and(|other| !other.status.phase.is_final());
+            }
+            candidates.push(Candidate { workspace, in_use });
+        }
+        Ok(match wanted.choose(candidates) {
+            Ok(agent) => LaunchWorkspace::TakeOver(agent),
+            // The first run of a work item has nothing to reuse, which needs no explanation.
+            Err(NotReusable::Unknown) => LaunchWorkspace::New,
+            Err(why) => LaunchWorkspace::NotReused(why.to_string()),
+        })
+    }
+
+    /// What a continued conversation is told: its new context, if it has one, and the message of the person.
+    async fn words(
+        &self,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<String, ReconcileError> {
+        let message = attempt.spec.message.clone().unwrap_or_default();
+        let Some(digest) = attempt.metadata.annotations.get(CONTEXT_UPDATE) else {
+            return Ok(message);
+        };
+        let bytes = self.store.blob(digest).await?;
+        let update = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        let gone = || ReconcileError::LaunchRecord {
+            attempt: attempt.name().to_owned(),
+            problem: LaunchRecordProblem::Gone,
+        };
+        let update = update.ok_or_else(gone)?;
+        Ok(format!("The context of the task was gathered again:\n\n{update}\n{message}"))
     }
 
     /// Refuses an attempt whose admitted stack is not covered by today's grants.
@@ -87,7 +168,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
         let kept = &attempt.spec.agent_stack_snapshot;
         let mut frozen =
             thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;
-        let inventory = self.store.inventory().await;
+        let mut inventory = self.store.inventory().await;
         // Permissions are today's; everything else is as admitted.
         let permitting = &mut frozen;
         permitting.service_account = match permitting.service_account.take() {
@@ -100,12 +181,17 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
             permitting.secret_grants.iter().filter_map(|then| now(&inventory, then)).collect();
         permitting.config_grants =
             permitting.config_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+        self.forges.add_owners(&mut inventory, repository, &frozen.role_bindings).await?;
         let situation = Situation {
             repository: spec.repository.clone(),
             reference: spec.reference.clone(),
             trust_tier: spec.trust_tier.min(repository.spec.trust_tier),
             actor: spec.source_event.actor.clone(),
-            memberships: Vec::new(),
+            memberships: inventory.memberships(
+                spec.source_event.actor.as_deref(),
+                spec.source_event.source,
+                self.world.now(),
+            ),
             source: spec.source_event.source,
             workflow: spec.source_refs.pipeline.clone(),
             job: spec.source_refs.job.clone(),
@@ -132,7 +218,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
             Decision::RequiresApproval => {
                 let asked = self.store.start_approvals(run).await?;
                 let wanted = &reviewed.approval_requirements;
-                let open = uncovered(&asked, wanted, self.world.now());
+                let open = uncovered(&asked, wanted, context_of(run), self.world.now());
                 match open.first() {
                     Some(one) => {
                         let why =
@@ -243,6 +329,12 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock> Launcher<S, E, W> {
     }
 }
 
+/// The issue that keeps the state of a run, where the repository has its runs do so.
+fn bound_issue(run: &Object<AgentDispatchRun>, repository: &Repository) -> Option<IssueName> {
+    let number = run.spec.source_refs.issue.filter(|_| repository.issue_memory)?;
+    Some(IssueName { repository: Some(repository.full_name.clone()), number })
+}
+
 /// The commit whose kit binds an attempt; never that of untrusted work.
 fn bound_by(
     run: &Object<AgentDispatchRun>,
@@ -271,6 +363,11 @@ pub(super) fn more_labels(snapshot: &StackSnapshot) -> Vec<LabelRef> {
     let labels = snapshot.objects.iter().filter(|one| one.object.kind == Kind::AgentContextLabel);
     let more = labels.filter(|one| !own.iter().any(|label| label.name == one.object.name));
     more.map(|one| LabelRef { name: one.object.name.clone(), digest: None }).collect()
+}
+
+/// The name of the context bundle of a run.
+pub(super) fn context_of(run: &Object<AgentDispatchRun>) -> &str {
+    run.spec.context_bundle_ref.as_deref().unwrap_or_default()
 }
 
 /// The agent of an attempt: its own, or that of the conversation that it continues.

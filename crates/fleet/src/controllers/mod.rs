@@ -13,11 +13,14 @@
 
 mod api;
 mod audit_log;
+mod background_jobs;
 mod backoff;
 mod commit_status;
 mod costs;
+mod dependencies;
 mod error;
 mod forge_access;
+mod forge_health;
 mod idempotency;
 mod launch;
 mod objects;
@@ -37,10 +40,12 @@ mod sessions;
 mod status_reconciler;
 mod subagent_runs;
 mod summary;
+mod timed_forge;
 mod tool_approvals;
 mod trigger_controller;
 mod workspace_controller;
 mod write_back_controller;
+mod write_targets;
 
 pub use api::{Api, QuestionOwner};
 pub use backoff::RetryTable;
@@ -54,6 +59,7 @@ pub use summary::ReconcileSummary;
 
 use std::sync::Arc;
 
+use background_jobs::BackgroundJobs;
 use commit_status::CommitStatusController;
 use forge_access::ForgeAccess;
 use launch::Launcher;
@@ -88,16 +94,17 @@ pub struct ControlPlane<S, E, W> {
     pub world: Arc<W>,
     /// What people and programs request.
     pub api: Arc<Api<S, E, W>>,
-    repositories: RepositoryController<S, W>,
+    repositories: Arc<RepositoryController<S, W>>,
     triggers: Arc<TriggerController<S, W>>,
-    schedules: ScheduleController<S, W>,
-    queue: RunQueue<S, W>,
+    schedules: Arc<ScheduleController<S, W>>,
+    queue: Arc<RunQueue<S, W>>,
     workspaces: Arc<WorkspaceController<S, E, W>>,
-    runs: RunController<S, E, W>,
+    runs: Arc<RunController<S, E, W>>,
     subagents: Arc<SubagentController<S, E, W>>,
-    commit_statuses: CommitStatusController<S, W>,
+    commit_statuses: Arc<CommitStatusController<S, W>>,
     statuses: StatusReconciler<S, W>,
     retention: RetentionController<S, E, W>,
+    jobs: Arc<BackgroundJobs>,
 }
 
 impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
@@ -124,29 +131,35 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         ));
         let revalidator =
             Revalidator::new(s(), w(), Arc::clone(&forges), Arc::clone(&run_statuses));
-        let write_backs =
-            WriteBackController::new(s(), w(), Arc::clone(&forges), Arc::clone(&run_statuses));
+        let write_backs = WriteBackController::new(
+            s(),
+            w(),
+            Arc::clone(&forges),
+            Arc::clone(&run_statuses),
+            Arc::clone(&redaction),
+        );
         let api = Api::new((s(), e(), w()), &forges, &admission, &sessions, &triggers, &workspaces);
         Self {
             api: Arc::new(api),
-            repositories: RepositoryController::new(s(), w(), Arc::clone(&forges)),
-            schedules: ScheduleController::new(s(), w(), Arc::clone(&triggers)),
-            queue: RunQueue::new(s(), w(), revalidator, Arc::clone(&run_statuses)),
-            runs: RunController {
+            repositories: Arc::new(RepositoryController::new(s(), w(), Arc::clone(&forges))),
+            schedules: Arc::new(ScheduleController::new(s(), w(), Arc::clone(&triggers))),
+            queue: Arc::new(RunQueue::new(s(), w(), revalidator, Arc::clone(&run_statuses))),
+            runs: Arc::new(RunController {
                 store: s(),
                 engine: e(),
                 world: w(),
-                launcher: Launcher::new(s(), e(), w()),
+                launcher: Launcher::new(s(), e(), w(), Arc::clone(&forges)),
                 approvals,
                 sessions,
                 subagents: Arc::clone(&subagents),
                 write_backs,
                 statuses: Arc::clone(&run_statuses),
                 redaction,
-            },
-            commit_statuses: CommitStatusController::new(s(), w(), forges),
+            }),
+            commit_statuses: Arc::new(CommitStatusController::new(s(), w(), forges)),
             statuses: StatusReconciler::new(s(), w(), run_statuses),
             retention: RetentionController::new(s(), e(), w()),
+            jobs: Arc::default(),
             triggers,
             workspaces,
             subagents,
@@ -161,23 +174,49 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.advance_with(&mut RetryTable::default()).await
     }
 
-    /// The same, skipping objects that failed recently: an object that keeps failing delays no other.
+    /// The same, skipping objects that failed recently: an object that keeps failing delays no other. What takes
+    /// long, because a forge is slow, goes on beside the passes.
     pub async fn advance_with(&self, retries: &mut RetryTable) -> ReconcileSummary {
+        self.advance_by_steps(retries, &|_| {}).await
+    }
+
+    /// The same; `begin` is told the name of each step before it begins.
+    pub async fn advance_by_steps(
+        &self,
+        retries: &mut RetryTable,
+        begin: &(dyn Fn(&'static str) + Send + Sync),
+    ) -> ReconcileSummary {
         let started_at = self.world.now();
-        let mut summary = ReconcileSummary::starting(started_at, std::mem::take(retries));
+        let jobs = Arc::clone(&self.jobs);
+        let mut summary = ReconcileSummary::starting(started_at, std::mem::take(retries), jobs);
+        begin("observing forges");
         self.repositories.observe_forges(&mut summary).await;
+        begin("evaluating deliveries");
         self.triggers.evaluate_deliveries(&mut summary).await;
+        begin("firing schedules");
         self.schedules.fire_schedules(&mut summary).await;
+        begin("polling forges");
         self.repositories.poll_forges(&mut summary).await;
+        begin("starting runs");
         self.queue.settle_queue(&mut summary).await;
+        begin("recording workspaces");
         self.workspaces.reconcile_workspaces(&mut summary).await;
+        begin("following runs");
         self.runs.follow_runs(&mut summary).await;
+        begin("following sub-agents");
         self.subagents.follow_children(&mut summary).await;
+        begin("reporting commit statuses");
         self.commit_statuses.report_statuses(&mut summary).await;
+        begin("counting pools");
         self.queue.count_pools(&mut summary).await;
         summary.retries.forget_stale(started_at);
         *retries = std::mem::take(&mut summary.retries);
         summary
+    }
+
+    /// Waits until work that went on beside a pass has finished.
+    pub async fn wait_for_finished(&self) {
+        self.jobs.wait_for_finished().await;
     }
 
     /// Updates the status of everything that is declared.

@@ -102,7 +102,8 @@ pub(super) trait ObjectQueries: ObjectStore {
                     Err(error) => inventory = inventory.unlistable(kind, error.to_string()),
                 }
             }
-            inventory
+            // Unknown groups are like none: they permit nothing, and a denial for a team counts for everybody.
+            inventory.with_people(self.people().await.unwrap_or_default())
         }
     }
 

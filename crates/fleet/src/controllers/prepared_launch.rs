@@ -1,14 +1,18 @@
 //! What an attempt is launched with, as it is stored beside the attempt.
 
-use bailiwick_resources::{SecretMount, SecretPurpose};
+use bailiwick_resources::{ContextPolicy, SecretMount, SecretPurpose};
 use serde::{Deserialize, Serialize};
 
-use crate::admission::compile::LaunchLimits;
+use crate::admission::compile::{LaunchLimits, SubagentDefinition};
 use crate::admission::review::{EntryDecision, RequiredSecret};
 use crate::admission::{Admitted, Review};
+use crate::bundle::NamedSource;
 
 /// The annotation of an attempt that names what it is launched with.
 pub(super) const LAUNCH: &str = "bailiwick.dev/launch-digest";
+
+/// The annotation of an attempt that continues a conversation with a new context: the blob with its sources.
+pub(super) const CONTEXT_UPDATE: &str = "bailiwick.dev/context-update";
 
 /// The launch of an attempt, stored as a blob that the attempt names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +35,9 @@ pub(super) struct Prepared {
     /// Whether it may use the model key of the control plane.
     #[serde(default)]
     pub(super) lent_model_key: bool,
+    /// The sources in its context, if one of its sub-agents may be given some of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sources: Vec<NamedSource>,
 }
 
 /// A value that an attempt needs.
@@ -72,10 +79,18 @@ pub(super) fn configs_of(review: &Review) -> Vec<PreparedValue> {
 }
 
 pub(super) fn prepared(admitted: &Admitted) -> Prepared {
+    let limits = admitted.compiled.launch_limits();
+    let selects =
+        |child: &SubagentDefinition| child.spec.context_policy == ContextPolicy::SelectedSources;
+    let sources = match limits.subagents.iter().any(selects) {
+        true => admitted.bundle.sources(),
+        false => Vec::new(),
+    };
     Prepared {
         task: admitted.compiled.task.clone(),
         context: admitted.bundle.render(),
-        limits: admitted.compiled.launch_limits(),
+        limits,
+        sources,
         kit_from: admitted.kit_from.clone(),
         lent_model_key: admitted.lent_model_key,
         values: values_of(&admitted.review),

@@ -56,7 +56,7 @@ impl<S: ObjectStore + SecretStore, W: StackSources> Redaction<S, W> {
         };
         match self.world.redactions().await {
             Ok(personal) => rules.personal = personal,
-            Err(why) => return Ok(Err(RedactionError::Unknown(why))),
+            Err(error) => return Ok(Err(RedactionError::Unknown(error.to_string()))),
         }
         match self.store.repository(&run.spec.repository).await {
             Ok(repository) => rules.repository.clone_from(&repository.spec.policy.redact),

@@ -34,7 +34,18 @@ const OPEN_PHASES: [RunPhase; 5] = [
 ];
 
 /// A delivery's repository and events, or why it has none.
-pub(super) type DeliveryEvents = Result<(Object<Repository>, Vec<SourceEvent>), String>;
+pub(super) type DeliveryEvents = Result<(Object<Repository>, Vec<SourceEvent>), DeliveryUnreadable>;
+
+/// Why the events of a delivery are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum DeliveryUnreadable {
+    #[error("the repository `{0}` is gone")]
+    RepositoryGone(String),
+    #[error("its bytes are not kept any more")]
+    PayloadExpired,
+    #[error(transparent)]
+    Payload(#[from] wire::WireError),
+}
 
 /// Reads about runs and what belongs to them.
 pub(super) trait RunQueries: ObjectQueries {
@@ -264,14 +275,14 @@ pub(super) trait RunQueries: ObjectQueries {
         async move {
             let spec = &delivery.spec;
             let Some(repository) = self.typed::<Repository>(&spec.repository).await? else {
-                return Ok(Err(format!("the repository `{}` is gone", spec.repository)));
+                return Ok(Err(DeliveryUnreadable::RepositoryGone(spec.repository.clone())));
             };
             let Some(payload) = self.blob(&spec.payload_digest).await? else {
-                return Ok(Err("its bytes are not kept any more".to_owned()));
+                return Ok(Err(DeliveryUnreadable::PayloadExpired));
             };
             Ok(match wire::read(&wire_delivery(delivery, &repository), &payload) {
                 Ok(events) => Ok((repository, events)),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.into()),
             })
         }
     }

@@ -29,14 +29,24 @@ pub(super) struct ResultWriter<'a> {
     pub(super) writes: &'a mut Vec<Write>,
 }
 
-/// The context of an attempt. A repair also gets the verdict on the earlier attempt.
+/// The context of an attempt. A repair also gets the verdict on the earlier attempt, and a rerun what was changed.
 pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: String) -> String {
+    let quoted = |said: &str| {
+        let lines: Vec<String> = said.lines().map(|line| format!("    {line}")).collect();
+        lines.join("\n")
+    };
     match (attempt.attempt_reason, &attempt.message) {
         (AttemptReason::Repair, Some(said)) => {
-            let quoted: Vec<String> = said.lines().map(|line| format!("    {line}")).collect();
+            let said = quoted(said);
             format!(
-                "{context}\n\nAn earlier attempt did not pass its checks. They said:\n\n{}\n",
-                quoted.join("\n")
+                "{context}\n\nAn earlier attempt did not pass its checks. They said:\n\n{said}\n"
+            )
+        }
+        (AttemptReason::RerunAfterFix, Some(said)) => {
+            let (fixed, said) = (attempt.fixed.join(", "), quoted(said));
+            format!(
+                "{context}\n\nAn earlier attempt failed. Since then was changed: {fixed}. About that \
+                 attempt:\n\n{said}\n"
             )
         }
         (
@@ -88,7 +98,11 @@ impl ResultWriter<'_> {
     ) -> Result<String, ReconcileError> {
         let digest = Sha256Hex::of(&bytes).to_string();
         let identity = match kind {
-            ArtifactKind::Patch => format!("{}\n{digest}", self.attempt.name()),
+            // The same change on another commit is another patch.
+            ArtifactKind::Patch => {
+                let commits = patch.as_ref().map(|patch| (&patch.base_sha, &patch.commit));
+                format!("{}\n{digest}\n{commits:?}", self.attempt.name())
+            }
             ArtifactKind::Diagnosis
             | ArtifactKind::BranchProposal
             | ArtifactKind::Review
@@ -126,6 +140,14 @@ impl ResultWriter<'_> {
     ) -> Result<(), ReconcileError> {
         let bytes = serde_json::to_vec(value).map_err(ReconcileError::encode("an artifact"))?;
         self.keep(kind, summary, bytes, None).map(drop)
+    }
+
+    /// Stores a change that was rebased after the end of its attempt.
+    pub(super) fn store_rebased(mut self, work: &FinishedWork) -> Result<(), ReconcileError> {
+        match work.patch.is_empty() {
+            true => Ok(()),
+            false => self.store_patch(work),
+        }
     }
 
     /// Stores the change. Pushing it is a separate write-back.

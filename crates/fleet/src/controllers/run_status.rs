@@ -7,16 +7,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bailiwick_resources::{
-    AgentApproval, AgentArtifact, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
-    AgentReviewArtifact, AgentStack, AgentWorkspace, AnyObject, ConditionType, Kind, Object,
-    Reason, RebaseState, RunPhase, RunnerPool, TrustTier, WorkspaceState, readable, settle,
+    ActionType, AgentApproval, AgentArtifact, AgentContextBundle, AgentDispatchAttempt,
+    AgentDispatchRun, AgentReviewArtifact, AgentStack, AgentWorkspace, AnyObject, ApprovalPhase,
+    ConditionType, Kind, Object, Reason, RebaseState, RunPhase, RunnerPool, TrustTier,
+    WorkspaceState, readable, settle,
 };
 
 use super::audit_log::ended;
+use super::dependencies::dependencies;
 use super::objects::ObjectQueries as _;
 use super::outcome::{EndCode, RunEnd};
 use super::run_queries::RunQueries as _;
 use super::run_queue::has_worked;
+use super::subagent_runs::is_child;
+use super::workspace_controller::{NOT_REUSED, TAKEN_OVER};
 use super::{ReconcileError, ReconcileSummary};
 use crate::admission::Inventory;
 use crate::admission::admit::PoolUse;
@@ -144,6 +148,9 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         let findings = run_conditions(&facts);
         run.status.conditions = settle(&run.status.conditions, findings, generation, now);
         run.status.observed_generation = generation;
+        if let When::ExitReason(_) = when {
+            run.status.failed_with = self.dependencies_of(run).await?;
+        }
         Ok(())
     }
 
@@ -196,6 +203,19 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         Ok(true)
     }
 
+    /// What a run depends on, if it has failed and can be retried.
+    async fn dependencies_of(
+        &self,
+        run: &Object<AgentDispatchRun>,
+    ) -> Result<BTreeMap<String, String>, ReconcileError> {
+        if run.status.phase != RunPhase::Failed || is_child(run) {
+            return Ok(BTreeMap::new());
+        }
+        let last = run.status.attempts.last().cloned().unwrap_or_default();
+        let attempt = self.store.typed::<AgentDispatchAttempt>(&last).await?;
+        Ok(dependencies(&self.store.inventory().await, run, attempt.as_ref()))
+    }
+
     async fn context_facts(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -211,6 +231,8 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
             return Ok(ContextFacts::Pending);
         };
         Ok(match self.store.typed::<AgentContextBundle>(name).await? {
+            // That of a sub-agent is stored in the same commit as its run.
+            None if is_child(run) => ContextFacts::Recorded(digest.clone()),
             None => ContextFacts::SourceMissing(format!("the bundle `{name}` is gone")),
             Some(bundle) if bundle.spec.digest != *digest => {
                 ContextFacts::FetchFailed(format!("the bundle `{name}` is another one"))
@@ -257,7 +279,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
                     | RebaseState::ReadyForReview
                     | RebaseState::ReadyForMerge,
                 ),
-            ) => WorkspaceFacts::Ready(name.clone()),
+            ) => WorkspaceFacts::Ready(origin_of(&workspace)),
         })
     }
 
@@ -335,7 +357,18 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         run: &Object<AgentDispatchRun>,
     ) -> Result<Vec<ApprovalFacts>, ReconcileError> {
         let selection = Selection::of(Kind::AgentApproval).field("run", run.name());
-        let asked = self.store.all_typed::<AgentApproval>(selection).await?;
+        let mut asked = self.store.all_typed::<AgentApproval>(selection).await?;
+        // A request for a change that was rebased since does not count: it was requested again.
+        asked.retain(|one| match one.spec.action.kind {
+            ActionType::WriteBack(_) => {
+                one.status.phase != ApprovalPhase::Expired
+                    || run.status.approvals.iter().any(|name| name == one.name())
+            }
+            ActionType::SecretAccess
+            | ActionType::NetworkExpanded
+            | ActionType::ToolCall
+            | ActionType::Escalation => true,
+        });
         let fact = |one: Object<AgentApproval>| ApprovalFacts {
             action: one.spec.action.kind,
             phase: one.status.phase,
@@ -385,6 +418,16 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
                 Ok(ArtifactFacts::Recorded(made.len()))
             }
         }
+    }
+}
+
+/// The name of a workspace, and whether its files come from an earlier run.
+fn origin_of(workspace: &Object<AgentWorkspace>) -> String {
+    let (name, annotations) = (workspace.name(), &workspace.metadata.annotations);
+    match (annotations.get(TAKEN_OVER), annotations.get(NOT_REUSED)) {
+        (Some(earlier), _) => format!("{name}, with the files of {earlier}"),
+        (None, Some(why)) => format!("{name}, a new one: {why}"),
+        (None, None) => name.to_owned(),
     }
 }
 

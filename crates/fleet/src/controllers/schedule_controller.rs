@@ -34,7 +34,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     ScheduleController<S, W>
 {
     /// Fires the schedules that are due. Missed times are caught up as the rule says; recorded ones are not repeated.
-    pub(super) async fn fire_schedules(&self, summary: &mut ReconcileSummary) {
+    pub(super) async fn fire_schedules(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         let rules = match self.store.rules().await {
             Ok(rules) => rules,
             Err(error) => return summary.record("rules", Err(error)),
@@ -44,8 +44,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
                 && rule.spec.lifecycle_state == LifecycleState::Active;
             if on_time && !summary.is_backing_off(Task::Schedule, rule.name()) {
                 let name = rule.name().to_owned();
-                let result = self.fire(rule).await;
-                summary.record_with_backoff(Task::Schedule, &name, result);
+                let this = Arc::clone(self);
+                let work = Box::pin(async move { this.fire(rule).await });
+                summary.run(&self.world, Task::Schedule, &name, work).await;
             }
         }
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentDispatchRunStatus, AgentSubagent,
-    AnyObject, ApprovalPolicy, ArtifactKind, ChildRun, Kind, Moment, Object, RunPhase,
-    SubagentEvent,
+    AgentArtifact, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun,
+    AgentDispatchRunStatus, AgentSubagent, AnyObject, ApprovalPolicy, ArtifactKind, BundleLayer,
+    BundlePart, ChildRun, Kind, Moment, Object, RunPhase, SubagentEvent,
 };
 
 use super::audit_log::Correlation;
@@ -124,6 +124,12 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + StackSources + Worktree
         let (faults, end_code) = report.stands(&mut child.status, now);
         if child.status.cancel_requested.is_some() && !child.status.phase.is_final() {
             self.engine.cancel(&report.one.agent).await?;
+        }
+        if is_new && let Some((bundle, blob)) = report.bundle(&mut child, run.name(), now) {
+            // One whose record retention deleted may have left its context.
+            if self.store.typed::<AgentContextBundle>(bundle.name()).await?.is_none() {
+                writes.extend([blob, Write::Create(AnyObject::of(&bundle)?)]);
+            }
         }
         let asked = (report.one.agent.as_str(), report.one.questions.as_slice());
         writes.extend(
@@ -275,6 +281,39 @@ impl ChildReport<'_> {
         labels.insert(SUBAGENT.to_owned(), self.one.subagent.clone());
         labels.insert(PARENT.to_owned(), parent.name().to_owned());
         object
+    }
+
+    /// Its context, which is what its parent told it; nothing where that cannot be stored.
+    fn bundle(
+        &self,
+        child: &mut Object<AgentDispatchRun>,
+        parent: &str,
+        now: Moment,
+    ) -> Option<(Object<AgentContextBundle>, Write)> {
+        let received = self.redactor?.redact(&self.one.received);
+        let digest = Sha256Hex::of(&received.text).to_string();
+        let bytes = u64::try_from(received.text.len()).unwrap_or(u64::MAX);
+        let name = format!("{}-context-{}", child.name(), Sha256Hex::of(&digest).prefix(8));
+        let part = BundlePart {
+            layer: BundleLayer::UserTask,
+            name: "task".to_owned(),
+            provenance: format!("AgentDispatchRun/{parent}"),
+            digest: digest.clone(),
+            bytes,
+            truncated: None,
+        };
+        let spec = AgentContextBundle {
+            dispatch_run: child.name().to_owned(),
+            digest: digest.clone(),
+            sources: vec![part],
+            total_bytes: bytes,
+            redactions: received.counts,
+            assembled_at: now,
+        };
+        child.spec.context_bundle_ref = Some(name.clone());
+        child.status.context_bundle_digest = Some(digest.clone());
+        let blob = Write::Blob { digest, bytes: received.text.into_bytes() };
+        Some((Object::new(metadata_beside(&child.metadata, name), spec), blob))
     }
 
     /// Its approval policy, with the parent's expiry as the default.

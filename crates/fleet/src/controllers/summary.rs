@@ -1,14 +1,18 @@
 //! What one pass of the controllers did, and what failed.
 
+use std::sync::Arc;
+
 use bailiwick_resources::Moment;
 
 use super::ReconcileError;
+use super::background_jobs::{BackgroundJobs, Work};
 use super::backoff::RetryTable;
-use crate::ports::FleetError;
+use crate::ports::{Clock, FleetError};
 
 /// What a controller does to an object, by which failures are told apart in the [`RetryTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
+    Observe,
     Delivery,
     Schedule,
     Poll,
@@ -17,10 +21,11 @@ pub(super) enum Task {
     Workspace,
     Run,
     Subagents,
+    CommitStatus,
 }
 
 /// What one pass of the controllers did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct ReconcileSummary {
     /// How many objects changed.
     pub done: usize,
@@ -31,12 +36,58 @@ pub struct ReconcileSummary {
     /// Whether a run changed its phase, so that pools are counted again.
     pub(super) runs_moved: bool,
     pub(super) retries: RetryTable,
+    jobs: Arc<BackgroundJobs>,
     started_at: Moment,
 }
 
 impl ReconcileSummary {
-    pub(super) fn starting(started_at: Moment, retries: RetryTable) -> Self {
-        Self { started_at, retries, ..Self::default() }
+    pub(super) fn starting(
+        started_at: Moment,
+        retries: RetryTable,
+        jobs: Arc<BackgroundJobs>,
+    ) -> Self {
+        let mut summary = Self { started_at, retries, jobs, ..Self::default() };
+        summary.take_finished();
+        for name in summary.jobs.take_overdue(started_at) {
+            let why = "the work on it has not ended for a long time; it is not started again";
+            summary.errors.push((name, why.to_owned()));
+        }
+        summary
+    }
+
+    /// Works on an object that backs off after a failure. What takes long goes on beside this pass.
+    pub(super) async fn run<W: Clock>(
+        &mut self,
+        world: &Arc<W>,
+        task: Task,
+        name: &str,
+        work: Work,
+    ) {
+        self.run_within(world, (task, name), name, work).await;
+    }
+
+    /// The same for an object that is worked on after another one of the same group.
+    pub(super) async fn run_within<W: Clock>(
+        &mut self,
+        world: &Arc<W>,
+        (task, group): (Task, &str),
+        name: &str,
+        work: Work,
+    ) {
+        let jobs = Arc::clone(&self.jobs);
+        jobs.run(world, (task, group.to_owned()), name.to_owned(), work).await;
+        self.take_finished();
+    }
+
+    /// Whether a job of an earlier pass works on this object or group.
+    pub(super) fn is_running(&self, task: Task, name: &str) -> bool {
+        self.jobs.is_running(task, name)
+    }
+
+    fn take_finished(&mut self) {
+        for outcome in self.jobs.take_finished() {
+            self.record_with_backoff(outcome.task, &outcome.name, outcome.result);
+        }
     }
 
     /// Records the result for an object that is tried again in every pass.

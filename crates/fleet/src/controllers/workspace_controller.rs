@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentSession, AgentWorkspace, AgentWorkspacePolicy,
     AgentWorkspaceStatus, AnyObject, Kind, LinkSource, LinkStatus, Object, Resource, RunPhase,
-    WorkItemSessionLink, WorkItemWorkspaceLink, WorkspaceState,
+    WorkItemKind, WorkItemRef, WorkItemSessionLink, WorkItemWorkspaceLink, WorkspaceState,
 };
 use serde_json::json;
 
@@ -19,8 +19,8 @@ use super::run_controller::metadata_beside;
 use super::summary::Task;
 use super::{OURSELVES, ReconcileError, ReconcileSummary};
 use crate::ports::{
-    AgentPresence, Clock, ObjectStore, Selection, WorkspaceError, WorkspaceOperation,
-    WorkspacePlace, WorkspaceReport, Worktrees, Write,
+    AgentPresence, Clock, ObjectStore, RunWorktree, Selection, WorkspaceError, WorkspaceOperation,
+    WorkspacePlace, WorkspaceReport, WorktreeOrigin, Worktrees, Write,
 };
 use crate::workspaces::{
     is_due, made_for, rebase_surface, session_link, state, work_items, workspace_link,
@@ -31,6 +31,11 @@ use crate::workspaces::{
 pub(super) const PUT_AWAY: &str = "bailiwick.dev/put-away";
 /// The annotation of a workspace that could not be retired: why.
 pub(super) const KEPT: &str = "bailiwick.dev/kept-because";
+
+/// The annotation of a workspace with the files of another: its name.
+pub(super) const TAKEN_OVER: &str = "bailiwick.dev/taken-over-from";
+/// The annotation of a new workspace where that of the work item could not be reused: why.
+pub(super) const NOT_REUSED: &str = "bailiwick.dev/not-reused-because";
 
 /// Records, inspects and retires workspaces.
 pub(super) struct WorkspaceController<S, E, W> {
@@ -47,17 +52,19 @@ impl<S, E, W> WorkspaceController<S, E, W> {
 
 impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController<S, E, W> {
     /// Records the workspaces of active runs, and updates recorded ones.
-    pub(super) async fn reconcile_workspaces(&self, summary: &mut ReconcileSummary) {
+    pub(super) async fn reconcile_workspaces(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
             let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
                 Ok(runs) => runs,
                 Err(error) => return summary.record("workspaces", Err(error)),
             };
-            for run in runs.iter().filter(|run| run.status.started_at.is_some()) {
-                if !summary.is_backing_off(Task::RecordWorkspace, run.name()) {
-                    let result = self.record_workspace(run).await;
-                    summary.record_with_backoff(Task::RecordWorkspace, run.name(), result);
+            for run in runs.into_iter().filter(|run| run.status.started_at.is_some()) {
+                let name = run.name().to_owned();
+                if !summary.is_backing_off(Task::RecordWorkspace, &name) {
+                    let this = Arc::clone(self);
+                    let work = Box::pin(async move { this.record_workspace(&run).await });
+                    summary.run(&self.world, Task::RecordWorkspace, &name, work).await;
                 }
             }
         }
@@ -70,8 +77,9 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             for workspace in known {
                 let name = workspace.name().to_owned();
                 if !summary.is_backing_off(Task::Workspace, &name) {
-                    let result = self.look_after(workspace).await;
-                    summary.record_with_backoff(Task::Workspace, &name, result);
+                    let this = Arc::clone(self);
+                    let work = Box::pin(async move { this.look_after(workspace).await });
+                    summary.run(&self.world, Task::Workspace, &name, work).await;
                 }
             }
         }
@@ -103,11 +111,26 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
                 known
             }
             None => {
-                let found = self.world.worktree(&agent).await.map_err(ReconcileError::World)?;
-                let Some((path, branch)) = found else { return Ok(false) };
-                let made = self.first_seen(run, &attempt, (name, path, branch)).await?;
+                let found = self.world.worktree(&agent).await?;
+                let Some(found) = found else { return Ok(false) };
+                let mut made = self.first_seen(run, &attempt, (name, &found)).await?;
+                match &found.origin {
+                    WorktreeOrigin::New => {}
+                    WorktreeOrigin::NotReused(why) => {
+                        made.metadata.annotations.insert(NOT_REUSED.to_owned(), why.clone());
+                    }
+                    WorktreeOrigin::TakenOver(earlier) => {
+                        let earlier = workspace_name(earlier);
+                        writes.extend(self.given_to(&earlier, &mut made).await?);
+                    }
+                }
                 writes.push(Write::Create(AnyObject::of(&made)?));
-                let detail = json!({ "run": run.name(), "agent": agent });
+                let detail = json!({
+                    "run": run.name(),
+                    "agent": agent,
+                    "takenOverFrom": made.metadata.annotations.get(TAKEN_OVER),
+                    "notReused": made.metadata.annotations.get(NOT_REUSED),
+                });
                 let joined = Correlation::of_run(run).with("workspace", Some(made.name()));
                 let now = self.world.now();
                 writes.push(joined.line(now, "AgentWorkspaceRecorded", subject(&made), detail));
@@ -127,11 +150,33 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(true)
     }
 
+    /// The writes that record that the files of a workspace are now those of `made`.
+    async fn given_to(
+        &self,
+        earlier: &str,
+        made: &mut Object<AgentWorkspace>,
+    ) -> Result<Vec<Write>, ReconcileError> {
+        made.metadata.annotations.insert(TAKEN_OVER.to_owned(), earlier.to_owned());
+        let Some(mut known) = self.store.typed::<AgentWorkspace>(earlier).await? else {
+            return Ok(Vec::new());
+        };
+        made.spec.notes.clone_from(&known.spec.notes);
+        let why = format!("its files were taken over by {}", made.name());
+        known.metadata.annotations.insert(PUT_AWAY.to_owned(), why);
+        let replaced = Write::Replace(AnyObject::of(&known)?);
+        // The write before has changed the version.
+        known.metadata.resource_version = 0;
+        known.status.state = WorkspaceState::Archived;
+        known.status.git.missing = true;
+        known.status.rebase = None;
+        Ok(vec![replaced, Write::Status(AnyObject::of(&known)?)])
+    }
+
     async fn first_seen(
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-        (name, path, branch): (String, String, String),
+        (name, found): (String, &RunWorktree),
     ) -> Result<Object<AgentWorkspace>, ReconcileError> {
         let repository = self.store.repository(&run.spec.repository).await?;
         let snapshot = &attempt.spec.agent_stack_snapshot.objects;
@@ -139,9 +184,9 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         let default = || repository.spec.default_branch.clone();
         let spec = AgentWorkspace {
             repository: run.spec.repository.clone(),
-            workspace_path: path,
+            workspace_path: found.path.clone(),
             ownership: made_for(&run.spec),
-            branch,
+            branch: found.branch.clone(),
             target_branch: run.spec.branch.clone().unwrap_or_else(default),
             trust_tier: run.spec.trust_tier,
             policy: policy.map(|one| one.object.name.clone()),
@@ -167,7 +212,12 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         workspace: &Object<AgentWorkspace>,
         happened: RunChange,
     ) -> Result<Vec<Write>, ReconcileError> {
-        let items = work_items(&run.spec);
+        let mut items = work_items(&run.spec);
+        items.extend(run.status.opened_issue.map(|number| WorkItemRef {
+            kind: WorkItemKind::Issue,
+            repository: run.spec.repository.clone(),
+            id: number.to_string(),
+        }));
         if items.is_empty() {
             return Ok(Vec::new());
         }

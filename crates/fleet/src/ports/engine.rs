@@ -3,6 +3,8 @@
 use std::future::Future;
 
 use crate::admission::compile::LaunchLimits;
+use crate::bundle::NamedSource;
+use bailiwick_model::IssueName;
 use bailiwick_resources::RunCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -35,6 +37,24 @@ pub struct Launch {
     pub resume: Option<String>,
     /// Its owner, by which sub-agents are counted over several runs.
     pub belongs: AttemptOwner,
+    /// The issue that keeps its state.
+    pub issue: Option<IssueName>,
+    /// The sources in its context that it can hand to sub-agents with `contextPolicy: selected-sources`.
+    pub sources: Vec<NamedSource>,
+    /// Where the files of its worktree come from, if it has none yet.
+    pub workspace: LaunchWorkspace,
+}
+
+/// Where the files of a new worktree come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LaunchWorkspace {
+    /// The base commit.
+    #[default]
+    New,
+    /// The base commit, because the workspace of its work item cannot be reused; and why.
+    NotReused(String),
+    /// The ended run of the ledger with this id, where the engine finds nothing against it.
+    TakeOver(String),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +160,17 @@ pub struct FinishedWork {
     pub verdict: String,
     /// The agent's report, if there is one.
     pub report: Option<String>,
+}
+
+/// What came of replaying the work of an attempt on another commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rebased {
+    /// It is still being replayed or checked.
+    Running,
+    /// Every check passed on the other commit.
+    Verified(FinishedWork),
+    /// It does not merge, or a check failed.
+    Rejected(String),
 }
 
 /// The state of an attempt.
@@ -261,6 +292,17 @@ pub trait Engine: Send + Sync + 'static {
         after: u64,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send;
+
+    /// Replays the verified work of an agent on the commit `onto`, and verifies it as before. The first call starts
+    /// that, later ones tell what came of it.
+    fn rebase(
+        &self,
+        _agent: &str,
+        _onto: &str,
+    ) -> impl Future<Output = Result<Rebased, EngineError>> + Send {
+        let why = "this engine cannot rebase; start a new run";
+        std::future::ready(Ok(Rebased::Rejected(why.to_owned())))
+    }
 
     /// Stops an agent and everything that it started.
     fn cancel(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use bailiwick_resources::{ReviewComment, ReviewDecision, WriteBackTarget};
+use bailiwick_resources::{ForgeFacts, Moment, ReviewComment, ReviewDecision, WriteBackTarget};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -10,6 +10,17 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "action")]
 pub enum WriteBack {
+    /// A new issue.
+    OpenIssue {
+        /// The run that opens it. Each run opens one at most.
+        run: String,
+        /// The uid of that run: nobody on the forge can guess it, and so not the marker of the issue.
+        #[serde(default)]
+        run_uid: String,
+        title: String,
+        /// What it says.
+        body: String,
+    },
     /// A comment on an issue or a pull request.
     Comment {
         number: u64,
@@ -106,6 +117,7 @@ impl WriteBack {
     /// The target by which policies name it.
     pub fn target(&self) -> WriteBackTarget {
         match self {
+            Self::OpenIssue { .. } => WriteBackTarget::OpenIssue,
             Self::Comment { pull_request: true, .. } => WriteBackTarget::PullRequestComment,
             Self::Comment { pull_request: false, .. } => WriteBackTarget::IssueComment,
             Self::Review(_) => WriteBackTarget::PullRequestReview,
@@ -163,8 +175,23 @@ pub struct CheckRun {
     pub branch: Option<String>,
     /// How it ended, if it has.
     pub conclusion: Option<String>,
+    /// When it ended, by the clock of the forge.
+    pub ended_at: Option<Moment>,
     /// The event, as a webhook would have brought it.
     pub payload: serde_json::Value,
+}
+
+/// Something that happened on a forge, learnt by asking instead of from a webhook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolledEvent {
+    /// The same for the same event.
+    pub id: String,
+    /// The kind of event, as webhooks name it.
+    pub event: String,
+    /// What a webhook would have brought.
+    pub payload: serde_json::Value,
+    /// When it happened, by the clock of the forge.
+    pub at: Moment,
 }
 
 /// Why a request to a forge failed.
@@ -186,9 +213,55 @@ pub enum ForgeError {
     /// The forge does not support it.
     #[error("this forge cannot {0}")]
     Unsupported(String),
+    /// The token or the account does not suffice, or the repository is elsewhere: retry after a person has fixed it.
+    #[error(transparent)]
+    Account(#[from] AccountProblem),
     /// No answer: it may or may not have been done; retry with the same key.
     #[error("the forge did not answer: {0}")]
     Unavailable(String),
+}
+
+impl ForgeError {
+    /// Whether the same request can succeed later, so that nothing that depends on it is rejected now.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Account(_) | Self::Unavailable(_) => true,
+            Self::Refused(_) | Self::Moved { .. } | Self::Unsupported(_) => false,
+        }
+    }
+}
+
+/// What a person has to fix before the forge answers.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AccountProblem {
+    /// Status 401.
+    #[error(
+        "the forge does not accept the token: it is wrong, revoked or expired; store a new one in the secret of \
+         spec.credentialRef"
+    )]
+    TokenRejected,
+    /// Status 403 for a read.
+    #[error(
+        "the token must not read {what}: {answer}; give it the scope or the account the permission"
+    )]
+    RightMissing {
+        /// The path that was requested.
+        what: String,
+        /// The forge's message.
+        answer: String,
+    },
+    /// Status 404 for the repository itself.
+    #[error(
+        "the forge has no such repository, or the token's account must not see it; correct spec.fullName or give the \
+         account access"
+    )]
+    RepositoryNotFound,
+    /// A redirect.
+    #[error("the repository has moved to {to}; correct spec.fullName and spec.apiUrl")]
+    Renamed {
+        /// The address that the forge names.
+        to: String,
+    },
 }
 
 /// The permission of an account on a repository.
@@ -198,6 +271,32 @@ pub enum Rights {
     Write,
     /// At most read.
     Read,
+    /// The forge does not tell.
+    Unknown,
+}
+
+/// A change of the labels of an issue or a pull request, by its history on the forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelEntry {
+    /// The id of the entry.
+    pub id: u64,
+    pub label_id: u64,
+    /// The name of the label.
+    pub label: String,
+    /// The account that changed it.
+    pub by: String,
+    pub at: Moment,
+    /// Whether it was put on rather than taken off.
+    pub added: bool,
+}
+
+/// Where a commit of the repository is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitPlace {
+    /// On this branch of the repository itself.
+    Branch(String),
+    /// At the head of this open pull request.
+    PullRequest(u64),
     /// The forge does not tell.
     Unknown,
 }
@@ -222,9 +321,35 @@ pub trait Forge: Send + Sync {
     fn branch(&self, name: &str)
     -> impl Future<Output = Result<Option<String>, ForgeError>> + Send;
 
+    /// Whether the credential may push to a branch, its protection included; unknown if the forge does not tell.
+    fn push_rights(
+        &self,
+        _branch: &str,
+    ) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
+        std::future::ready(Ok(Rights::Unknown))
+    }
+
     /// The permission of an account; unknown if the forge does not tell.
     fn permission(&self, _actor: &str) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
         std::future::ready(Ok(Rights::Unknown))
+    }
+
+    /// The history of the labels of an issue or pull request, oldest first; nothing if the forge does not keep one,
+    /// or sends the label itself.
+    fn label_history(
+        &self,
+        _number: u64,
+    ) -> impl Future<Output = Result<Option<Vec<LabelEntry>>, ForgeError>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Where a commit is.
+    fn place_of(
+        &self,
+        _sha: &str,
+        _default_branch: &str,
+    ) -> impl Future<Output = Result<CommitPlace, ForgeError>> + Send {
+        async { Ok(CommitPlace::Unknown) }
     }
 
     /// Title and text of an issue.
@@ -245,6 +370,11 @@ pub trait Forge: Send + Sync {
         async { Ok(None) }
     }
 
+    /// What the credential may do, and what the forge can; nothing if the forge does not tell.
+    fn facts(&self) -> impl Future<Output = Result<Option<ForgeFacts>, ForgeError>> + Send {
+        async { Ok(None) }
+    }
+
     /// The labels of issues and pull requests; nothing if the forge does not tell.
     fn labels(&self) -> impl Future<Output = Result<Option<Vec<String>>, ForgeError>> + Send {
         async { Ok(None) }
@@ -255,6 +385,15 @@ pub trait Forge: Send + Sync {
         &self,
         cursor: Option<&str>,
     ) -> impl Future<Output = Result<(Vec<CheckRun>, Option<String>), ForgeError>> + Send;
+
+    /// Comments, labels, pushes, tags and statuses after this cursor, oldest first, and the next cursor. A cursor is a
+    /// time, as RFC 3339. Nothing without a cursor but the next one.
+    fn activity_since(
+        &self,
+        _cursor: Option<&str>,
+    ) -> impl Future<Output = Result<(Vec<PolledEvent>, Option<String>), ForgeError>> + Send {
+        async { Ok((Vec::new(), None)) }
+    }
 
     /// The checks of a commit, ended or not.
     fn checks_at(

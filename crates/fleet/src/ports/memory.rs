@@ -9,7 +9,8 @@ use bailiwick_resources::{
 
 use super::store::{
     Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
-    Received, Selection, TokenRecord, Values, Write, indexed_fields, named_digests,
+    PersonRecord, Received, SESSION_ID_PREFIX, SavedFilter, Selection, TokenRecord, Values, Write,
+    indexed_fields, named_digests,
 };
 
 type Key = (Kind, String, String);
@@ -28,6 +29,8 @@ struct State {
     blobs: BTreeMap<String, Vec<u8>>,
     secrets: BTreeMap<(String, String, String), Vec<u8>>,
     tokens: BTreeMap<String, TokenRecord>,
+    people: BTreeMap<String, PersonRecord>,
+    filters: BTreeMap<(String, String), SavedFilter>,
     audit: Vec<AuditEntry>,
     /// How many lines of the audit log were forgotten.
     forgotten: u64,
@@ -67,6 +70,9 @@ impl State {
             | Write::Blob { .. }
             | Write::Secret { .. }
             | Write::Token(_)
+            | Write::Person(_)
+            | Write::SaveFilter(_)
+            | Write::DeleteFilter { .. }
             | Write::Audit(_) => return None,
         };
         self.objects.get(&key).map(|(_, object)| object.clone())
@@ -151,6 +157,18 @@ impl State {
             }
             Write::Token(token) => {
                 self.tokens.insert(token.id.clone(), token);
+                Ok(None)
+            }
+            Write::Person(person) => {
+                self.people.insert(person.name.clone(), person);
+                Ok(None)
+            }
+            Write::SaveFilter(filter) => {
+                self.filters.insert((filter.owner.clone(), filter.name.clone()), filter);
+                Ok(None)
+            }
+            Write::DeleteFilter { owner, name } => {
+                self.filters.remove(&(owner, name));
                 Ok(None)
             }
             Write::Audit(entry) => {
@@ -247,11 +265,9 @@ impl FleetStore for MemoryFleet {
     async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
         let after = match &selection.after {
             None => None,
-            Some(place) => Some(place.parse::<u64>().map_err(|_| {
-                unavailable(format!(
-                    "`{place}` is no place in a list; give back what the page before named as next"
-                ))
-            })?),
+            Some(place) => Some(
+                place.parse::<u64>().map_err(|_| FleetError::InvalidContinuation(place.clone()))?,
+            ),
         };
         Ok(self.with(|state| {
             let mut found: Vec<&(u64, AnyObject)> =
@@ -348,6 +364,34 @@ impl FleetStore for MemoryFleet {
 
     async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
         Ok(self.with(|state| state.tokens.values().find(|token| token.digest == digest).cloned()))
+    }
+
+    async fn people(&self) -> Result<Vec<PersonRecord>, FleetError> {
+        Ok(self.with(|state| state.people.values().cloned().collect()))
+    }
+
+    async fn saved_filters(&self, owner: &str) -> Result<Vec<SavedFilter>, FleetError> {
+        let mut own = self.with(|state| {
+            let own = state.filters.values().filter(|filter| filter.owner == owner);
+            own.cloned().collect::<Vec<_>>()
+        });
+        own.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(own)
+    }
+
+    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        Ok(self.with(|state| {
+            let is_over = |token: &&TokenRecord| {
+                token.id.starts_with(SESSION_ID_PREFIX)
+                    && token.expires_at.is_some_and(|end| end < before)
+            };
+            let over = state.tokens.values().filter(is_over).take(most);
+            let over: Vec<String> = over.map(|token| token.id.clone()).collect();
+            for id in &over {
+                state.tokens.remove(id);
+            }
+            u64::try_from(over.len()).unwrap_or_default()
+        }))
     }
 
     async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+pub use crate::admission::PersonRecord;
+
 /// Why a request to the store failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FleetError {
@@ -60,6 +62,9 @@ pub enum FleetError {
         /// The oldest that is.
         oldest: u64,
     },
+    /// The start of a page is not one that a page named.
+    #[error("`{0}` is not a continuation token; use `continue` of the page before")]
+    InvalidContinuation(String),
     /// A secret value cannot be decrypted. The store itself works.
     #[error("{value} cannot be opened: {why}")]
     Undecryptable {
@@ -112,6 +117,17 @@ pub enum Write {
     },
     /// Creates or updates a token.
     Token(TokenRecord),
+    /// Creates or updates what is known about a person.
+    Person(PersonRecord),
+    /// Saves a filter of a person, or replaces it.
+    SaveFilter(SavedFilter),
+    /// Deletes a saved filter; one that is not there is no error.
+    DeleteFilter {
+        /// The person.
+        owner: String,
+        /// The name.
+        name: String,
+    },
     /// Appends to the audit log.
     Audit(AuditEntry),
 }
@@ -343,6 +359,9 @@ pub enum TokenScope {
     Admin,
 }
 
+/// The beginning of the id of a token that a sign-in has created.
+pub const SESSION_ID_PREFIX: &str = "session-";
+
 /// A token, without itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -361,6 +380,18 @@ pub struct TokenRecord {
     pub expires_at: Option<Moment>,
     /// When it was revoked.
     pub revoked_at: Option<Moment>,
+}
+
+/// A filter of the list of runs that a person has saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedFilter {
+    /// The person, as in tokens.
+    pub owner: String,
+    /// Its name, which the person has once.
+    pub name: String,
+    /// The query of the list, such as `group=ended&stack=mender`.
+    pub query: String,
 }
 
 /// A line of the audit log: it is written with what it speaks of, or not at all.
@@ -419,6 +450,11 @@ pub trait FleetStore: Send + Sync + 'static {
         &self,
         delivery: IncomingDelivery,
     ) -> impl Future<Output = Result<Received, FleetError>> + Send;
+
+    /// Fails if nothing can be written: it writes something that nobody reads.
+    fn check_writable(&self) -> impl Future<Output = Result<(), FleetError>> + Send {
+        async { Ok(()) }
+    }
 
     /// Reads a blob.
     fn blob(
@@ -481,6 +517,23 @@ pub trait FleetStore: Send + Sync + 'static {
         &self,
         digest: &str,
     ) -> impl Future<Output = Result<Option<TokenRecord>, FleetError>> + Send;
+
+    /// The people who have signed in, by name.
+    fn people(&self) -> impl Future<Output = Result<Vec<PersonRecord>, FleetError>> + Send;
+
+    /// The filters that a person has saved, by name.
+    fn saved_filters(
+        &self,
+        owner: &str,
+    ) -> impl Future<Output = Result<Vec<SavedFilter>, FleetError>> + Send;
+
+    /// Deletes sign-ins that expired before a moment, at most `most`; tokens that a person created stay. Returns how
+    /// many were deleted.
+    fn forget_sessions(
+        &self,
+        before: Moment,
+        most: usize,
+    ) -> impl Future<Output = Result<u64, FleetError>> + Send;
 
     /// Deletes the oldest lines of the audit log before a moment, at most `most`; never the last line, which numbers
     /// the next one. Returns how many were deleted.

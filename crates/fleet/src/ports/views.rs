@@ -9,9 +9,12 @@ use bailiwick_resources::{
 
 use super::engine::{Engine, EngineError, EngineEvent};
 use super::forge::{Forge, ForgeError};
-use super::store::{Applied, FleetError, FleetStore, Page, Selection, Write};
-use super::workspaces::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
-use super::world::{FetchError, FetchedCommit, World};
+use super::store::{Applied, FleetError, FleetStore, Page, PersonRecord, Selection, Write};
+use super::workspaces::{
+    RunWorktree, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
+};
+use super::world::{BackgroundWork, FetchError, FetchedCommit, World, WorldError};
+use crate::admission::OwnerFacts;
 use crate::admission::conditions::StackFacts;
 use crate::admission::snapshot::Frozen;
 use crate::bundle::SourcePart;
@@ -47,6 +50,9 @@ pub trait ObjectStore: Send + Sync + 'static {
         &self,
         digests: &BTreeSet<String>,
     ) -> impl Future<Output = Result<BTreeMap<String, Vec<u8>>, FleetError>> + Send;
+
+    /// See [`FleetStore::people`].
+    fn people(&self) -> impl Future<Output = Result<Vec<PersonRecord>, FleetError>> + Send;
 }
 
 impl<S: FleetStore> ObjectStore for S {
@@ -83,6 +89,10 @@ impl<S: FleetStore> ObjectStore for S {
         digests: &BTreeSet<String>,
     ) -> impl Future<Output = Result<BTreeMap<String, Vec<u8>>, FleetError>> + Send {
         FleetStore::blobs(self, digests)
+    }
+
+    fn people(&self) -> impl Future<Output = Result<Vec<PersonRecord>, FleetError>> + Send {
+        FleetStore::people(self)
     }
 }
 
@@ -148,8 +158,8 @@ impl<E: Engine> AgentPresence for E {
     }
 }
 
-/// The time.
-pub trait Clock: Send + Sync + 'static {
+/// The time. A caller that waits can also limit the wait, and let work run beside it.
+pub trait Clock: Background {
     /// See [`World::now`].
     fn now(&self) -> Moment;
 }
@@ -157,6 +167,25 @@ pub trait Clock: Send + Sync + 'static {
 impl<W: World> Clock for W {
     fn now(&self) -> Moment {
         World::now(self)
+    }
+}
+
+/// Time limits, and work beside the caller.
+pub trait Background: Send + Sync + 'static {
+    /// See [`World::timer`].
+    fn timer(&self, millis: u64) -> impl Future<Output = ()> + Send;
+
+    /// See [`World::spawn`].
+    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork>;
+}
+
+impl<W: World> Background for W {
+    fn timer(&self, millis: u64) -> impl Future<Output = ()> + Send {
+        World::timer(self, millis)
+    }
+
+    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
+        World::spawn(self, work)
     }
 }
 
@@ -199,14 +228,14 @@ pub trait Commits: Send + Sync + 'static {
     fn fetched_commits(
         &self,
         repository: &Repository,
-    ) -> impl Future<Output = Result<Vec<FetchedCommit>, String>> + Send;
+    ) -> impl Future<Output = Result<Vec<FetchedCommit>, WorldError>> + Send;
 
     /// See [`World::release_commits`].
     fn release_commits(
         &self,
         repository: &Repository,
         fetched: &[FetchedCommit],
-    ) -> impl Future<Output = Result<(), String>> + Send;
+    ) -> impl Future<Output = Result<(), WorldError>> + Send;
 
     /// See [`World::changed_paths`].
     fn changed_paths(
@@ -214,7 +243,7 @@ pub trait Commits: Send + Sync + 'static {
         repository: &Repository,
         base: &str,
         head: &str,
-    ) -> impl Future<Output = Result<Vec<String>, String>> + Send;
+    ) -> impl Future<Output = Result<Vec<String>, WorldError>> + Send;
 }
 
 impl<W: World> Commits for W {
@@ -230,7 +259,7 @@ impl<W: World> Commits for W {
     fn fetched_commits(
         &self,
         repository: &Repository,
-    ) -> impl Future<Output = Result<Vec<FetchedCommit>, String>> + Send {
+    ) -> impl Future<Output = Result<Vec<FetchedCommit>, WorldError>> + Send {
         World::fetched_commits(self, repository)
     }
 
@@ -238,7 +267,7 @@ impl<W: World> Commits for W {
         &self,
         repository: &Repository,
         fetched: &[FetchedCommit],
-    ) -> impl Future<Output = Result<(), String>> + Send {
+    ) -> impl Future<Output = Result<(), WorldError>> + Send {
         World::release_commits(self, repository, fetched)
     }
 
@@ -247,7 +276,7 @@ impl<W: World> Commits for W {
         repository: &Repository,
         base: &str,
         head: &str,
-    ) -> impl Future<Output = Result<Vec<String>, String>> + Send {
+    ) -> impl Future<Output = Result<Vec<String>, WorldError>> + Send {
         World::changed_paths(self, repository, base, head)
     }
 }
@@ -268,6 +297,13 @@ pub trait StackSources: Send + Sync + 'static {
         sha: &str,
     ) -> impl Future<Output = Option<Vec<String>>> + Send;
 
+    /// See [`World::code_owners`].
+    fn code_owners(
+        &self,
+        repository: &Repository,
+        sha: &str,
+    ) -> impl Future<Output = OwnerFacts> + Send;
+
     /// See [`World::source`].
     fn source(
         &self,
@@ -277,7 +313,7 @@ pub trait StackSources: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<SourcePart>, FetchError>> + Send;
 
     /// See [`World::redactions`].
-    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, String>> + Send;
+    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, WorldError>> + Send;
 
     /// See [`World::capability`].
     fn capability(&self, adapter: &str) -> impl Future<Output = Option<serde_json::Value>> + Send;
@@ -300,6 +336,14 @@ impl<W: World> StackSources for W {
         World::ignored(self, repository, sha)
     }
 
+    fn code_owners(
+        &self,
+        repository: &Repository,
+        sha: &str,
+    ) -> impl Future<Output = OwnerFacts> + Send {
+        World::code_owners(self, repository, sha)
+    }
+
     fn source(
         &self,
         repository: &Object<Repository>,
@@ -309,7 +353,7 @@ impl<W: World> StackSources for W {
         World::source(self, repository, run, source)
     }
 
-    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, String>> + Send {
+    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, WorldError>> + Send {
         World::redactions(self)
     }
 
@@ -330,7 +374,7 @@ pub trait Worktrees: Send + Sync + 'static {
     fn worktree(
         &self,
         agent: &str,
-    ) -> impl Future<Output = Result<Option<(String, String)>, String>> + Send;
+    ) -> impl Future<Output = Result<Option<RunWorktree>, WorldError>> + Send;
 
     /// See [`World::work_on`].
     fn work_on(
@@ -353,7 +397,7 @@ impl<W: World> Worktrees for W {
     fn worktree(
         &self,
         agent: &str,
-    ) -> impl Future<Output = Result<Option<(String, String)>, String>> + Send {
+    ) -> impl Future<Output = Result<Option<RunWorktree>, WorldError>> + Send {
         World::worktree(self, agent)
     }
 

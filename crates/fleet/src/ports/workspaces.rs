@@ -13,6 +13,26 @@ pub struct WorkspacePlace {
     pub target: String,
 }
 
+/// The worktree of a run of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunWorktree {
+    /// The directory.
+    pub path: String,
+    pub branch: String,
+    pub origin: WorktreeOrigin,
+}
+
+/// Where the files of a worktree come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorktreeOrigin {
+    /// The base commit.
+    New,
+    /// The base commit, though the run could have had the files of an earlier one; and why it has not.
+    NotReused(String),
+    /// An earlier run of the ledger.
+    TakenOver(String),
+}
+
 /// An operation on the files of a workspace. Each can be repeated after an interruption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceOperation {

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 
 use bailiwick_resources::{AgentDispatchRun, ContextSource, Moment, Object, Repository};
 
 use thiserror::Error;
 
 use super::forge::{Forge, ForgeError};
-use super::workspaces::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
+use super::workspaces::{
+    RunWorktree, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
+};
+use crate::admission::OwnerFacts;
 use crate::admission::conditions::StackFacts;
 use crate::admission::snapshot::Frozen;
 use crate::bundle::SourcePart;
@@ -31,10 +35,39 @@ impl From<ForgeError> for FetchError {
     fn from(error: ForgeError) -> Self {
         match error {
             ForgeError::Unavailable(why) => Self::Unavailable(why),
+            // A person fixes it, and then a retry helps.
+            ForgeError::Account(problem) => Self::Unavailable(problem.to_string()),
             other @ (ForgeError::Refused(_)
             | ForgeError::Moved { .. }
             | ForgeError::Unsupported(_)) => Self::Failed(other.to_string()),
         }
+    }
+}
+
+/// Why this machine cannot answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorldError {
+    /// The checkout cannot be used, or git failed in it.
+    #[error("{0}")]
+    Checkout(String),
+    #[error(
+        "the credential `{name}/{key}` does not exist: write it with `bailiwick secrets set {name} {key}`"
+    )]
+    NoCredential { name: String, key: String },
+    #[error("the credential `{name}/{key}` is not a token: {why}")]
+    BadCredential { name: String, key: String, why: String },
+    #[error("{file} cannot be read: {why}")]
+    Unreadable { file: String, why: String },
+    /// The records of this machine cannot be read.
+    #[error("{0}")]
+    Records(String),
+    #[error("the work on it ended unexpectedly (see the server log)")]
+    Panicked,
+}
+
+impl From<WorldError> for FetchError {
+    fn from(error: WorldError) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 
@@ -48,6 +81,9 @@ pub struct FetchedCommit {
     /// The ref that keeps it: a new one for each fetch.
     pub by: String,
 }
+
+/// Work that runs beside its caller.
+pub type BackgroundWork = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The clock, repositories, forges, agent programs and worktrees.
 pub trait World: Send + Sync + 'static {
@@ -65,28 +101,18 @@ pub trait World: Send + Sync + 'static {
     ) -> Result<Self::Forge, ForgeError>;
 
     /// The commit of a ref, fetched if it is not here yet.
-    fn commit(
-        &self,
-        repository: &Repository,
-        reference: &str,
-        sha: Option<&str>,
-    ) -> impl Future<Output = Result<Option<String>, String>> + Send;
-
-    /// The same, with an error that says whether a retry may help.
     fn fetch_commit(
         &self,
         repository: &Repository,
         reference: &str,
         sha: Option<&str>,
-    ) -> impl Future<Output = Result<Option<String>, FetchError>> + Send {
-        async move { self.commit(repository, reference, sha).await.map_err(FetchError::Failed) }
-    }
+    ) -> impl Future<Output = Result<Option<String>, FetchError>> + Send;
 
     /// The commits that are kept for runs.
     fn fetched_commits(
         &self,
         _repository: &Repository,
-    ) -> impl Future<Output = Result<Vec<FetchedCommit>, String>> + Send {
+    ) -> impl Future<Output = Result<Vec<FetchedCommit>, WorldError>> + Send {
         async { Ok(Vec::new()) }
     }
 
@@ -95,7 +121,7 @@ pub trait World: Send + Sync + 'static {
         &self,
         _repository: &Repository,
         _fetched: &[FetchedCommit],
-    ) -> impl Future<Output = Result<(), String>> + Send {
+    ) -> impl Future<Output = Result<(), WorldError>> + Send {
         async { Ok(()) }
     }
 
@@ -105,7 +131,7 @@ pub trait World: Send + Sync + 'static {
         repository: &Repository,
         base: &str,
         head: &str,
-    ) -> impl Future<Output = Result<Vec<String>, String>> + Send;
+    ) -> impl Future<Output = Result<Vec<String>, WorldError>> + Send;
 
     /// Probes what a stack names: its program, servers, skills and role, at a commit of the repository.
     fn stack_facts(
@@ -123,7 +149,7 @@ pub trait World: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<SourcePart>, FetchError>> + Send;
 
     /// Regular expressions of the machine's owner for further secrets.
-    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, String>> + Send {
+    fn redactions(&self) -> impl Future<Output = Result<Vec<String>, WorldError>> + Send {
         async { Ok(Vec::new()) }
     }
 
@@ -137,12 +163,32 @@ pub trait World: Send + Sync + 'static {
 
     fn sleep(&self, millis: u64) -> impl Future<Output = ()> + Send;
 
+    /// Completes after this time. Where nothing is slow it never does.
+    fn timer(&self, _millis: u64) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// Starts work beside the caller, to its end whatever the caller does. Gives it back where nothing can run it;
+    /// then the caller does it.
+    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
+        Some(work)
+    }
+
     /// The root .gitignore of a commit, line by line.
     fn ignored(
         &self,
         repository: &Repository,
         sha: &str,
     ) -> impl Future<Output = Option<Vec<String>>> + Send;
+
+    /// The owners of all files of a commit, by its CODEOWNERS file.
+    fn code_owners(
+        &self,
+        _repository: &Repository,
+        _sha: &str,
+    ) -> impl Future<Output = OwnerFacts> + Send {
+        async { OwnerFacts::Unusable("there are no files here".to_owned()) }
+    }
 
     /// The directory of a new workspace; nothing where none can be created.
     fn workspace_path(&self, _name: &str) -> Option<String> {
@@ -153,11 +199,11 @@ pub trait World: Send + Sync + 'static {
         false
     }
 
-    /// The worktree of a run of the ledger: its directory and its branch; nothing if it has none.
+    /// The worktree of a run of the ledger; nothing if it has none.
     fn worktree(
         &self,
         _agent: &str,
-    ) -> impl Future<Output = Result<Option<(String, String)>, String>> + Send {
+    ) -> impl Future<Output = Result<Option<RunWorktree>, WorldError>> + Send {
         async { Ok(None) }
     }
 

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::applied_by::{keep_applied_by, record_applied_by};
 use super::audit::{AuditAction, AuditActor};
 use super::label_review::{keep_writer, review_fault};
 use super::namespaces::namespace_fault;
@@ -92,8 +93,8 @@ fn render_faults(faults: &[Fault]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Checks documents by themselves.
-fn check(documents: &[AnyObject]) -> Result<(), DeclareError> {
+/// Checks documents by themselves, without a store.
+pub fn check(documents: &[AnyObject]) -> Result<(), DeclareError> {
     let mut seen = BTreeSet::new();
     for object in documents {
         let (kind, name) = (object.kind, object.metadata.name.clone());
@@ -129,6 +130,7 @@ pub fn plan(
     for (document, there) in documents.iter().zip(there) {
         let mut object = document.clone();
         keep_writer(there.as_ref(), &mut object);
+        keep_applied_by(there.as_ref(), &mut object);
         let document = &object.clone();
         object.status = serde_json::Value::Null;
         let Some(there) = there else {
@@ -214,6 +216,7 @@ pub async fn apply_by<S: FleetStore>(
         }
         let mut planned = plan(documents, &there)?;
         for ((_, object), there) in planned.iter_mut().zip(&there) {
+            record_applied_by(there.as_ref(), object, &by.actor);
             if let Some(fault) = review_fault(there.as_ref(), object, &by.actor) {
                 let (kind, name) = (object.kind, object.metadata.name.clone());
                 return Err(DeclareError::Faulty { kind, name, faults: vec![fault] });

@@ -1,11 +1,16 @@
 //! Declaring resources: what people may write, and what a list of documents would change.
 
+mod applied_by;
 mod apply;
 mod audit;
+mod difference;
 mod label_review;
 pub(crate) mod namespaces;
+mod unified;
 
-pub use apply::{Applied, DeclareError, Outcome, apply, apply_by, delete, plan};
+pub use applied_by::{keep_applied_by, record_applied_by};
+pub use apply::{Applied, DeclareError, Outcome, apply, apply_by, check, delete, plan};
 pub use audit::{AuditAction, AuditActor};
+pub use difference::{ObjectDiff, compare};
 pub use label_review::{TEXT_BY, keep_writer, review_fault};
 pub use namespaces::namespace_fault;

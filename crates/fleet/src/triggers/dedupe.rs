@@ -97,7 +97,7 @@ impl<'a> Failure<'a> {
         })
     }
 
-    /// Whether it is the same. A forge tells of a job that failed as a job, as a check, as a run of a
+    /// Whether it is the same. A forge reports a job that failed as a job, as a check, as a run of a
     /// workflow and when it is asked, each time with other details: what both say has to agree.
     fn is(&self, other: &Self) -> bool {
         let agree = |one: &str, other: &str| one == other || one == UNKNOWN || other == UNKNOWN;
@@ -224,9 +224,10 @@ pub fn signature(log: &str) -> String {
     Sha256Hex::of(plain).prefix(16).to_owned()
 }
 
-/// The earlier execution that an event with this key is the same as, if there is one in its window. What was
-/// trusted less does not count: a stranger could keep our own failures from being looked at.
+/// The earlier execution that an event is the same as: it has the same uid, or the same key within its window. What
+/// was trusted less does not count: a stranger could keep our own failures from being looked at.
 pub fn duplicate<'a>(
+    rule: &Object<AgentTriggerRule>,
     key: &DedupeKey,
     event: &SourceEvent,
     seen: &'a EventContext,
@@ -234,15 +235,29 @@ pub fn duplicate<'a>(
 ) -> Option<&'a RecentExecution> {
     let trust = event.trust_tier.min(seen.repository_trust);
     let polled = was_polled(&event.uid);
+    let rule = rule_name(rule);
+    // The id of a delivery says nothing of what happened, and another repository's sender may use the same.
+    let says_what_happened =
+        event.uid.starts_with(&format!("{}/", event.repository.to_lowercase()));
+    let is_same_event = |earlier: &RecentExecution| {
+        says_what_happened && earlier.event_uid == event.uid && earlier.rule == rule
+    };
+    let is_recent = |earlier: &RecentExecution| {
+        now.millis().saturating_sub(earlier.at.millis()) < key.window.millis()
+    };
     seen.recent
         .iter()
         .filter(|execution| execution.trust_tier >= trust)
-        .filter(|execution| is_same(key, polled, execution))
         .filter(|execution| counts(execution.decision))
-        .filter(|execution| {
-            now.millis().saturating_sub(execution.at.millis()) < key.window.millis()
+        .filter(|earlier| {
+            is_same_event(earlier) || (is_recent(earlier) && is_same(key, polled, earlier))
         })
         .max_by_key(|execution| execution.at)
+}
+
+/// A rule as executions are compared by it.
+pub(crate) fn rule_name(rule: &Object<AgentTriggerRule>) -> String {
+    format!("{}/{}", rule.metadata.namespace, rule.name())
 }
 
 fn is_same(key: &DedupeKey, polled: bool, earlier: &RecentExecution) -> bool {

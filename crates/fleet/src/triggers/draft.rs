@@ -48,7 +48,11 @@ impl Judgement {
         let mut run = None;
         let mut cancel = Vec::new();
         let works = matches!(self.outcome, Outcome::WorkItem | Outcome::Start { .. });
-        if works && rule.spec.work_item == WorkItemMode::Create {
+        let creates = match rule.spec.work_item {
+            WorkItemMode::Create | WorkItemMode::OpenIssue => true,
+            WorkItemMode::Link | WorkItemMode::None => false,
+        };
+        if works && creates {
             // The record of the execution is the card: one for each event that comes to something.
             execution.source_refs.work_item.get_or_insert_with(|| format!("card/{name}"));
         }

@@ -141,7 +141,7 @@ pub fn dry_run(
         context_max_bytes: spec.context_bundle_template.max_bytes,
         duplicate_of: key
             .as_ref()
-            .and_then(|key| dedupe::duplicate(key, &event, seen, now))
+            .and_then(|key| dedupe::duplicate(rule, key, &event, seen, now))
             .map(|earlier| earlier.name.clone()),
         dedupe_key: key.map(|key| key.key),
         dedupe_fault,

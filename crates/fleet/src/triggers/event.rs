@@ -6,6 +6,7 @@ use bailiwick_resources::{EventSource, ForgeKind, Moment, SourceRefs, TrustTier}
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::labels::LabelChange;
 use crate::ports::{PullRequestState, Rights};
 
 /// How what we write to forges begins, where people do not see it.
@@ -19,7 +20,8 @@ pub struct SourceEvent {
     pub source: EventSource,
     /// The most telling source of the same delivery: it is trusted as that.
     pub telling: EventSource,
-    /// What it is recognised by when it comes again: the delivery, the tick, the request.
+    /// What it is recognised by when it comes again: what happened where the forge identifies that, else the
+    /// delivery, the tick or the request.
     pub uid: String,
     /// When it was received; unchanged by a replay.
     pub at: Moment,
@@ -54,6 +56,9 @@ pub struct SourceEvent {
     pub issue: Option<u64>,
     /// The label that was put on or taken off, or those that the thing has.
     pub labels: Vec<String>,
+    /// Which labels were put on, where the forge sends only those that there are now.
+    #[serde(skip)]
+    pub label_change: LabelChange,
     /// The title of the issue or pull request.
     pub title: Option<String>,
     /// The comment, or the text of what it is about.
@@ -138,6 +143,7 @@ impl SourceEvent {
             head_repository: None,
             issue: None,
             labels: Vec::new(),
+            label_change: LabelChange::Named,
             title: None,
             body: None,
             workflow: None,
@@ -271,14 +277,20 @@ impl SourceEvent {
         self.trust();
     }
 
-    /// Marks what one of our own accounts did.
+    /// Marks what one of our own accounts did. Anybody can write our mark, so it counts only where it is not known
+    /// which accounts are ours: otherwise our own comments could start runs without end.
     pub fn mark_agent(&mut self, own_accounts: &[String]) {
-        // What we wrote carries our mark, whatever our account is called.
-        let marked = self.body.as_deref().is_some_and(|body| body.contains(OUR_MARK));
-        self.by_agent = marked
-            || self.actor.as_ref().is_some_and(|actor| {
-                own_accounts.iter().any(|own| own.eq_ignore_ascii_case(actor))
-            });
+        let is_own =
+            |actor: &String| own_accounts.iter().any(|own| own.eq_ignore_ascii_case(actor));
+        self.by_agent = match own_accounts.is_empty() {
+            true => self.is_marked(),
+            false => self.actor.as_ref().is_some_and(is_own),
+        };
+    }
+
+    /// Whether its text has the mark of what we write.
+    pub(super) fn is_marked(&self) -> bool {
+        self.body.as_deref().is_some_and(|body| body.contains(OUR_MARK))
     }
 
     /// The ref that work on it starts from, in full.

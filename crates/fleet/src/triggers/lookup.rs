@@ -5,6 +5,7 @@ use bailiwick_resources::{
 };
 
 use super::event::{Association, SourceEvent};
+use super::labels::LabelChange;
 
 /// Something that the forge, or git, is to be asked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,10 @@ pub enum Lookup {
         /// To.
         head: String,
     },
+    /// Which branch or pull request a commit is on; tell it by `learn_branch` or `learn_pull_request`.
+    Place(String),
+    /// How the labels of an issue or pull request changed; tell it by `SourceEvent::learn_labels`.
+    Labels(u64),
     /// The end of a job's log; it becomes `failure_log`.
     JobLog(String),
     /// What somebody may do to the repository; tell it by `SourceEvent::learn_rights`.
@@ -65,6 +70,7 @@ pub fn lookups(event: &SourceEvent, rules: &[Object<AgentTriggerRule>]) -> Vec<L
                 (Some(_), _) if origin && event.branch.is_some() => {
                     asked.push(Lookup::Branch(event.branch.clone()));
                 }
+                (Some(sha), None) if origin => asked.push(Lookup::Place(sha.clone())),
                 (Some(_), _) => {}
             }
             if let (true, Some(base), Some(head)) = (wants_paths, &event.base_sha, &event.sha) {
@@ -72,6 +78,12 @@ pub fn lookups(event: &SourceEvent, rules: &[Object<AgentTriggerRule>]) -> Vec<L
                 asked.push(Lookup::ChangedPaths { base, head });
             }
         }
+    }
+    let number = event.issue.or(event.pull_request);
+    if let (EventSource::Label, LabelChange::Unknown | LabelChange::EntryUnknown, Some(number)) =
+        (event.source, &event.label_change, number)
+    {
+        asked.push(Lookup::Labels(number));
     }
     // Who pushes may write; of others it has to be known.
     let by_word = match event.telling {

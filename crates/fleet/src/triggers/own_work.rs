@@ -2,7 +2,7 @@
 
 use bailiwick_resources::{AgentTriggerRule, EventSource};
 
-use super::event::{OUR_MARK, SourceEvent};
+use super::event::SourceEvent;
 
 /// How the names of our own statuses begin.
 const OUR_STATUS: &str = "bailiwick/";
@@ -23,7 +23,7 @@ pub fn attempt_of(branch: &str) -> Option<&str> {
 }
 
 /// Why an event starts nothing: a code and a reason. Words are told by their author, and work by its
-/// commit, so that a person who goes on with our work is a person still.
+/// commit, so that a person who continues our work is a person still.
 pub(super) fn objection(
     event: &SourceEvent,
     rule: &AgentTriggerRule,
@@ -33,7 +33,8 @@ pub(super) fn objection(
     if is_our_status(event) {
         return Some((code, "our own statuses start nothing".to_owned()));
     }
-    let marked = event.body.as_deref().is_some_and(|body| body.contains(OUR_MARK));
+    // Anybody can copy our mark.
+    let marked = event.by_agent && event.is_marked();
     let words = ("OwnAccount", "an agent's own words start nothing".to_owned());
     let depth = match evidence(event) {
         Evidence::Nothing => return None,

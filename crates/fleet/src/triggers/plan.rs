@@ -42,6 +42,10 @@ pub struct EventContext {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentExecution {
     pub name: String,
+    /// The rule, with its namespace.
+    pub rule: String,
+    /// What its event is recognised by.
+    pub event_uid: String,
     /// Its key.
     pub dedupe_key: Option<String>,
     /// How much it was trusted.
@@ -73,6 +77,8 @@ pub struct RequiredLookups {
     pub executions: BTreeSet<String>,
     /// Keys that they would have.
     pub dedupe_keys: BTreeSet<String>,
+    /// The events themselves, by what they are recognised by.
+    pub events: BTreeSet<String>,
     /// Failures of which executions may tell in other words.
     pub failures: BTreeSet<String>,
     /// Groups that runs would have.
@@ -137,6 +143,7 @@ pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> 
     let mut interests = RequiredLookups::default();
     for rule in rules {
         let Some(event) = concerning(events, &rule.spec) else { continue };
+        interests.events.insert(event.uid.clone());
         let key = dedupe::key(rule, event).ok();
         let text = key.as_ref().map_or("-", |key| key.key.as_str());
         interests.executions.insert(execution_name(event, rule, text));
@@ -272,7 +279,9 @@ fn outcome(
     let spec = &rule.spec;
     if intent == Intent::Materialize {
         return match (spec.work_item, draft::work_item(event)) {
-            (WorkItemMode::Create, _) | (WorkItemMode::Link, Some(_)) => Outcome::WorkItem,
+            (WorkItemMode::Create | WorkItemMode::OpenIssue, _) | (WorkItemMode::Link, Some(_)) => {
+                Outcome::WorkItem
+            }
             (WorkItemMode::None, _) => {
                 refused("NothingToMaterialize", "the rule neither makes nor links work items")
             }
@@ -302,7 +311,7 @@ fn outcome(
         (Err(error), _) | (_, Err(error)) => return faulty(error),
     };
     if intent == Intent::Deliver
-        && let Some(earlier) = dedupe::duplicate(key, event, seen, now)
+        && let Some(earlier) = dedupe::duplicate(rule, key, event, seen, now)
     {
         return Outcome::Duplicate { of: earlier.name.clone(), run: earlier.run.clone() };
     }

@@ -15,9 +15,11 @@ use bailiwick_resources::{
 use thiserror::Error;
 
 mod names;
+mod reuse;
 mod verb;
 
 pub use names::{made_for, session_link, work_items, workspace_link, workspace_name};
+pub use reuse::{Candidate, NotReusable, Wanted};
 pub use verb::Verb;
 
 /// Why a verb is not for this workspace.

@@ -3,8 +3,8 @@
 use bailiwick_resources::{ActionType, AgentApproval, AgentApprovalStatus, ApprovalPhase, Moment};
 use thiserror::Error;
 
-use super::Authorised;
 use super::target::{digest as digest_of, key as key_of, target};
+use super::{Authorised, Obstacle};
 use crate::ports::WriteBack;
 
 /// The authenticated caller.
@@ -46,6 +46,8 @@ pub struct Answer<'a> {
     pub expected_digest: &'a str,
     /// What the target is at now, if it could be looked at.
     pub target_now: Option<&'a str>,
+    /// Why the forge would refuse it now, if that is known.
+    pub obstacle: Option<Obstacle>,
     pub now: Moment,
 }
 
@@ -87,12 +89,18 @@ pub enum NotDecided {
         asked: String,
     },
     /// The target is not what it was.
-    #[error("the target was at {then} and is at {now}; nothing was written: start a new run")]
+    #[error("the target was at {then} and is at {now}; deny this request and start a new run")]
     Moved {
         /// What it was at.
         then: String,
         /// What it is at.
         now: String,
+    },
+    /// The forge would refuse it.
+    #[error("{obstacle}; {}", .obstacle.remedy())]
+    Obstructed {
+        /// What stands in the way.
+        obstacle: Obstacle,
     },
 }
 
@@ -130,6 +138,9 @@ pub fn decide(
     let phase = match answer.decision {
         Decision::Reject => ApprovalPhase::Rejected,
         Decision::Approve => {
+            if let Some(obstacle) = &answer.obstacle {
+                return Err(NotDecided::Obstructed { obstacle: obstacle.clone() });
+            }
             if let Some(moved) = moved(approval, answer.target_now) {
                 return Err(moved);
             }

@@ -12,6 +12,7 @@
 
 pub(crate) mod agent_answer;
 mod decide;
+mod obstacle;
 mod plan;
 mod policy;
 pub(crate) mod proposals;
@@ -25,9 +26,10 @@ pub use agent_answer::{
 };
 pub use decide::{Actor, ActorKind, Answer, Decision, NotAuthorised, NotDecided};
 pub use decide::{authorise, decide, expire};
+pub use obstacle::{Obstacle, TargetFacts};
 pub use plan::{Plan, Proposal, plan};
 pub use policy::{Denial, DenialRule, Permission, Policies, permit};
-pub use proposals::{Finished, ProposedWrite, wanted};
+pub use proposals::{Dependency, Finished, ProposedWrite, wanted};
 pub use report::{Report, check_status};
 pub use target::{ABSENT, Target, approved_key, digest, key, target};
 
@@ -83,7 +85,9 @@ pub enum Next {
 pub fn next(answered: Result<Written, ForgeError>) -> Next {
     match answered {
         Ok(written) => Next::Done(written),
-        Err(error @ ForgeError::Unavailable(_)) => Next::TryAgain { why: error.to_string() },
+        Err(error @ (ForgeError::Unavailable(_) | ForgeError::Account(_))) => {
+            Next::TryAgain { why: error.to_string() }
+        }
         Err(error @ ForgeError::Moved { .. }) => Next::RebaseFirst { why: error.to_string() },
         Err(error @ (ForgeError::Refused(_) | ForgeError::Unsupported(_))) => {
             Next::Failed { why: error.to_string() }

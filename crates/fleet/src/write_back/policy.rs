@@ -27,16 +27,19 @@ pub enum DenialRule {
     Policy,
     /// It contains a secret, or cannot be searched for secrets.
     Secret,
+    /// The forge would refuse it.
+    Forge,
 }
 
 impl DenialRule {
-    const ALL: [Self; 2] = [Self::Policy, Self::Secret];
+    const ALL: [Self; 3] = [Self::Policy, Self::Secret, Self::Forge];
 
     /// Its name, by which capabilities and records know it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "write-back::policy",
             Self::Secret => "write-back::secret",
+            Self::Forge => "write-back::forge",
         }
     }
 
@@ -102,7 +105,8 @@ fn reasons(target: WriteBackTarget) -> Vec<ApprovalReason> {
         WriteBackTarget::ReleaseNote | WriteBackTarget::DeploymentApproval => {
             Some(ApprovalReason::Release)
         }
-        WriteBackTarget::IssueComment
+        WriteBackTarget::OpenIssue
+        | WriteBackTarget::IssueComment
         | WriteBackTarget::PullRequestComment
         | WriteBackTarget::PullRequestReview
         | WriteBackTarget::OpenPullRequest
@@ -140,9 +144,13 @@ mod tests {
             state: WriteBackState::Denied,
             detail,
             url: None,
+            id: None,
             tries: 0,
             tried_since: None,
             next_try_at: None,
+            moved_to: None,
+            rebases: 0,
+            credential_rejected_at: None,
         }
     }
 

@@ -13,6 +13,8 @@ const MAX_COMMENT_BYTES: usize = 40_000;
 const MAX_FILES: usize = 50;
 /// The longest name of a file that is shown.
 const MAX_NAME_LENGTH: usize = 200;
+/// The longest title of an issue. Gitea answers 500 to more than 255 characters.
+const MAX_TITLE_LENGTH: usize = 200;
 /// How our marks begin: a text of an agent must not have one.
 const MARK: &str = "<!-- bailiwick:";
 
@@ -30,6 +32,8 @@ pub struct Finished<'a> {
     pub payload: Option<&'a Value>,
     /// Whether a yes of the agent to a change would be written with nobody asked.
     pub reviews_freely: bool,
+    /// Whether its rule has it open an issue.
+    pub opens_issue: bool,
 }
 
 /// Something that could be written.
@@ -38,22 +42,42 @@ pub struct ProposedWrite {
     /// What.
     pub write: WriteBack,
     /// Which of those before it must be written first.
-    pub stands_on: Option<usize>,
+    pub depends_on: Option<Dependency>,
     /// What its target must be at, where the write itself does not say so.
     pub target_state: Option<String>,
 }
 
 impl From<WriteBack> for ProposedWrite {
     fn from(write: WriteBack) -> Self {
-        Self { write, stands_on: None, target_state: None }
+        Self { write, depends_on: None, target_state: None }
     }
+}
+
+/// How a write depends on an earlier one, by its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependency {
+    /// It makes no sense without the other one, such as a pull request without its branch.
+    Requires(usize),
+    /// It reports success: it is left out if the other one was requested and is not written. If policy does not
+    /// allow the other one, it does not depend on it.
+    After(usize),
 }
 
 /// Everything that could be written of a verified piece of work.
 pub fn wanted(finished: &Finished<'_>) -> Vec<ProposedWrite> {
     let mut all = change(finished);
     all.extend(review(finished).map(ProposedWrite::from));
-    all.extend(comment(finished, all.first().map(|one| &one.write)));
+    // The change itself, if there is one, is the first.
+    let change = matches!(all.first(), Some(one) if matches!(one.write, WriteBack::Push { .. }));
+    let comment = comment(finished, all.first().map(|one| &one.write));
+    all.extend(comment.map(|comment| ProposedWrite {
+        depends_on: change.then_some(Dependency::After(0)),
+        ..comment
+    }));
+    all.extend(issue(finished).map(|issue| ProposedWrite {
+        depends_on: change.then_some(Dependency::After(0)),
+        ..ProposedWrite::from(issue)
+    }));
     all.extend(rerun(finished).map(ProposedWrite::from));
     all.extend(release(finished).map(ProposedWrite::from));
     all.extend(deployment(finished).map(ProposedWrite::from));
@@ -83,19 +107,22 @@ fn change(finished: &Finished<'_>) -> Vec<ProposedWrite> {
     let mut all = vec![ProposedWrite::from(push)];
     if let Some(base) = &run.spec.branch {
         let title = format!("{}: {}", run.spec.task_kind, run.spec.agent_stack);
-        let body = summary(finished);
+        let mut body = summary(finished);
+        // The forge closes the issue when the pull request is merged, and links the two until then.
+        if let Some(issue) = run.spec.source_refs.issue {
+            body.push_str(&format!("\n\nCloses #{issue}"));
+        }
         let write = WriteBack::OpenPullRequest { head, base: base.clone(), title, body };
-        all.push(ProposedWrite { stands_on: Some(0), ..write.into() });
+        all.push(ProposedWrite { depends_on: Some(Dependency::Requires(0)), ..write.into() });
     }
     all
 }
 
-/// Whether the forge says that a branch is what an open pull request of this repository comes from.
+/// Whether the forge says that a branch is what a pull request of this repository comes from.
 fn is_head(finished: &Finished<'_>, branch: &str) -> bool {
     finished.pull_request.is_some_and(|pull| {
         let here = pull.head_repository.as_deref();
-        pull.open
-            && Some(pull.number) == finished.run.spec.source_refs.pull_request
+        Some(pull.number) == finished.run.spec.source_refs.pull_request
             && pull.head_branch == branch
             && here.is_some_and(|here| here.eq_ignore_ascii_case(&finished.run.spec.repository))
     })
@@ -131,8 +158,24 @@ fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<Propose
         let write = WriteBack::Comment { number, pull_request: true, body };
         return Some(ProposedWrite { target_state: state, ..write.into() });
     }
-    let number = refs.issue?;
+    let number = refs.issue.or(finished.run.status.opened_issue)?;
     Some(WriteBack::Comment { number, pull_request: false, body }.into())
+}
+
+/// A new issue with the agent's answer; its first line is the title.
+fn issue(finished: &Finished<'_>) -> Option<WriteBack> {
+    let Finished { run, said, .. } = *finished;
+    if !finished.opens_issue {
+        return None;
+    }
+    let mut lines = said.text.lines().map(|line| line.trim_start_matches('#').trim());
+    let first = lines.find(|line| !line.is_empty());
+    let usual = format!("{}: {}", run.spec.task_kind, run.spec.agent_stack);
+    // Cut last: names that are not to be called get longer.
+    let title = shown(finished, first.unwrap_or(&usual));
+    let title: String = title.chars().take(MAX_TITLE_LENGTH).collect();
+    let (name, run_uid) = (run.name().to_owned(), run.metadata.uid.clone());
+    Some(WriteBack::OpenIssue { run: name, run_uid, title, body: summary(finished) })
 }
 
 /// The run that the event is about, again. An agent cannot choose another one.

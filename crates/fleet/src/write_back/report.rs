@@ -22,7 +22,7 @@ pub struct Report<'a> {
     pub url: Option<&'a str>,
 }
 
-/// The status that tells of a run.
+/// The status that reports a run.
 pub fn check_status(report: &Report<'_>) -> WriteBack {
     let (state, words) = match report.phase {
         RunPhase::Pending | RunPhase::Queued => (CheckState::Pending, "waits for its turn"),

@@ -42,7 +42,8 @@ fn texts(write: &WriteBack) -> Vec<(&'static str, &str)> {
         }
         // A name alone; what it brings is in the content.
         WriteBack::Push { branch, .. } => vec![("the branch", branch)],
-        WriteBack::OpenPullRequest { title, body, .. } => {
+        WriteBack::OpenPullRequest { title, body, .. }
+        | WriteBack::OpenIssue { title, body, .. } => {
             vec![("the title", title), ("the text", body)]
         }
         WriteBack::CheckStatus { description, context, url, .. } => {

@@ -24,6 +24,7 @@ pub const ABSENT: &str = "absent";
 pub fn target(repository: &str, write: &WriteBack) -> Target {
     let numbered = |number: &u64| format!("{repository}#{number}");
     let (name, state) = match write {
+        WriteBack::OpenIssue { run, .. } => (format!("{repository}/issues of {run}"), None),
         WriteBack::Comment { number, .. } => (numbered(number), None),
         WriteBack::Review(review) => (numbered(&review.number), Some(review.sha.clone())),
         WriteBack::Push { branch, from, .. } => {
@@ -50,7 +51,7 @@ pub fn target(repository: &str, write: &WriteBack) -> Target {
 /// What an action is done to.
 fn kind_of(action: WriteBackTarget) -> &'static str {
     match action {
-        WriteBackTarget::IssueComment => "issue",
+        WriteBackTarget::OpenIssue | WriteBackTarget::IssueComment => "issue",
         WriteBackTarget::PullRequestComment
         | WriteBackTarget::PullRequestReview
         | WriteBackTarget::OpenPullRequest => "pull-request",
@@ -72,14 +73,25 @@ pub fn digest(repository: &str, write: &WriteBack) -> Sha256Hex {
 /// `approval` is the approval's uid, or that of the attempt where policy alone decides.
 pub fn key(approval: &str, repository: &str, write: &WriteBack) -> String {
     let about = target(repository, write);
-    joined(approval, write.target(), &about.name, digest(repository, write).as_str())
+    let run = match write {
+        WriteBack::OpenIssue { run_uid, .. } => Some(run_uid.as_str()),
+        WriteBack::Comment { .. }
+        | WriteBack::Review(_)
+        | WriteBack::Push { .. }
+        | WriteBack::OpenPullRequest { .. }
+        | WriteBack::CheckStatus { .. }
+        | WriteBack::Rerun { .. }
+        | WriteBack::ReleaseNote { .. }
+        | WriteBack::DeploymentApproval { .. } => None,
+    };
+    joined((approval, run), write.target(), &about.name, digest(repository, write).as_str())
 }
 
-/// The key of what an approval allows to be written, if that is what it is about.
-pub fn approved_key(uid: &str, approval: &AgentApproval) -> Option<String> {
+/// The key of what an approval allows to be written, if that is what it is about. `run` is the uid of its run.
+pub fn approved_key(uid: &str, run: Option<&str>, approval: &AgentApproval) -> Option<String> {
     match approval.action.kind {
         ActionType::WriteBack(action) => {
-            Some(joined(uid, action, &approval.action.target, &approval.artifact_digest))
+            Some(joined((uid, run), action, &approval.action.target, &approval.artifact_digest))
         }
         ActionType::SecretAccess
         | ActionType::NetworkExpanded
@@ -88,7 +100,17 @@ pub fn approved_key(uid: &str, approval: &AgentApproval) -> Option<String> {
     }
 }
 
-fn joined(approval: &str, action: WriteBackTarget, target: &str, digest: &str) -> String {
+fn joined(
+    (approval, run): (&str, Option<&str>),
+    action: WriteBackTarget,
+    target: &str,
+    digest: &str,
+) -> String {
+    // One issue for each run, whatever a later attempt would say in it.
+    if action == WriteBackTarget::OpenIssue {
+        let uid = run.filter(|uid| !uid.is_empty()).unwrap_or(approval);
+        return format!("{uid}:{}:{}:{target}", name_of(action), kind_of(action));
+    }
     format!("{approval}:{}:{}:{target}:{digest}", name_of(action), kind_of(action))
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bailiwick_fleet::admission::OwnerFacts;
 use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
@@ -14,13 +15,14 @@ use bailiwick_fleet::ports::{
     ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
     EngineEvent, FetchError, FetchedCommit, FinishedWork, Fleet as _, FleetStore as _, Forge,
     ForgeError, Launch, Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb,
-    MemoryFleet, PullRequestState, RunVerb, RunVerbRequest, Selection, Target, TokenScope, Verdict,
-    WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport, World, WriteBack, Written,
+    MemoryFleet, PullRequestState, Rebased, Rights, RunVerb, RunVerbRequest, RunWorktree,
+    Selection, Target, TokenScope, Verdict, WorkspaceError, WorkspaceOperation, WorkspacePlace,
+    WorkspaceReport, WorktreeOrigin, World, WorldError, WriteBack, Written,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_resources::{
     API_VERSION, AgentApproval, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource,
-    GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase,
+    ForgeKind, GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase,
     WriteBackState,
 };
 use serde_json::{Value, json};
@@ -42,6 +44,10 @@ pub(crate) struct Scripted {
     /// How often it was asked what came of an attempt.
     pub(crate) asked: AtomicU64,
     pub(crate) told: Mutex<BTreeMap<String, Vec<EngineEvent>>>,
+    /// What comes of rebasing work on a commit; nothing while it is under way.
+    pub(crate) rebased: Mutex<BTreeMap<String, Rebased>>,
+    /// On which commits work was to be rebased.
+    pub(crate) rebased_on: Mutex<Vec<String>>,
 }
 
 pub(crate) fn standing(state: LaunchedState) -> Launched {
@@ -110,6 +116,11 @@ impl Engine for Scripted {
         Ok(told.into_iter().filter(|event| event.number > after).take(limit).collect())
     }
 
+    async fn rebase(&self, _: &str, onto: &str) -> Result<Rebased, EngineError> {
+        self.rebased_on.lock().unwrap().push(onto.to_owned());
+        Ok(self.rebased.lock().unwrap().get(onto).cloned().unwrap_or(Rebased::Running))
+    }
+
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
         self.cancelled.lock().unwrap().push(agent.to_owned());
         self.states.lock().unwrap().insert(agent.to_owned(), standing(LaunchedState::Stopped));
@@ -127,6 +138,8 @@ pub(crate) struct Noted {
     pub(crate) asked: Arc<AtomicU64>,
     /// Where branches are, of those that have moved.
     pub(crate) heads: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Branches that are protected from the account of the token.
+    pub(crate) protected: Arc<Mutex<Vec<String>>>,
 }
 
 impl Noted {
@@ -177,6 +190,11 @@ impl Forge for Noted {
         Ok(self.head(name))
     }
 
+    async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
+        let protected = self.protected.lock().unwrap().iter().any(|name| name == branch);
+        Ok(if protected { Rights::Read } else { Rights::Write })
+    }
+
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {
         Err(ForgeError::Refused("no issue".to_owned()))
     }
@@ -214,10 +232,22 @@ pub(crate) struct Stood {
     pub(crate) all_probed: AtomicU64,
     /// Whether agents have worktrees with files in them.
     pub(crate) has_worktrees: std::sync::atomic::AtomicBool,
+    /// The agents that have a worktree; all if this says nothing.
+    pub(crate) spawned: Mutex<Option<Vec<String>>>,
+    /// Where the files of new worktrees come from, if not from their base.
+    pub(crate) origin: Mutex<Option<WorktreeOrigin>>,
     /// What git says of any of them.
     pub(crate) git: Mutex<GitStatus>,
     /// Why nobody knows what else is secret.
     pub(crate) unredacted: Mutex<Option<String>>,
+    /// What the issue says that runs are about.
+    pub(crate) issue_text: Mutex<Option<String>>,
+    /// The owners of the files of each commit.
+    pub(crate) owners: Mutex<BTreeMap<String, OwnerFacts>>,
+    /// Where branches are, of those that are elsewhere.
+    pub(crate) tips: Mutex<BTreeMap<String, String>>,
+    /// Why branches cannot be fetched.
+    pub(crate) unreachable: Mutex<Option<String>>,
 }
 
 impl World for Stood {
@@ -227,21 +257,30 @@ impl World for Stood {
         Moment::from_millis(self.clock.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn forge(&self, _: &Repository, _: Option<&[u8]>) -> Result<Noted, ForgeError> {
-        Ok(self.forge.clone())
+    fn forge(&self, repository: &Repository, _: Option<&[u8]>) -> Result<Noted, ForgeError> {
+        match repository.forge {
+            ForgeKind::Generic => Err(ForgeError::Unsupported("be written to".to_owned())),
+            ForgeKind::Gitea | ForgeKind::Github | ForgeKind::Local => Ok(self.forge.clone()),
+        }
     }
 
-    async fn commit(
+    async fn fetch_commit(
         &self,
         _: &Repository,
-        _: &str,
+        reference: &str,
         sha: Option<&str>,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, FetchError> {
+        let unreachable = self.unreachable.lock().unwrap().clone().filter(|_| sha.is_none());
+        if let Some(why) = unreachable {
+            return Err(FetchError::Unavailable(why));
+        }
         self.brought.lock().unwrap().extend(sha.map(str::to_owned));
-        Ok(Some(sha.filter(|sha| sha.len() == 40).unwrap_or(SHA).to_owned()))
+        let tip = self.tips.lock().unwrap().get(reference).cloned();
+        let tip = tip.unwrap_or_else(|| SHA.to_owned());
+        Ok(Some(sha.filter(|sha| sha.len() == 40).map_or(tip, str::to_owned)))
     }
 
-    async fn fetched_commits(&self, _: &Repository) -> Result<Vec<FetchedCommit>, String> {
+    async fn fetched_commits(&self, _: &Repository) -> Result<Vec<FetchedCommit>, WorldError> {
         let at = self.held_at.lock().unwrap();
         let held = self.fetched.lock().unwrap();
         let held = held.iter().map(|name| FetchedCommit {
@@ -252,13 +291,22 @@ impl World for Stood {
         Ok(held.collect())
     }
 
-    async fn release_commits(&self, _: &Repository, over: &[FetchedCommit]) -> Result<(), String> {
+    async fn release_commits(
+        &self,
+        _: &Repository,
+        over: &[FetchedCommit],
+    ) -> Result<(), WorldError> {
         let is_over = |name: &String| over.iter().any(|held| held.name == *name);
         self.fetched.lock().unwrap().retain(|name| !is_over(name));
         Ok(())
     }
 
-    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+    async fn changed_paths(
+        &self,
+        _: &Repository,
+        _: &str,
+        _: &str,
+    ) -> Result<Vec<String>, WorldError> {
         Ok(Vec::new())
     }
 
@@ -288,9 +336,12 @@ impl World for Stood {
         &self,
         _: &Object<Repository>,
         _: &AgentDispatchRun,
-        _: ContextSource,
+        source: ContextSource,
     ) -> Result<Option<SourcePart>, FetchError> {
-        Ok(None)
+        let text = self.issue_text.lock().unwrap().clone();
+        let text = text.filter(|_| source == ContextSource::IssueSummary);
+        let (name, provenance) = ("issue 7".to_owned(), "acme/app#7".to_owned());
+        Ok(text.map(|text| SourcePart { source, name, provenance, text }))
     }
 
     async fn capabilities(&self) -> BTreeMap<String, Value> {
@@ -304,17 +355,28 @@ impl World for Stood {
         (adapter == "claude-code").then(|| json!({ "canResume": can_resume }))
     }
 
-    async fn redactions(&self) -> Result<Vec<String>, String> {
-        self.unredacted.lock().unwrap().clone().map_or(Ok(Vec::new()), Err)
+    async fn redactions(&self) -> Result<Vec<String>, WorldError> {
+        self.unredacted
+            .lock()
+            .unwrap()
+            .clone()
+            .map_or(Ok(Vec::new()), |why| Err(WorldError::Records(why)))
     }
 
     fn has_files(&self, _: &str) -> bool {
         self.has_worktrees.load(Ordering::Relaxed)
     }
 
-    async fn worktree(&self, agent: &str) -> Result<Option<(String, String)>, String> {
-        let path = || (format!("/work/{agent}"), format!("agent/{agent}"));
-        Ok(self.has_files(agent).then(path))
+    async fn worktree(&self, agent: &str) -> Result<Option<RunWorktree>, WorldError> {
+        let origin = self.origin.lock().unwrap().clone();
+        let found = || RunWorktree {
+            path: format!("/trees/{agent}"),
+            branch: format!("agent/{agent}"),
+            origin: origin.unwrap_or(WorktreeOrigin::New),
+        };
+        let spawned = self.spawned.lock().unwrap().clone();
+        let is_spawned = spawned.is_none_or(|agents| agents.iter().any(|one| one == agent));
+        Ok((is_spawned && self.has_files(agent)).then(found))
     }
 
     async fn work_on(
@@ -331,6 +393,11 @@ impl World for Stood {
     }
 
     async fn sleep(&self, _: u64) {}
+
+    async fn code_owners(&self, _: &Repository, sha: &str) -> OwnerFacts {
+        let known = self.owners.lock().unwrap().get(sha).cloned();
+        known.unwrap_or_else(|| OwnerFacts::Unusable("no CODEOWNERS".to_owned()))
+    }
 
     async fn ignored(&self, _: &Repository, _: &str) -> Option<Vec<String>> {
         Some(Vec::new())
@@ -697,6 +764,34 @@ async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
     let again =
         plane.api.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
     assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
+}
+
+/// A generic repository has no API to ask for its branch; git knows it.
+#[tokio::test]
+async fn a_schedule_on_a_generic_repository_starts_a_run() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["forge"] = json!("generic");
+            object.spec.as_object_mut().unwrap().remove("apiUrl");
+        }
+    })
+    .await;
+    let rule = document(
+        Kind::AgentTriggerRule,
+        "nightly",
+        json!({
+            "lifecycleState": "active", "sources": ["schedule"], "agentStack": "fixer",
+            "taskKind": "tend", "promptTemplate": "Tend it.",
+            "schedule": { "cron": "*/5 * * * *", "repository": "acme/app" },
+        }),
+    );
+    declare(&plane, &[rule]).await;
+    turn(&plane).await;
+    plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!((run.spec.sha.as_str(), run.spec.branch.as_deref()), (SHA, Some("main")));
+    assert_eq!(run.status.phase, RunPhase::Running, "{:?}", run.status);
 }
 
 #[tokio::test]

@@ -31,12 +31,18 @@ fn with_reviewer(object: &mut AnyObject) {
 }
 
 async fn parent() -> Plane {
+    parent_of("summary-only").await
+}
+
+/// A run whose sub-agent has this context policy.
+async fn parent_of(context_policy: &str) -> Plane {
     let plane = stand(|_| {}).await;
     let reviewer = document(
         Kind::AgentSubagent,
         "reviewer",
         json!({
             "rolePrompt": "You look.", "taskKinds": ["review"], "maxParallelTasks": 2,
+            "contextPolicy": context_policy,
             "outputContract": { "format": "summary", "requiredSections": ["Findings"] },
         }),
     );
@@ -108,6 +114,19 @@ async fn the_agent_is_offered_its_stack_s_sub_agents_and_nobody_else() {
         ("fixer", Some(1)),
         "where they are counted"
     );
+}
+
+#[tokio::test]
+async fn the_sources_of_a_context_are_launched_with_it_if_a_sub_agent_may_be_given_some() {
+    let plane = parent_of("selected-sources").await;
+    let launch = plane.engine.launched.lock().unwrap()[0].clone();
+    let names: Vec<&str> = launch.sources.iter().map(|source| source.name.as_str()).collect();
+    assert!(names.contains(&"breadcrumbs"), "{names:?}");
+    for source in &launch.sources {
+        assert!(launch.context.contains(&source.text), "as its parent reads it: {}", source.text);
+    }
+    let plane = parent_of("artifact-only").await;
+    assert!(plane.engine.launched.lock().unwrap()[0].sources.is_empty());
 }
 
 #[tokio::test]
@@ -482,4 +501,44 @@ async fn runs_by_task(plane: &Plane, is_child: bool) -> String {
         run.spec.parent_run.is_some() == is_child && run.status.started_at.is_some()
     };
     all.iter().find(wanted).unwrap().name().to_owned()
+}
+
+/// What its parent told it is its context, kept without secrets.
+#[tokio::test]
+async fn a_sub_agent_s_context_is_assembled() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Running)]);
+    turn(&plane).await;
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
+    let assembled = async || {
+        let (_, children) = runs(&plane).await;
+        let kind = ConditionType::ContextAssembled;
+        let one = children[0].status.conditions.iter().find(|one| one.kind == kind).unwrap();
+        (one.status, one.reason)
+    };
+    let good = (Standing::True, bailiwick_resources::Reason::BundleRecorded);
+    assert_eq!(assembled().await, good);
+    let (_, children) = runs(&plane).await;
+    let name = children[0].spec.context_bundle_ref.clone().unwrap();
+    let bundles = all::<bailiwick_resources::AgentContextBundle>(&plane).await;
+    let bundle = bundles.iter().find(|one| one.name() == name).unwrap();
+    assert_eq!(Some(&bundle.spec.digest), children[0].status.context_bundle_digest.as_ref());
+    let text = plane.store.blob(&bundle.spec.digest).await.unwrap().unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("Look at src/a.rs") && !text.contains(SECRET), "{text}");
+    has(&plane, vec![child(ChildState::Completed)]);
+    turn(&plane).await;
+    assert_eq!(assembled().await, good, "and stays so at its end");
+}
+
+/// One that has ended before anybody saw it is recorded whole.
+#[tokio::test]
+async fn a_sub_agent_that_has_ended_when_it_is_first_seen_has_its_context() {
+    let plane = parent().await;
+    has(&plane, vec![child(ChildState::Completed)]);
+    turn(&plane).await;
+    let (_, children) = runs(&plane).await;
+    let kind = ConditionType::ContextAssembled;
+    let one = children[0].status.conditions.iter().find(|one| one.kind == kind).unwrap();
+    assert_eq!(one.status, Standing::True, "{one:?}");
 }

@@ -9,8 +9,8 @@ use bailiwick_fleet::ports::LifecycleVerb;
 use bailiwick_fleet::ports::{
     ActionError, Applied, AuditEntry, Change, DecisionRequest, Fleet as _, FleetError, FleetStore,
     ForgeError, IncomingDelivery, Launched, LaunchedState, LifecycleRequest, MemoryFleet, Page,
-    Received, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Verdict, WorkspaceRequest,
-    World as _, Write,
+    PersonRecord, Received, RunVerb, RunVerbRequest, SavedFilter, Selection, Target, TokenRecord,
+    Verdict, WorkspaceRequest, World as _, Write,
 };
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentWorkspace, AnyObject, ApprovalPhase, Kind,
@@ -305,6 +305,18 @@ impl FleetStore for Odd {
         self.store.token(digest).await
     }
 
+    async fn people(&self) -> Result<Vec<PersonRecord>, FleetError> {
+        self.store.people().await
+    }
+
+    async fn saved_filters(&self, owner: &str) -> Result<Vec<SavedFilter>, FleetError> {
+        self.store.saved_filters(owner).await
+    }
+
+    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.store.forget_sessions(before, most).await
+    }
+
     async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
         self.store.forget_audit(before, most).await
     }
@@ -356,7 +368,7 @@ async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_a
 
 /// What somebody asks for is not lost because the control plane wrote to the same object at that moment.
 #[tokio::test]
-async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever() {
+async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     let plane = stand(|_| {}).await;
     let odd = Odd::plane(&plane, false);
     let meddle = |times: usize| odd.store.meddled.store(times, Ordering::Relaxed);
@@ -426,7 +438,7 @@ async fn whoever_meets_a_change_is_heard_nevertheless_unless_it_changes_for_ever
 
 /// Who comes second finds what the first one has made, and is told so.
 #[tokio::test]
-async fn whoever_asks_for_the_same_at_the_same_moment_is_told_of_what_there_is() {
+async fn simultaneous_equal_requests_get_the_same_run() {
     let plane = stand(|_| {}).await;
     let odd = Odd::plane(&plane, false);
     let double = || odd.store.doubled.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use bailiwick_fleet::controllers::Retention;
 use bailiwick_fleet::ports::{
-    FinishedWork, Fleet as _, ForgeError, Launched, LaunchedState, RunVerb, RunVerbRequest, Target,
+    FinishedWork, Fleet as _, Launched, LaunchedState, Rebased, RunVerb, RunVerbRequest, Target,
     WriteBack,
 };
 use bailiwick_resources::{RunPhase, Span};
@@ -79,17 +79,17 @@ async fn what_comes_after_a_stranger_s_push_is_refused() {
     let request = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     turn(&plane).await;
-    let moved = ForgeError::Moved {
-        target: "the branch main".to_owned(),
-        expected: "a".repeat(40),
-        found: "9".repeat(40),
-    };
-    plane.world.forge.faults.lock().unwrap().push_back(moved);
+    plane.world.forge.heads.lock().unwrap().insert("main".to_owned(), "9".repeat(40));
+    let conflict = Rebased::Rejected("src/a.rs conflicts".to_owned());
+    plane.engine.rebased.lock().unwrap().insert("9".repeat(40), conflict);
     set(&plane, &agent(&plane), made('b'));
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
     assert_eq!(pushes(&plane).last().unwrap().0, "a".repeat(40), "it was asked for our own commit");
+    assert_eq!(plane.world.forge.heads.lock().unwrap()["main"], "9".repeat(40));
+    let why = run.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("src/a.rs conflicts"), "{why}");
 }
 
 /// Another attempt, after somebody has moved the branch to this commit.
@@ -125,6 +125,8 @@ async fn a_retry_begins_where_its_branch_is_now() {
 #[tokio::test]
 async fn a_continuation_does_not_leave_where_its_work_is() {
     let plane = on_a_pull_request().await;
+    let conflict = Rebased::Rejected("it conflicts".to_owned());
+    plane.engine.rebased.lock().unwrap().insert("9".repeat(40), conflict);
     again_at(&plane, &"9".repeat(40), RunVerb::Continue).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);

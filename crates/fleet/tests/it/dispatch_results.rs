@@ -35,7 +35,7 @@ pub(crate) async fn allowing(targets: &[(&str, &str)]) -> Plane {
     .await
 }
 
-fn said(report: &str) -> Launched {
+pub(crate) fn said(report: &str) -> Launched {
     let work = FinishedWork { report: Some(report.to_owned()), ..work() };
     Launched { work: Some(work), ..standing(LaunchedState::Verified) }
 }
@@ -82,7 +82,7 @@ pub(crate) fn pull(number: u64, branch: &str) -> PullRequestState {
     }
 }
 
-async fn answer(
+pub(crate) async fn answer(
     plane: &Plane,
     asked: &Object<AgentApproval>,
     by: &str,
@@ -98,7 +98,7 @@ async fn answer(
     plane.api.decide(&caller(by), &target, request).await.map(drop)
 }
 
-async fn question(plane: &Plane, target: WriteBackTarget) -> Object<AgentApproval> {
+pub(crate) async fn question(plane: &Plane, target: WriteBackTarget) -> Object<AgentApproval> {
     use bailiwick_resources::ActionType;
     let all = all::<AgentApproval>(plane).await;
     all.into_iter().find(|one| one.spec.action.kind == ActionType::WriteBack(target)).unwrap()
@@ -311,7 +311,6 @@ async fn only_the_branch_of_the_pull_request_itself_is_pushed_to() {
     let known = [
         (pull(5, "main"), true),
         (pull(5, "another"), false),
-        (PullRequestState { open: false, ..pull(5, "main") }, false),
         (
             PullRequestState { head_repository: Some("eve/app".to_owned()), ..pull(5, "main") },
             false,

@@ -52,22 +52,29 @@ const WELL: [Reason; 38] = {
         NoEscalation,
     ]
 };
-const WELL_GRANTED: [Reason; 6] = [
+const WELL_GRANTED: [Reason; 11] = [
     Reason::SecretFound,
     Reason::KeysFound,
     Reason::ConfigMapFound,
     Reason::GrantMatchesServiceAccount,
     Reason::RequirementsCollected,
     Reason::EveryGrantResolved,
+    Reason::ForgeAnswers,
+    Reason::NoForge,
+    Reason::ForgeAccountSuffices,
+    Reason::ActorRightsReadable,
+    Reason::ForgeVersionCurrent,
 ];
 
 #[test]
 fn every_reason_has_a_meaning_and_every_bad_one_says_what_to_do() {
+    let mut wrong: Vec<Reason> = Vec::new();
     for &reason in Reason::ALL {
         assert!(reason.meaning().ends_with('.'), "{reason:?}: {}", reason.meaning());
         let well = WELL.contains(&reason) || WELL_GRANTED.contains(&reason);
-        assert_eq!(advice(reason).is_none(), well, "{reason:?}");
+        wrong.extend((advice(reason).is_none() != well).then_some(reason));
     }
+    assert_eq!(wrong, []);
     assert_eq!(ConditionType::Ready.meaning(), "Everything that is required holds.");
 }
 

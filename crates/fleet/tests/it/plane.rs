@@ -13,7 +13,7 @@ use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     CheckRun, FetchError, FleetStore as _, Forge, ForgeError, IncomingDelivery, MemoryFleet,
-    PullRequestState, Rights, Selection, World, WriteBack, Written,
+    PullRequestState, Rights, Selection, World, WorldError, WriteBack, Written,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_model::Sha256Hex;
@@ -97,12 +97,12 @@ impl World for SetWorld {
         Ok(self.forge.clone())
     }
 
-    async fn commit(
+    async fn fetch_commit(
         &self,
         _: &Repository,
         reference: &str,
         sha: Option<&str>,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, FetchError> {
         let known = sha.filter(|sha| sha.len() == 40).map(str::to_owned);
         let default = || self.default_tip.lock().unwrap().clone();
         Ok(match (known, reference) {
@@ -112,7 +112,12 @@ impl World for SetWorld {
         })
     }
 
-    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+    async fn changed_paths(
+        &self,
+        _: &Repository,
+        _: &str,
+        _: &str,
+    ) -> Result<Vec<String>, WorldError> {
         Ok(Vec::new())
     }
 
@@ -210,6 +215,7 @@ pub(crate) async fn deliver(plane: &SetPlane, forge: ForgeKind, event: &str, pay
         payload_digest: digest.clone(),
         bytes: u64::try_from(payload.len()).unwrap(),
         received_at: plane.world.now(),
+        happened_at: None,
         headers: BTreeMap::new(),
     };
     let name = format!("awd-{}", digest.get(..24).unwrap());

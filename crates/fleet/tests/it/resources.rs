@@ -1,5 +1,6 @@
 //! Declaring resources: all of a list or none, and nothing that is not a person's to write.
 
+use bailiwick_fleet::admission::ownership::APPLIED_BY;
 use bailiwick_fleet::ports::{FleetError, FleetStore as _, MemoryFleet, Selection};
 use bailiwick_fleet::resources::{DeclareError, Outcome, TEXT_BY, apply, delete};
 use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
@@ -151,4 +152,44 @@ async fn nobody_reviews_their_own_label_or_in_another_s_name() {
     assert!(write("bob", label("Do as you like.", Some("bob"))).await.is_err());
     assert_eq!(write("bob", label("Do as you like.", None)).await, Ok(Outcome::Configured));
     assert_eq!(write("ada", label("Do as you like.", Some("ada"))).await, Ok(Outcome::Configured));
+}
+
+/// The author of a binding or role is the person who applied its spec, whatever the document says.
+#[tokio::test]
+async fn nobody_applies_a_binding_in_another_s_name() {
+    let fleet = MemoryFleet::default();
+    let binding = |role: &str, claimed: Option<&str>| {
+        let spec = json!({
+            "subject": { "kind": "agent-stack", "name": "fixer" },
+            "scope": { "kind": "repository", "name": "web" },
+            "roleRef": { "kind": "RoleTemplate", "name": role },
+            "escalationPolicy": "allow-if-owner",
+        });
+        let mut object = document(Kind::AgentRoleBinding, "fixer", spec);
+        if let Some(claimed) = claimed {
+            object.metadata.annotations.insert(APPLIED_BY.to_owned(), claimed.to_owned());
+        }
+        object
+    };
+    let write = async |actor: &str, object: AnyObject| {
+        let now = Moment::from_millis(NOW);
+        let applied = apply(&fleet, &[object], actor, now, false).await.unwrap();
+        let stored = fleet.get(Kind::AgentRoleBinding, "default", "fixer").await.unwrap().unwrap();
+        let author = stored.metadata.annotations.get(APPLIED_BY).cloned();
+        (applied[0].outcome, author.unwrap_or_default())
+    };
+    let by = |outcome, author: &str| (outcome, author.to_owned());
+    let (created, changed, same) = (Outcome::Created, Outcome::Configured, Outcome::Unchanged);
+    assert_eq!(write("bob", binding("agent-approver", Some("ada"))).await, by(created, "bob"));
+    // The same spec stays its author's, and a claim changes nothing.
+    assert_eq!(write("ada", binding("agent-approver", None)).await, by(same, "bob"));
+    assert_eq!(write("bob", binding("agent-approver", Some("ada"))).await, by(same, "bob"));
+    // Another spec is that of the person who writes it.
+    assert_eq!(write("ada", binding("secret-grant-admin", None)).await, by(changed, "ada"));
+    assert_eq!(write("bob", binding("agent-approver", Some("ada"))).await, by(changed, "bob"));
+    let mut role = document(Kind::Role, "keys", json!({ "rules": [], "cluster": false }));
+    role.metadata.annotations.insert(APPLIED_BY.to_owned(), "ada".to_owned());
+    apply(&fleet, &[role], "bob", Moment::from_millis(NOW), false).await.unwrap();
+    let role = fleet.get(Kind::Role, "default", "keys").await.unwrap().unwrap();
+    assert_eq!(role.metadata.annotations.get(APPLIED_BY).map(String::as_str), Some("bob"));
 }

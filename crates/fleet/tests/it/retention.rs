@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use bailiwick_fleet::controllers::Retention;
-use bailiwick_fleet::ports::{FleetStore as _, MemoryFleet, Selection, Write, named_digests};
+use bailiwick_fleet::ports::{
+    FleetStore as _, MemoryFleet, Selection, TokenRecord, TokenScope, Write, named_digests,
+};
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentSession, AgentTriggerExecution, AgentWorkspace,
     AnyObject, ApprovalPhase, Kind, Metadata, Moment, RunPhase, Span, WebhookDelivery,
@@ -320,4 +322,33 @@ async fn what_stays_does_not_stand_in_the_way_of_what_goes() {
     assert_eq!(prune(&store).await.len(), 10);
     let left = Selection::of(Kind::AgentDispatchRun);
     assert_eq!(store.list(&left).await.unwrap().objects.len(), 110);
+}
+
+#[tokio::test]
+async fn a_sign_in_goes_a_day_after_it_expired_and_a_created_token_stays() {
+    let store = MemoryFleet::default();
+    let hours = |count: u64| Some(Moment::from_millis(NOW - count * 3_600_000));
+    let tokens = [
+        ("session-old", hours(25)),
+        ("session-young", hours(23)),
+        ("session-valid", Some(Moment::from_millis(NOW + 1))),
+        ("tok-old", hours(1_000)),
+        ("tok-unlimited", None),
+    ];
+    for (id, expires_at) in tokens {
+        let token = TokenRecord {
+            id: id.to_owned(),
+            actor: "ada".to_owned(),
+            scope: TokenScope::Viewer,
+            digest: id.to_owned(),
+            created_at: ago(100),
+            expires_at,
+            revoked_at: None,
+        };
+        store.put_token(token).await.unwrap();
+    }
+    prune(&store).await;
+    let left: Vec<String> =
+        store.tokens().await.unwrap().into_iter().map(|token| token.id).collect();
+    assert_eq!(left, ["session-valid", "session-young", "tok-old", "tok-unlimited"]);
 }

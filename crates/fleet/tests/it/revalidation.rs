@@ -9,8 +9,8 @@ use bailiwick_fleet::ports::{
     RunVerb, RunVerbRequest, Target, Verdict, World as _, Write,
 };
 use bailiwick_resources::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Kind, Object,
-    RoleBinding, RunPhase, ServiceAccount,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, AttemptReason,
+    Kind, Object, RoleBinding, RunPhase, ServiceAccount,
 };
 use serde_json::{Value, json};
 
@@ -183,13 +183,17 @@ async fn fewer_at_once_and_more_written_down_bind_a_retry() {
             }
         })
         .await;
-        let run = failed(&plane).await;
+        let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
+        turn(&plane).await;
         let limit = |which: usize| {
             let launched = plane.engine.launched.lock().unwrap();
             serde_json::to_value(&launched[which].limits).unwrap().pointer(shown).cloned()
         };
         let before = limit(0);
+        // Changed while its agent works, so that nothing is fixed after its end.
         change(&plane, kind, name, pointer, value.clone()).await;
+        set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+        turn(&plane).await;
         if before.as_ref() != Some(&expected) {
             // A conversation keeps the limits it was begun with, so that it does not go on.
             act(&plane, &run, RunVerb::Continue).await.unwrap();
@@ -319,6 +323,28 @@ async fn approved_and_failed(plane: &Plane) -> String {
     set(plane, &agent(plane), standing(LaunchedState::Failed));
     turn(plane).await;
     answer.run
+}
+
+/// What a stack does with a secret is part of what was approved, also where the agent does not read it.
+#[tokio::test]
+async fn a_yes_to_one_stack_is_no_yes_to_a_changed_one() {
+    let plane = with_secrets(&["model"]).await;
+    let run = approved_and_failed(&plane).await;
+    let known = plane.store.get(Kind::AgentStack, "default", "fixer").await.unwrap().unwrap();
+    let mut changed = document(Kind::AgentStack, "fixer", known.spec);
+    // It is no part of the context.
+    changed.spec["scope"]["filesWhitelist"] = json!(["src/**", "docs/**"]);
+    declare(&plane, &[changed]).await;
+    act(&plane, &run, RunVerb::Retry).await.unwrap();
+    turn(&plane).await;
+    let attempts = all::<AgentDispatchAttempt>(&plane).await;
+    let reasons: Vec<_> = attempts.iter().map(|attempt| attempt.spec.attempt_reason).collect();
+    assert!(reasons.contains(&AttemptReason::RerunAfterFix), "{reasons:?}");
+    assert_eq!(launched(&plane), 1, "somebody has to be asked about the changed stack");
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
+    approve(&plane).await;
+    turn(&plane).await;
+    assert_eq!(launched(&plane), 2);
 }
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use bailiwick_fleet::ports::{CheckState, ForgeError, Review, WriteBack, Written};
 use bailiwick_fleet::write_back::{
-    Actor, ActorKind, Answer, Decision, Next, NotAuthorised, NotDecided, Permission, Plan,
-    Policies, Proposal, Report, authorise, check_status, decide, digest, expire, key, next, permit,
-    plan,
+    Actor, ActorKind, Answer, Decision, Next, NotAuthorised, NotDecided, Obstacle, Permission,
+    Plan, Policies, Proposal, Report, authorise, check_status, decide, digest, expire, key, next,
+    permit, plan,
 };
 use bailiwick_resources::{
     AgentApproval, AgentApprovalStatus, ApprovalPhase, ApprovalPolicy, ApprovalReason, Moment,
@@ -131,6 +131,7 @@ fn yes<'a>(by: &'a Actor, expected_digest: &'a str) -> Answer<'a> {
         comment: None,
         expected_digest,
         target_now: None,
+        obstacle: None,
         now,
     }
 }
@@ -276,6 +277,7 @@ fn at_most_one_answer_counts() {
                 comment: None,
                 expected_digest: if right { &approval.artifact_digest } else { &wrong },
                 target_now: None,
+                obstacle: None,
                 now: at,
             };
             let good = by.kind == ActorKind::Person
@@ -328,6 +330,10 @@ fn each_refusal_is_told_apart() {
     // A no is a no, wherever the target is and whoever asked.
     let sorry = Answer { decision: Decision::Reject, ..yes(&own, &digest) };
     assert_eq!(decide(&approval, &pending, &sorry).unwrap().phase, ApprovalPhase::Rejected);
+    let closed = Obstacle::PullRequestClosed(5);
+    let answer = Answer { obstacle: Some(closed), target_now: None, ..answer };
+    let why = refused(answer.clone());
+    assert!(matches!(why, NotDecided::Obstructed { .. }) && why.to_string().contains("reopen"));
     let no = Answer { decision: Decision::Reject, ..answer };
     assert_eq!(decide(&approval, &pending, &no).unwrap().phase, ApprovalPhase::Rejected);
     let status = decide(&approval, &pending, &yes(&anna, &digest)).unwrap();

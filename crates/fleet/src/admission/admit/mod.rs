@@ -462,6 +462,7 @@ fn create(
         reference: &admission.situation.reference,
         sha: &request.sha,
         digest: &admitted_digest,
+        context: &bundle_name,
         dispatched_by: dispatcher(&request.source_event),
         attempt_asked_by: None,
     };
@@ -485,6 +486,7 @@ fn create(
             attempt_reason: AttemptReason::Initial,
             requested_by: dispatcher(&request.source_event).map(str::to_owned),
             message: None,
+            fixed: Vec::new(),
             agent_stack_snapshot: frozen.snapshot.clone(),
             context_bundle_digest: bundle.digest.clone(),
             permission_snapshot_digest: permissions,

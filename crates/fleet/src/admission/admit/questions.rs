@@ -26,6 +26,8 @@ pub struct ApprovalSubject<'a> {
     pub sha: &'a str,
     /// The digest of all that was admitted.
     pub digest: &'a str,
+    /// The name of its context bundle.
+    pub context: &'a str,
     /// The person who started the run, who cannot approve it.
     pub dispatched_by: Option<&'a str>,
     /// The person who asked for the attempt, where that is another one.
@@ -60,7 +62,7 @@ pub fn questions(
         let life = policy.expires_after.map_or(A_DAY, |span| span.millis());
         let mut metadata = Metadata::named(format!("{}-{word}", asking.attempt));
         metadata.namespace = asking.namespace.to_owned();
-        let context = format!("{}-context", asking.run);
+        let context = asking.context.to_owned();
         let things = about.iter().map(|one| one.about.clone());
         let said: Vec<String> =
             about.iter().map(|one| format!("{}: {}", one.about, one.message)).collect();
@@ -91,10 +93,12 @@ pub fn questions(
     found
 }
 
-/// The requirements that no valid approval covers. An approval counts for exactly what it names, until it expires.
+/// The requirements that no valid approval covers. An approval counts for exactly what it names, with the context that
+/// it names, until it expires.
 pub fn uncovered<'a>(
     asked: &[Object<AgentApproval>],
     wanted: &'a [ApprovalRequirement],
+    context: &str,
     now: Moment,
 ) -> Vec<&'a ApprovalRequirement> {
     let covers = |approval: &Object<AgentApproval>, one: &ApprovalRequirement| {
@@ -102,6 +106,7 @@ pub fn uncovered<'a>(
             && now < approval.spec.expires_at
             && approval.spec.policy_reasons.contains(&one.reason)
             && approval.spec.artifact_refs.contains(&one.about)
+            && approval.spec.artifact_refs.iter().any(|name| name == context)
     };
     wanted.iter().filter(|one| !asked.iter().any(|approval| covers(approval, one))).collect()
 }

@@ -1,8 +1,7 @@
-//! Where a piece of work is done: in a workspace of its own, and why not in another.
+//! Where a piece of work is done: in a new workspace, or in that of its work item.
 
 use bailiwick_resources::{
-    AgentWorkspace, AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier,
-    WorkspaceMode, WorkspaceState,
+    AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier, WorkspaceMode,
 };
 
 use super::{Admission, Refused, Step, refuse};
@@ -17,6 +16,8 @@ pub enum WorkspaceDecision {
         /// Whether nothing may ever be shared with it.
         isolated: bool,
     },
+    /// In that of its work item, if it is free when the run starts.
+    OfWorkItem,
 }
 
 impl WorkspaceDecision {
@@ -24,6 +25,7 @@ impl WorkspaceDecision {
     pub fn why(&self) -> &str {
         match self {
             Self::Fresh { why, .. } => why,
+            Self::OfWorkItem => "that of the work item, if it can be reused when the run starts",
         }
     }
 }
@@ -68,31 +70,15 @@ pub fn select_workspace(
         return fresh("untrusted work shares nothing", true);
     }
     let mode = frozen.workspace_policy.as_ref().map(|policy| policy.spec.mode);
-    let item = admission.request.source_refs.work_item.as_ref();
-    let (Some(WorkspaceMode::PerWorkItem), Some(item)) = (mode, item) else {
-        return fresh("each run has its own", false);
-    };
-    let known = admission.inventory.readable::<AgentWorkspace>().map_err(|error| {
-        refuse(step, Reason::AccessReviewUnavailable, "AgentWorkspace", error.to_string())
-    })?;
-    let fits = known.iter().find(|workspace| {
-        let spec = &workspace.spec;
-        let idle = workspace.status.state == WorkspaceState::Idle;
-        let same = spec.repository == admission.situation.repository
-            && spec.trust_tier == admission.situation.trust_tier
-            && spec.work_item.as_ref().is_some_and(|known| known.id == *item)
-            && admission.request.branch.as_ref().is_none_or(|branch| *branch == spec.target_branch);
-        idle && same && !workspace.status.git.missing
-    });
-    match fits {
-        // A run of the ledger is one worktree, one branch and one base: a second run in them would be judged
-        // with the first one's work as its own.
-        Some(workspace) => {
-            let name = workspace.name();
-            let why =
-                format!("`{name}` of this work item stays as it is: a run has its own worktree");
-            fresh(&why, false)
-        }
-        None => fresh("no workspace of this work item is free", false),
+    let refs = &admission.request.source_refs;
+    let has_item = refs.issue.is_some()
+        || refs.pull_request.is_some()
+        || refs.check.is_some()
+        || refs.work_item.is_some();
+    match (mode, has_item) {
+        // Which one is decided when the run starts: an earlier run may end while this one waits.
+        (Some(WorkspaceMode::PerWorkItem), true) => Ok(WorkspaceDecision::OfWorkItem),
+        (Some(WorkspaceMode::PerWorkItem), false) => fresh("the run has no work item", false),
+        (Some(WorkspaceMode::PerRun) | None, _) => fresh("each run has its own", false),
     }
 }

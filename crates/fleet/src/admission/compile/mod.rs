@@ -144,8 +144,11 @@ pub struct LaunchLimits {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SkillFiles {
     pub name: String,
-    /// The directory, in the commit that binds the work.
+    /// The directory, in the commit that binds the work; empty for a package.
     pub path: String,
+    /// The package and its digest, if the skill is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
 }
 
 impl Compiled {
@@ -197,9 +200,14 @@ fn skill_files(input: &CompileInput<'_>) -> Vec<SkillFiles> {
     let skills = input.frozen.skills.iter().filter_map(|skill| match skill.spec.format {
         SkillFormat::Directory => {
             let path = skill.spec.source_ref.path.clone()?;
-            Some(SkillFiles { name: skill.name().to_owned(), path })
+            Some(SkillFiles { name: skill.name().to_owned(), path, package: None })
         }
-        SkillFormat::File | SkillFormat::Package | SkillFormat::Inline => None,
+        SkillFormat::Package => {
+            let package = skill.spec.source_ref.package.clone()?;
+            let name = skill.name().to_owned();
+            Some(SkillFiles { name, path: String::new(), package: Some(package) })
+        }
+        SkillFormat::File | SkillFormat::Inline => None,
     });
     skills.collect()
 }

@@ -65,13 +65,13 @@ pub(super) fn own_server() -> String {
 
 /// Tools that touch nothing.
 pub(super) fn speaking() -> Vec<String> {
-    let speaking = Tool::all().iter().filter(|tool| tool.class == Class::Speaks);
+    let speaking = Tool::all().iter().filter(|tool| tool.class == Class::NoEffect);
     speaking.map(|tool| tool.name.to_owned()).collect()
 }
 
 /// Every tool that touches anything.
 pub(super) fn touching() -> Vec<String> {
-    let touching = Tool::all().iter().filter(|tool| tool.class != Class::Speaks);
+    let touching = Tool::all().iter().filter(|tool| tool.class != Class::NoEffect);
     touching.map(|tool| tool.name.to_owned()).chain(["mcp__*".to_owned()]).collect()
 }
 

@@ -165,8 +165,6 @@ impl StackFacts {
 pub struct AuthorFacts {
     /// What they may do themselves.
     pub rules: Vec<ResourceRule>,
-    /// Whether the scope of the binding is theirs.
-    pub owns_scope: bool,
     /// Whether an admin has said yes to the binding as it is.
     pub approved: bool,
 }

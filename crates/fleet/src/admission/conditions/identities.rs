@@ -11,6 +11,7 @@ use bailiwick_resources::{
 use super::facts::AuthorFacts;
 use super::{Judgement, with_ready};
 use crate::admission::inventory::{Found, Inventory};
+use crate::admission::ownership;
 use crate::admission::roles::{self, Escalation, EscalationAnswer};
 
 /// The bounds of a token's life, in seconds.
@@ -98,7 +99,7 @@ pub fn role_binding_conditions(
             if beyond && escalation == Escalation::No {
                 escalation = Escalation::Privileged("it gives more than its author has".to_owned());
             }
-            escalate(binding, &escalation, author, &mut escalated);
+            escalate(inventory, binding, &escalation, author, &mut escalated);
         }
     }
     let mut subjects = Judgement::of(ConditionType::SubjectsResolved);
@@ -132,20 +133,27 @@ pub fn role_binding_conditions(
 }
 
 fn escalate(
+    inventory: &Inventory,
     binding: &Object<AgentRoleBinding>,
     escalation: &Escalation,
     author: Option<&AuthorFacts>,
     judgement: &mut Judgement,
 ) {
-    let owns = author.is_some_and(|author| author.owns_scope);
     let why = match escalation {
         Escalation::No => return,
         Escalation::Cluster(why) | Escalation::Privileged(why) => why.clone(),
     };
-    match roles::answer(binding.spec.escalation_policy, escalation, owns) {
+    match roles::answer(binding.spec.escalation_policy, escalation) {
         EscalationAnswer::Admitted => {}
         EscalationAnswer::Ask if author.is_some_and(|author| author.approved) => {}
         EscalationAnswer::Ask => judgement.fault(Reason::EscalationNeedsApproval, why),
+        EscalationAnswer::IfOwner => match ownership::authors(inventory, binding) {
+            Ok(_) => {
+                let why = format!("{why}: CODEOWNERS decides for each run");
+                judgement.doubt(Reason::NotYetObserved, why);
+            }
+            Err(error) => judgement.fault(Reason::EscalationDenied, format!("{why}: {error}")),
+        },
         EscalationAnswer::Denied => judgement.fault(Reason::EscalationDenied, why),
     }
 }
@@ -184,7 +192,10 @@ pub(super) fn subject_is_there(
         SubjectKind::Skill => look::<AgentSkill>(inventory, namespace, name, judgement),
         SubjectKind::McpServer => look::<AgentMcpServer>(inventory, namespace, name, judgement),
         SubjectKind::Group | SubjectKind::Team => {
-            judgement.doubt(Reason::NotYetObserved, "nobody says who is in a team or a group");
+            if !inventory.has_members(name) {
+                let message = format!("nobody of the group `{name}` has signed in yet");
+                judgement.doubt(Reason::NotYetObserved, message);
+            }
         }
         SubjectKind::User => match people {
             None => judgement.doubt(Reason::NotYetObserved, "the identity provider was not asked"),

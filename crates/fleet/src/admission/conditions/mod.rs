@@ -3,9 +3,11 @@
 //! Each function takes facts and returns exactly the conditions of its kind, in order. What was not observed yet is
 //! unknown, and unknown is never ready.
 
+mod definitions;
 mod facts;
 mod grants;
 mod identities;
+mod pool;
 mod requirement;
 mod run;
 mod stack;
@@ -13,12 +15,17 @@ mod stack_parts;
 
 use bailiwick_resources::{ConditionType, Finding, Reason, Standing};
 
+pub use definitions::{
+    context_label_conditions, mcp_server_conditions, runner_pool_conditions, skill_conditions,
+    subagent_conditions, tool_profile_conditions, workspace_policy_conditions,
+};
 pub use facts::{
     AdapterFacts, AdapterProbe, AuthorFacts, KitRole, McpProbe, ProgramFacts, RoleFacts,
     SkillProbe, StackFacts,
 };
 pub use grants::{config_grant_conditions, secret_grant_conditions};
 pub use identities::{role_binding_conditions, service_account_conditions};
+pub use pool::stack_pool;
 pub use requirement::{requirement_conditions, requirement_status};
 pub use run::{
     ApprovalFacts, ArtifactFacts, ContextFacts, RunFacts, RunnerFacts, SessionFacts,
@@ -27,8 +34,8 @@ pub use run::{
 pub use stack::{StackInput, stack_conditions, validation_of};
 pub(crate) use stack_parts::mode_allowed;
 pub use stack_parts::{
-    capabilities_resolved, context_labels_valid, mcp_healthy, policy_admitted, skills_validated,
-    subagents_valid, tools_admitted,
+    capabilities_resolved, context_labels_valid, mcp_healthy, policy_admitted, server_refusal,
+    skills_validated, subagents_valid, tools_admitted,
 };
 
 /// What was found against one condition: the first fault decides, then the first doubt.

@@ -194,7 +194,8 @@ fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
                 WriteBackTarget::ReleaseNote | WriteBackTarget::DeploymentApproval,
             ) => Reason::WaitingForReleaseApproval,
             ActionType::WriteBack(
-                WriteBackTarget::IssueComment
+                WriteBackTarget::OpenIssue
+                | WriteBackTarget::IssueComment
                 | WriteBackTarget::PullRequestComment
                 | WriteBackTarget::PullRequestReview
                 | WriteBackTarget::BranchPush

@@ -9,7 +9,7 @@ use super::stack_parts::{
     capabilities_resolved, context_labels_valid, mcp_healthy, policy_admitted, skills_validated,
     subagents_valid, tools_admitted,
 };
-use super::{Judgement, with_ready};
+use super::{Judgement, stack_pool, with_ready};
 use crate::admission::inventory::Inventory;
 use crate::admission::review::{Decision, Entry, Review};
 use crate::admission::snapshot::Frozen;
@@ -67,6 +67,11 @@ fn reviewed(
     let mut judgement = Judgement::of(kind);
     if input.reviews.is_empty() {
         judgement.doubt(Reason::NotYetObserved, "nobody has reviewed it");
+    }
+    if kind == ConditionType::RuntimeIdentityReady
+        && let Err((reason, message)) = stack_pool(input.frozen, input.inventory)
+    {
+        judgement.fault_or_doubt(reason, message);
     }
     let mut seen = 0_usize;
     for review in input.reviews {

@@ -118,8 +118,42 @@ fn nowhere() -> Object<Repository> {
         trust_tier: TrustTier::Trusted,
         policy: bailiwick_resources::RepositoryPolicy::default(),
         poll_every: None,
+        issue_memory: false,
+        accounts: std::collections::BTreeMap::new(),
     };
     Object::new(bailiwick_resources::Metadata::named("nowhere"), spec)
+}
+
+/// Why a stack may not use a server; nothing if it may.
+pub fn server_refusal(
+    stack: &str,
+    repositories: &[Object<Repository>],
+    server: &Object<AgentMcpServer>,
+) -> Option<String> {
+    let (name, spec) = (server.name(), &server.spec);
+    let named = spec.allowed_agent_stacks.iter().any(|allowed| allowed == stack);
+    if !spec.allowed_agent_stacks.is_empty() && !named {
+        return Some(format!("`{name}` is not for the stack `{stack}`"));
+    }
+    if let Some(why) = scope_fault(spec.scope) {
+        return Some(format!("`{name}`: {why}"));
+    }
+    if spec.scope == McpScope::Stack && spec.allowed_agent_stacks.is_empty() {
+        return Some(format!("`{name}` is for some stacks, and names none"));
+    }
+    for repository in repositories {
+        let full = &repository.spec.full_name;
+        let limited = spec.scope == McpScope::Repository || !spec.allowed_repositories.is_empty();
+        let outside = limited && !wildcards::any(&spec.allowed_repositories, full);
+        if repository.spec.trust_tier == TrustTier::Untrusted && !spec.allow_untrusted {
+            return Some(format!("`{full}` is not trusted, and `{name}` is for trusted work"));
+        }
+        let list = repository.spec.policy.allowed_mcp_servers.as_ref();
+        if outside || list.is_some_and(|list| !list.iter().any(|allowed| allowed == name)) {
+            return Some(format!("`{name}` is not allowed in `{full}`"));
+        }
+    }
+    None
 }
 
 /// Whether the MCP servers answer and may be used.
@@ -133,33 +167,8 @@ pub fn mcp_healthy(input: &StackInput<'_>) -> Finding {
     let mut lazy = 0_usize;
     for server in &input.frozen.mcp_servers {
         let (name, spec) = (server.name(), &server.spec);
-        if !spec.allowed_agent_stacks.is_empty()
-            && !spec.allowed_agent_stacks.iter().any(|allowed| allowed == stack)
-        {
-            let message = format!("`{name}` is not for the stack `{stack}`");
-            judgement.fault(Reason::McpServerNotAllowed, message);
-        }
-        if let Some(why) = scope_fault(spec.scope) {
-            judgement.fault(Reason::McpServerNotAllowed, format!("`{name}`: {why}"));
-        }
-        if spec.scope == McpScope::Stack && spec.allowed_agent_stacks.is_empty() {
-            let message = format!("`{name}` is for some stacks, and names none");
-            judgement.fault(Reason::McpServerNotAllowed, message);
-        }
-        for repository in input.repositories {
-            let full = &repository.spec.full_name;
-            let limited =
-                spec.scope == McpScope::Repository || !spec.allowed_repositories.is_empty();
-            let outside = limited && !wildcards::any(&spec.allowed_repositories, full);
-            if repository.spec.trust_tier == TrustTier::Untrusted && !spec.allow_untrusted {
-                let message = format!("`{full}` is not trusted, and `{name}` is for trusted work");
-                judgement.fault(Reason::McpServerNotAllowed, message);
-            }
-            let list = repository.spec.policy.allowed_mcp_servers.as_ref();
-            if outside || list.is_some_and(|list| !list.iter().any(|allowed| allowed == name)) {
-                let message = format!("`{name}` is not allowed in `{full}`");
-                judgement.fault(Reason::McpServerNotAllowed, message);
-            }
+        if let Some(why) = server_refusal(stack, input.repositories, server) {
+            judgement.fault(Reason::McpServerNotAllowed, why);
         }
         for need in needs
             .iter()

@@ -8,6 +8,7 @@ use bailiwick_resources::{
 use super::entries::{Entry, EntryDecision};
 use super::{RequiredRole, ReviewInput, Scope};
 use crate::admission::inventory::Found;
+use crate::admission::ownership::{self, NotOwner};
 use crate::admission::roles::{self, Escalation, EscalationAnswer};
 use crate::wildcards;
 
@@ -231,9 +232,16 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
         Found::Unknown(why) => return denied(Reason::AccessReviewUnavailable, about, why),
     };
     let escalation = roles::escalation(&binding.spec, &role);
-    let ask = match roles::answer(binding.spec.escalation_policy, &escalation, false) {
-        EscalationAnswer::Admitted => None,
-        EscalationAnswer::Ask => Some(render_escalation(&escalation)),
+    let how = match roles::answer(binding.spec.escalation_policy, &escalation) {
+        EscalationAnswer::Admitted => BoundBy::Platform,
+        EscalationAnswer::Ask => BoundBy::Approval(render_escalation(&escalation)),
+        EscalationAnswer::IfOwner => match owned(input, binding) {
+            Ok(()) => BoundBy::Owner,
+            Err(error) => {
+                let message = format!("{}: {error}", render_escalation(&escalation));
+                return denied(Reason::EscalationDenied, about, message);
+            }
+        },
         EscalationAnswer::Denied => {
             let code = match escalation {
                 Escalation::Cluster(_) => Reason::ClusterRoleDenied,
@@ -246,8 +254,8 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     let namespace = &wanted.metadata.namespace;
     match input.inventory.get::<RoleBinding>(namespace, wanted.name()) {
         Found::Unknown(why) => return denied(Reason::AccessReviewUnavailable, about, why),
-        // It is not made before a person has said yes, and then each run asks for itself.
-        Found::Missing if ask.is_some() => {}
+        // It is not made: an approval or an owner decides for each run.
+        Found::Missing if how != BoundBy::Platform => {}
         Found::Missing => {
             let message = format!("the platform has no binding `{}` yet", wanted.name());
             return Entry::new(
@@ -265,13 +273,44 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
         }
         Found::Here(_) => {}
     }
-    match ask {
-        Some(why) => {
+    match how {
+        BoundBy::Approval(why) => {
             let code = Reason::EscalationNeedsApproval;
             Entry::new(EntryDecision::RequiresApproval, code, about, why)
         }
-        None => Entry::allowed(Reason::RequiredRolesAllowed, about, "it is bound"),
+        BoundBy::Platform => Entry::allowed(Reason::RequiredRolesAllowed, about, "it is bound"),
+        BoundBy::Owner => {
+            let message = "its author owns the repository";
+            Entry::allowed(Reason::RequiredRolesAllowed, about, message)
+        }
     }
+}
+
+/// What makes a binding count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum BoundBy {
+    /// The platform's own binding.
+    Platform,
+    /// An approval, for this reason.
+    Approval(String),
+    /// The ownership of its author.
+    Owner,
+}
+
+/// Whether its author owns what a binding is about. Without a piece of work there is no repository to look at, and
+/// nothing is started: then it is enough that the author is known.
+fn owned(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Result<(), NotOwner> {
+    let situation = match input.scope {
+        Scope::Anywhere => return ownership::authors(input.inventory, binding).map(|_| ()),
+        Scope::Here(situation) => situation,
+    };
+    let all = input.inventory.readable::<Repository>().unwrap_or_default();
+    let mut all = all.into_iter();
+    let repository = all
+        .find(|one| one.spec.full_name.eq_ignore_ascii_case(&situation.repository))
+        .ok_or_else(|| NotOwner::Unread(format!("there is no `{}`", situation.repository)))?;
+    let trust = situation.trust_tier.min(repository.spec.trust_tier);
+    ownership::require_owner(input.inventory, binding, &repository, trust)
 }
 
 /// Why a binding does not apply here.

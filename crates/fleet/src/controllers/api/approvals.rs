@@ -3,21 +3,26 @@
 use std::sync::Arc;
 
 use bailiwick_resources::{
-    ActionType, AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
-    Kind, Object,
+    ActionType, AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject,
+    ApprovalPhase, Kind, Object,
 };
 use serde_json::json;
 
 use super::conflict;
-use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::{Correlation, subject};
+use crate::controllers::commit_status;
+use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::tool_approvals::QUESTION;
+use crate::controllers::write_back_controller::{kept_write, moved};
+use crate::controllers::write_targets::{ObservedTarget, observe_target};
+use crate::controllers::{ReconcileError, StoredWriteError};
 use crate::ports::{
-    ActionError, Caller, DecisionAnswer, DecisionRequest, ObjectStore, Selection, Target,
-    TokenScope, Verdict, Write, WriteBackAnswer,
+    ActionError, ApprovalPreview, Caller, Clock, Commits, DecisionAnswer, DecisionRequest, Forges,
+    ObjectStore, SecretStore, Selection, Target, TokenScope, Verdict, Write, WriteBack,
+    WriteBackAnswer,
 };
-use crate::write_back::{self, Actor, ActorKind, Answer, Decision};
+use crate::write_back::{self, Actor, ActorKind, Answer, Decision, NotDecided};
 
 /// Who answers a question of an agent.
 #[derive(Debug, Clone)]
@@ -31,17 +36,18 @@ pub enum QuestionOwner {
 }
 
 /// Answers to approvals.
-pub(super) struct ApprovalApi<S> {
+pub(super) struct ApprovalApi<S, W> {
     store: Arc<S>,
+    forges: Arc<ForgeAccess<S, W>>,
 }
 
-impl<S> ApprovalApi<S> {
-    pub(super) fn new(store: Arc<S>) -> Self {
-        Self { store }
+impl<S, W> ApprovalApi<S, W> {
+    pub(super) fn new(store: Arc<S>, forges: Arc<ForgeAccess<S, W>>) -> Self {
+        Self { store, forges }
     }
 }
 
-impl<S: ObjectStore> ApprovalApi<S> {
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W> {
     pub(super) async fn question_owner(
         &self,
         line: &[&str],
@@ -92,6 +98,18 @@ impl<S: ObjectStore> ApprovalApi<S> {
             kind: ActorKind::Person,
             may_approve: matches!(caller.scope, TokenScope::Approver | TokenScope::Admin),
         };
+        let requested = self.requested_write(&approval).await?;
+        // Only a yes needs the forge. If it does not answer, the target is checked when the result is written.
+        let target = match (&requested, request.decision) {
+            (Some((run, write)), Verdict::Approve) => {
+                self.observe(&approval, run, write).await?.unwrap_or_default()
+            }
+            (Some(_), Verdict::Reject) | (None, _) => ObservedTarget::default(),
+        };
+        let target_now = match &requested {
+            Some((_, write)) => target.state_before(write),
+            None => None,
+        };
         let answer = Answer {
             by: &by,
             decision: match request.decision {
@@ -100,20 +118,40 @@ impl<S: ObjectStore> ApprovalApi<S> {
             },
             comment: Some(request.comment.clone()).filter(|text| !text.is_empty()),
             expected_digest: &request.expected_artifact_digest,
-            // The target is checked when the result is written.
-            target_now: None,
+            target_now,
+            obstacle: target.obstacle.clone(),
             now: caller.at,
         };
-        approval.status = write_back::decide(&approval.spec, &approval.status, &answer)
-            .map_err(|error| conflict("NotDecided", error.to_string()))?;
+        let decided = write_back::decide(&approval.spec, &approval.status, &answer);
+        if let (Err(NotDecided::Moved { then, now }), Some((run, write))) = (&decided, requested)
+            && let Some(to) = target.moved_to(&write)
+        {
+            self.request_rebase(caller, run, &approval, to).await?;
+            let message = format!(
+                "the target was at {then} and is at {now}: the change is rebased and verified, and you are asked \
+                 again (see: bailiwick approvals list)"
+            );
+            return Err(conflict("TargetMoved", message));
+        }
+        approval.status = decided.map_err(|error| match error {
+            NotDecided::Moved { .. } => conflict("TargetMoved", error.to_string()),
+            NotDecided::Obstructed { .. } => conflict("ForgeRefuses", error.to_string()),
+            NotDecided::AlreadyDecided { .. }
+            | NotDecided::Expired { .. }
+            | NotDecided::NotAPerson(_)
+            | NotDecided::NotAllowed(_)
+            | NotDecided::OwnRequest(_)
+            | NotDecided::Mismatch { .. } => conflict("NotDecided", error.to_string()),
+        })?;
         let phase = approval.status.phase;
-        let key = write_back::approved_key(&approval.metadata.uid, &approval.spec);
+        let run = self.store.typed::<AgentDispatchRun>(&approval.spec.dispatch_run).await?;
+        let run_uid = run.as_ref().map(|run| run.metadata.uid.as_str());
+        let key = write_back::approved_key(&approval.metadata.uid, run_uid, &approval.spec);
         if phase == ApprovalPhase::Approved {
             approval.status.write_back_key.clone_from(&key);
         }
         let detail = json!({ "phase": phase, "digest": approval.spec.artifact_digest });
-        let joined = match self.store.typed::<AgentDispatchRun>(&approval.spec.dispatch_run).await?
-        {
+        let joined = match run {
             Some(run) => Correlation::of_run(&run),
             None => Correlation::default().with("run", Some(&approval.spec.dispatch_run)),
         };
@@ -125,5 +163,129 @@ impl<S: ObjectStore> ApprovalApi<S> {
         let accepted = phase == ApprovalPhase::Approved;
         let write_back = key.map(|idempotency_key| WriteBackAnswer { accepted, idempotency_key });
         Ok(DecisionAnswer { approval: approval.name().to_owned(), phase, write_back })
+    }
+    /// The run of an approval, and the value that it would write; nothing for another action, or if that value is
+    /// not requested any more.
+    async fn requested_write(
+        &self,
+        approval: &Object<AgentApproval>,
+    ) -> Result<Option<(Object<AgentDispatchRun>, WriteBack)>, ActionError> {
+        let ActionType::WriteBack(_) = approval.spec.action.kind else { return Ok(None) };
+        let name = &approval.spec.dispatch_run;
+        let Some(run) = self.store.typed::<AgentDispatchRun>(name).await? else { return Ok(None) };
+        let own = |asked: &Option<String>| asked.as_deref() == Some(approval.name());
+        if run.status.check_report.as_ref().is_some_and(|report| own(&report.approval)) {
+            let write = commit_status::status(&run);
+            return Ok(Some((run, write)));
+        }
+        let record = run.status.write_backs.iter().find(|record| own(&record.approval)).cloned();
+        let Some(record) = record else { return Ok(None) };
+        match kept_write(self.store.as_ref(), &record).await {
+            Ok(write) => Ok(Some((run, write))),
+            Err(ReconcileError::StoredWrite(
+                StoredWriteError::Gone | StoredWriteError::Unreadable(_),
+            )) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The target of an approval as it is now, or why that is not known.
+    async fn observe(
+        &self,
+        approval: &Object<AgentApproval>,
+        run: &Object<AgentDispatchRun>,
+        write: &WriteBack,
+    ) -> Result<Result<ObservedTarget, ReconcileError>, ActionError> {
+        let observed = async || -> Result<ObservedTarget, ReconcileError> {
+            let repository = self.store.repository(&run.spec.repository).await?;
+            let forge = self.forges.open(&repository).await?;
+            Ok(observe_target(&forge, &run.spec, &approval.spec, write).await?)
+        };
+        match observed().await {
+            Ok(target) => Ok(Ok(target)),
+            Err(error @ ReconcileError::Store(_)) => Err(error.into()),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Notes that the branch of a change has moved, so that the change is rebased.
+    async fn request_rebase(
+        &self,
+        caller: &Caller,
+        mut run: Object<AgentDispatchRun>,
+        approval: &Object<AgentApproval>,
+        to: &str,
+    ) -> Result<(), ActionError> {
+        let own = |asked: &Option<String>| asked.as_deref() == Some(approval.name());
+        for record in run.status.write_backs.iter_mut().filter(|record| own(&record.approval)) {
+            *record = moved(record.clone(), to);
+        }
+        let detail = json!({ "target": approval.spec.action.target, "movedTo": to });
+        let joined = Correlation::of_run(&run).with("approval", Some(approval.name()));
+        let line = joined.line_of(caller, "AgentApprovalTargetMoved", subject(approval), detail);
+        let status = Write::Status(AnyObject::of(&run).map_err(ReconcileError::from)?);
+        self.store.commit(vec![status, line], caller.at).await?;
+        Ok(())
+    }
+
+    /// Exactly what an approval allows, and the state of its target now.
+    pub(super) async fn preview(&self, approval: &Target) -> Result<ApprovalPreview, ActionError> {
+        let approval = self.store.named::<AgentApproval>(approval).await?;
+        let spec = &approval.spec;
+        let mut preview = ApprovalPreview {
+            approval: approval.name().to_owned(),
+            phase: approval.status.phase,
+            action: spec.action.kind,
+            target: spec.action.target.clone(),
+            summary: spec.action.summary.clone(),
+            run: spec.dispatch_run.clone(),
+            attempt: spec.attempt.clone(),
+            requested_by: spec.requested_by.name.clone(),
+            digest: spec.artifact_digest.clone(),
+            expires_at: spec.expires_at,
+            target_state: spec.target_state.clone(),
+            target_now: None,
+            obstacle: None,
+            unknown: None,
+            content: None,
+            diff: None,
+        };
+        let Some((run, write)) = self.requested_write(&approval).await? else { return Ok(preview) };
+        // What is shown must be what the digest stands for.
+        if write_back::digest(&run.spec.repository, &write).as_str() != preview.digest {
+            preview.unknown = Some("what was requested has changed since".to_owned());
+            return Ok(preview);
+        }
+        match self.observe(&approval, &run, &write).await? {
+            Ok(target) => {
+                preview.target_now = target.state;
+                preview.obstacle = target.obstacle.map(|one| format!("{one}; {}", one.remedy()));
+            }
+            Err(error) => preview.unknown = Some(error.to_string()),
+        }
+        if let WriteBack::Push { commit, .. } = &write {
+            preview.diff = self.patch_of(&approval, commit).await?;
+        }
+        let content = serde_json::to_value(&write);
+        preview.content = Some(content.map_err(ReconcileError::encode("a write-back"))?);
+        Ok(preview)
+    }
+
+    /// The stored patch of a commit.
+    async fn patch_of(
+        &self,
+        approval: &Object<AgentApproval>,
+        commit: &str,
+    ) -> Result<Option<String>, ActionError> {
+        for name in &approval.spec.artifact_refs {
+            let Some(artifact) = self.store.typed::<AgentArtifact>(name).await? else { continue };
+            let of = artifact.spec.patch.as_ref().and_then(|patch| patch.commit.as_deref());
+            if of != Some(commit) {
+                continue;
+            }
+            let bytes = self.store.blob(&artifact.spec.digest).await?;
+            return Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+        }
+        Ok(None)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bailiwick_resources::{AgentDispatchRun, AnyObject, Fault, Kind, Object, Repository};
 
+use crate::controllers::ReconcileError;
 use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::subagent_runs::SUBAGENT;
@@ -44,7 +45,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CheckApi<S, W> {
         // Runs are shown even if the forge does not answer.
         let (checks, unavailable) = match self.forge_checks(&repository, sha).await {
             Ok(checks) => (checks, None),
-            Err(why) => (Vec::new(), Some(why)),
+            Err(error) => (Vec::new(), Some(error.to_string())),
         };
         let (repository, sha) = (full_name, sha.to_owned());
         Ok(ChecksAnswer { repository, sha, checks, unavailable, runs, unreadable })
@@ -54,9 +55,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CheckApi<S, W> {
         &self,
         repository: &Object<Repository>,
         sha: &str,
-    ) -> Result<Vec<ForgeCheck>, String> {
-        let forge = self.forges.open(repository).await.map_err(|error| error.to_string())?;
-        let found = forge.checks_at(sha).await.map_err(|error| error.to_string())?;
+    ) -> Result<Vec<ForgeCheck>, ReconcileError> {
+        let forge = self.forges.open(repository).await?;
+        let found = forge.checks_at(sha).await?;
         let shown = found.into_iter().map(|check| ForgeCheck {
             id: check.id,
             name: check.name,

@@ -6,8 +6,10 @@
 
 mod approvals;
 mod checks;
+mod context_refresh;
 mod events;
 mod permissions;
+mod reruns;
 mod rules;
 mod runs;
 mod workspaces;
@@ -36,11 +38,11 @@ use super::trigger_controller::TriggerController;
 use super::workspace_controller::WorkspaceController;
 use crate::admission::Refused;
 use crate::ports::{
-    ActionError, ActionReason, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
-    DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetError, FleetStore,
-    LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
-    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target, Unverified,
-    WebhookRejected, WorkspaceAnswer, WorkspaceRequest, World,
+    ActionError, ActionReason, ApprovalPreview, Caller, ChecksAnswer, DecisionAnswer,
+    DecisionRequest, DispatchRequest, Engine, ExecutionAnswer, FireRequest, Fleet, FleetError,
+    FleetStore, LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview,
+    ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Target,
+    Unverified, WebhookRejected, WorkspaceAnswer, WorkspaceRequest, World,
 };
 use crate::resources::namespaces::elsewhere;
 use crate::triggers::{self, Intent, SignatureHeaders};
@@ -99,11 +101,12 @@ fn require_here(namespace: &str) -> Result<(), ActionError> {
 pub struct Api<S, E, W> {
     store: Arc<S>,
     world: Arc<W>,
+    forges: Arc<ForgeAccess<S, W>>,
     runs: RunApi<S, E, W>,
     events: EventApi<S, E>,
     checks: CheckApi<S, W>,
     rules: RuleApi<S, W>,
-    approvals: ApprovalApi<S>,
+    approvals: ApprovalApi<S, W>,
     workspaces: WorkspaceApi<S, E, W>,
 }
 
@@ -128,7 +131,7 @@ impl<S: FleetStore, E: Engine, W: World> Api<S, E, W> {
             events: EventApi::new(s(), engine),
             checks: CheckApi::new(s(), Arc::clone(forges)),
             rules: RuleApi::new(s(), Arc::clone(&world), Arc::clone(forges), Arc::clone(triggers)),
-            approvals: ApprovalApi::new(s()),
+            approvals: ApprovalApi::new(s(), Arc::clone(forges)),
             workspaces: WorkspaceApi::new(
                 s(),
                 Arc::clone(&world),
@@ -137,6 +140,7 @@ impl<S: FleetStore, E: Engine, W: World> Api<S, E, W> {
             ),
             store,
             world,
+            forges: Arc::clone(forges),
         }
     }
 
@@ -178,7 +182,11 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for Api<S, E, W> {
         approval: &Target,
         request: DecisionRequest,
     ) -> Result<DecisionAnswer, ActionError> {
-        settled(|| self.approvals.record_answer(caller, approval, &request)).await
+        settled(|| Box::pin(self.approvals.record_answer(caller, approval, &request))).await
+    }
+
+    async fn preview_approval(&self, approval: &Target) -> Result<ApprovalPreview, ActionError> {
+        self.approvals.preview(approval).await
     }
 
     async fn try_rule(
@@ -239,7 +247,8 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for Api<S, E, W> {
         let tier = repository.spec.trust_tier;
         let policy = Default::default();
         let (store, now) = (self.store.as_ref(), self.world.now());
-        reviewed(store, now, &repository, &question, tier, (&[], &policy)).await
+        let forges = &self.forges;
+        reviewed(store, forges, now, &repository, &question, tier, (&[], &policy)).await
     }
 
     async fn act_on_workspace(

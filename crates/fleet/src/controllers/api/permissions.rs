@@ -8,33 +8,41 @@ use bailiwick_resources::{
 
 use crate::admission::review::{ReviewInput, ReviewReason, Scope};
 use crate::admission::{Decision as Reviewed, Situation, collect, review, snapshot};
+use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::ports::{
-    ActionError, ActionReason, ObjectStore, PermissionDecision, PermissionQuestion,
-    PermissionReview,
+    ActionError, ActionReason, Clock, Commits, Forges, ObjectStore, PermissionDecision,
+    PermissionQuestion, PermissionReview, SecretStore, StackSources,
 };
 
 /// Reviews what a run of a stack would be permitted.
-pub(super) async fn reviewed(
-    store: &impl ObjectStore,
+pub(super) async fn reviewed<S, W>(
+    store: &S,
+    forges: &ForgeAccess<S, W>,
     now: Moment,
     repository: &Object<Repository>,
     question: &PermissionQuestion,
     tier: TrustTier,
     (labels, approval_policy): (&[LabelRef], &ApprovalPolicy),
-) -> Result<PermissionReview, ActionError> {
-    let inventory = store.inventory().await;
+) -> Result<PermissionReview, ActionError>
+where
+    S: ObjectStore + SecretStore,
+    W: Clock + Forges + Commits + StackSources,
+{
+    let mut inventory = store.inventory().await;
     let namespace = &repository.metadata.namespace;
     let frozen = snapshot(&inventory, namespace, &question.agent_stack, labels)
         .map_err(|error| ActionError::NotFound(error.to_string()))?;
+    forges.add_owners(&mut inventory, repository, &frozen.role_bindings).await?;
     let default = format!("refs/heads/{}", repository.spec.default_branch);
+    let source = question.source.unwrap_or(EventSource::Manual);
     let situation = Situation {
         repository: repository.spec.full_name.clone(),
         reference: question.reference.clone().unwrap_or(default),
         trust_tier: tier.min(repository.spec.trust_tier),
         actor: question.actor.clone(),
-        memberships: Vec::new(),
-        source: question.source.unwrap_or(EventSource::Manual),
+        memberships: inventory.memberships(question.actor.as_deref(), source, now),
+        source,
         workflow: None,
         job: None,
         task_kind: question.task_kind.clone().unwrap_or_default(),

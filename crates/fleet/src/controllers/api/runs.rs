@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentDispatchAttempt, AgentDispatchRun, AgentWorkspace, AnyObject, AttemptReason, EventSource,
-    LabelRef, Metadata, Object, Repository, RunPhase, SourceEventRef, TrustTier, WorkspaceState,
+    AgentDispatchAttempt, AgentDispatchRun, AgentWorkspace, AnyObject, AttemptReason,
+    DEFAULT_NAMESPACE, EventSource, LabelRef, Metadata, Object, Repository, RunPhase,
+    SourceEventRef, TrustTier, WorkspaceState,
 };
 use serde_json::json;
 
+use super::reruns::FORK_OF;
 use super::{conflict, refusal};
+use crate::admission::Refused;
 use crate::admission::admit::narrowed;
 use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::{Correlation, subject};
@@ -35,10 +38,10 @@ use crate::workspaces::workspace_name;
 
 /// Runs that people start and change.
 pub(super) struct RunApi<S, E, W> {
-    store: Arc<S>,
+    pub(super) store: Arc<S>,
     engine: Arc<E>,
     forges: Arc<ForgeAccess<S, W>>,
-    admission: Arc<RunAdmission<S, W>>,
+    pub(super) admission: Arc<RunAdmission<S, W>>,
     sessions: Arc<SessionRecorder<S, W>>,
 }
 
@@ -84,6 +87,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
                 }
                 self.again(caller, run, AttemptReason::Continuation, request).await
             }
+            RunVerb::RefreshContext => self.refresh_context(caller, run, request).await,
             RunVerb::Fork => {
                 let repository = self.store.repository(&run.spec.repository).await?;
                 let seed = format!("fork of {}\n{}", run.name(), caller.request);
@@ -107,7 +111,10 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
                 let mut run_request = RunRequest::of_person(&caller.actor, task);
                 run_request.approval_policy = run.spec.approval_policy.clone();
                 run_request.write_back_policy = Some(run.spec.write_back_policy.clone());
-                let mut marks = BTreeMap::from([(CONTENT.to_owned(), content_digest(request))]);
+                let mut marks = BTreeMap::from([
+                    (CONTENT.to_owned(), content_digest(request)),
+                    (FORK_OF.to_owned(), run.name().to_owned()),
+                ]);
                 marks.extend(session_of(&run).map(|session| (FORKED_FROM.to_owned(), session)));
                 self.admit_person(caller, &repository, (&name, marks), spec, run_request).await
             }
@@ -203,6 +210,13 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             | AttemptReason::Continuation
             | AttemptReason::RerunAfterFix => (reason, None),
         };
+        let fix = match reason {
+            AttemptReason::Retry | AttemptReason::Repair => self.fix_of(&run, &last).await?,
+            AttemptReason::Initial
+            | AttemptReason::Resume
+            | AttemptReason::Continuation
+            | AttemptReason::RerunAfterFix => None,
+        };
         let number = last.spec.number.saturating_add(1);
         let name = attempt_name(run.name(), number);
         let mut attempt = Object::new(
@@ -215,6 +229,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
                 attempt_reason: reason,
                 requested_by: Some(caller.actor.clone()),
                 message: Some(request.message.clone()).filter(|text| !text.is_empty()).or(verdict),
+                fixed: Vec::new(),
                 ..last.spec.clone()
             },
         );
@@ -244,6 +259,22 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         attempt.status.runtime_identity.clone_from(&last.status.runtime_identity);
         attempt.status.runner_identity.clone_from(&last.status.runner_identity);
         run.status.attempts.push(name.clone());
+        let adopted = match fix {
+            Some(fix) => {
+                let changed = fix.changed.clone();
+                let admitted = self.admit_fixed(&mut run, &mut attempt, fix).await?;
+                if admitted.is_some() {
+                    attempt.spec.attempt_reason = AttemptReason::RerunAfterFix;
+                    attempt.spec.fixed = changed;
+                }
+                admitted
+            }
+            None => None,
+        };
+        let mut writes = match adopted {
+            Some(writes) => writes,
+            None => self.use_refreshed(&mut run, &mut attempt).await?,
+        };
         run.status.phase = RunPhase::Queued;
         run.status.queue_entered_at = Some(caller.at);
         run.status.started_at = None;
@@ -254,13 +285,18 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         run.status.write_backs.clear();
         // The reports of the last attempt do not count for this one.
         run.status.check_report = begun(&run);
-        let detail = json!({ "attempt": name, "reason": request.reason });
+        run.status.failed_with.clear();
+        let detail = json!({
+            "attempt": name, "reason": request.reason,
+            "attemptReason": attempt.spec.attempt_reason,
+            "fixed": attempt.spec.fixed,
+        });
         let joined = Correlation::of_run(&run);
-        let writes = vec![
+        writes.extend([
             Write::Create(AnyObject::of(&attempt).map_err(ReconcileError::from)?),
             Write::Status(AnyObject::of(&run).map_err(ReconcileError::from)?),
             joined.line_of(caller, "AgentDispatchQueued", subject(&run), detail),
-        ];
+        ]);
         self.store.commit(writes, caller.at).await?;
         Ok(RunAnswer {
             accepted: true,
@@ -289,7 +325,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         }
         if !self.store.keeps_inputs(last).await? {
             let message = "which of its calls were decided was not written down; retry the run \
-                           instead, with `auditLevel: inputs` or more to go on with it later";
+                           instead, with `auditLevel: inputs` or more to resume it later";
             return Err(conflict("NotResumable", message));
         }
         Ok(())
@@ -336,6 +372,29 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         Ok(RunAnswer { accepted: true, run: run.name().to_owned(), attempt, phase })
     }
 
+    /// The refusal of a run, which is also written to the audit log.
+    pub(super) async fn refused(
+        &self,
+        caller: &Caller,
+        (name, spec): (&str, &AgentDispatchRun),
+        refused: &Refused,
+    ) -> ActionError {
+        let reasons = refused.reasons.iter().map(|why| why.code.as_str());
+        let detail = json!({
+            "stack": spec.agent_stack, "repository": spec.repository,
+            "step": format!("{:?}", refused.step), "reasons": reasons.collect::<Vec<_>>(),
+        });
+        let joined = Correlation::default()
+            .with("run", Some(name))
+            .with("event", Some(&spec.source_event.uid));
+        let about = format!("AgentDispatchRun/{DEFAULT_NAMESPACE}/{name}");
+        let line = joined.line_of(caller, "AgentPermissionReviewDenied", about, detail);
+        match self.store.commit(vec![line], caller.at).await {
+            Ok(_) => refusal(refused),
+            Err(error) => error.into(),
+        }
+    }
+
     /// Admits a run that a person requests, and stores it with annotations.
     async fn admit_person(
         &self,
@@ -360,20 +419,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             .await?;
         let mut admitted = match admitted {
             Ok(admitted) => admitted,
-            Err(refused) => {
-                let reasons = refused.reasons.iter().map(|why| why.code.as_str());
-                let detail = json!({
-                    "stack": spec.agent_stack, "repository": spec.repository,
-                    "step": format!("{:?}", refused.step), "reasons": reasons.collect::<Vec<_>>(),
-                });
-                let joined = Correlation::default()
-                    .with("run", Some(name))
-                    .with("event", Some(&spec.source_event.uid));
-                let about = format!("AgentDispatchRun/{}/{name}", repository.metadata.namespace);
-                let line = joined.line_of(caller, "AgentPermissionReviewDenied", about, detail);
-                self.store.commit(vec![line], caller.at).await?;
-                return Err(refusal(&refused));
-            }
+            Err(refused) => return Err(self.refused(caller, (name, &spec), &refused).await),
         };
         admitted.run.metadata.annotations.extend(marks);
         if let Some(narrower) = narrower {

@@ -1,16 +1,25 @@
-//! Polls the forge for checks that have ended, in case their webhooks were lost.
+//! Polls the forge for what webhooks may not have brought: ended checks, comments, labels, pushes, tags, statuses.
+//! Repositories that ask for it are polled at their intervals, and every one once after the start of the server.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
 use bailiwick_model::Sha256Hex;
-use bailiwick_resources::{Kind, Object, Repository, WebhookDelivery};
+use bailiwick_resources::{ForgeUse, Kind, Moment, Object, Repository, WebhookDelivery};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::controllers::forge_access::{ForgeUse, faults};
 use crate::controllers::objects::ObjectQueries as _;
-use crate::controllers::repository_controller::RepositoryController;
+use crate::controllers::repository_controller::conditions::has_forge;
+use crate::controllers::repository_controller::{
+    Problem, RepositoryController, record_use, update_conditions,
+};
 use crate::controllers::summary::Task;
 use crate::controllers::{ReconcileError, ReconcileSummary};
-use crate::ports::{Clock, Commits, FleetStore, Forge as _, Forges, IncomingDelivery, Selection};
+use crate::ports::{
+    CheckRun, Clock, Commits, FleetStore, Forge as _, Forges, IncomingDelivery, PolledEvent,
+    Selection,
+};
 use crate::triggers::dedupe::POLLED;
 use crate::triggers::delivery_name;
 
@@ -18,70 +27,203 @@ use crate::triggers::delivery_name;
 const JOB: &str = "workflow_job";
 /// The event of a workflow run without jobs.
 const RUN: &str = "workflow_run";
+/// How far the clock of a forge may be behind ours, in milliseconds.
+const CLOCK_DIFFERENCE: u64 = 5 * 60 * 1000;
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     /// Polls the forges of repositories that ask for it, at their intervals. A failure that a webhook has brought is
     /// a duplicate.
-    pub(in crate::controllers) async fn poll_forges(&self, summary: &mut ReconcileSummary) {
+    pub(in crate::controllers) async fn poll_forges(
+        self: &Arc<Self>,
+        summary: &mut ReconcileSummary,
+    ) {
         let all = match self.store.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
             Ok(all) => all,
             Err(error) => return summary.record("repositories", Err(error)),
         };
         for repository in all {
-            let Some(every) = repository.spec.poll_every else { continue };
-            let last = repository.status.polled_at;
-            if last.is_some_and(|last| self.world.now() < last.plus_millis(every.millis())) {
+            if !self.is_poll_due(&repository) {
                 continue;
             }
             let name = repository.name().to_owned();
             if summary.is_backing_off(Task::Poll, &name) {
                 continue;
             }
-            let result = self.poll(repository).await;
-            summary.record_with_backoff(Task::Poll, &name, result);
+            let this = Arc::clone(self);
+            let work = Box::pin(async move { this.poll(repository).await });
+            summary.run(&self.world, Task::Poll, &name, work).await;
         }
     }
 
-    async fn poll(&self, mut repository: Object<Repository>) -> Result<bool, ReconcileError> {
+    fn is_poll_due(&self, repository: &Object<Repository>) -> bool {
+        let is_missed = || has_forge(&repository.spec) && !self.is_caught_up(repository.name());
+        match (repository.spec.poll_every, repository.status.polled_at) {
+            (Some(every), Some(last)) => self.world.now() >= last.plus_millis(every.millis()),
+            (Some(_), None) => true,
+            (None, _) => is_missed(),
+        }
+    }
+
+    async fn poll(&self, repository: Object<Repository>) -> Result<bool, ReconcileError> {
         let now = self.world.now();
-        let cursor = repository.status.poll_cursor.clone();
-        let asked = match self.forges.open(&repository).await {
-            Ok(forge) => forge.checks_since(cursor.as_deref()).await.map_err(ReconcileError::from),
-            Err(error) => Err(error),
+        let mut cursor = Cursor::parse(repository.status.poll_cursor.as_deref());
+        if cursor.activity.is_none() {
+            cursor.activity = self.last_known_event(&repository).await?;
+        }
+        let asked = self.ask(&repository, &cursor).await;
+        // The status has changed meanwhile where the forge was slow.
+        let Some(mut repository) = self.store.typed::<Repository>(repository.name()).await? else {
+            return Ok(true);
         };
         // Also after an error the interval passes before the next poll.
         repository.status.polled_at = Some(now);
-        let (checks, next) = match asked {
+        let Polled { checks, events, next } = match asked {
             Ok(answer) => answer,
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
-                let (before, why) = (repository.status.fault.take(), error.to_string());
-                repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
+                // That it did not answer was reported where it was noticed.
+                if !error.is_forge_temporary() {
+                    let problem = Some(Problem::of(&error));
+                    record_use(&mut repository.status, ForgeUse::Asking, problem);
+                    update_conditions(&mut repository, self.world.now());
+                }
                 return self.store.store_status(&repository, self.world.now()).await;
             }
         };
-        // A polled check is stored like a webhook before rules see it, so that it can be replayed and is stored once.
         for check in checks {
             let event = if check.payload.get(JOB).is_some() { JOB } else { RUN };
-            let bytes = check.payload.to_string().into_bytes();
-            let digest = Sha256Hex::of(&bytes);
-            let delivery_id = format!("{POLLED}{}/{}/{}", check.id, check.sha, digest.prefix(16));
-            let name = delivery_name(&repository.spec.full_name, &delivery_id);
-            let spec = WebhookDelivery {
-                forge: repository.spec.forge,
-                delivery_id,
-                event: event.to_owned(),
-                repository: repository.name().to_owned(),
-                payload_digest: digest.to_string(),
-                bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-                received_at: now,
-                headers: BTreeMap::new(),
-            };
-            self.store.receive(IncomingDelivery { name, spec, payload: bytes }).await?;
+            let digest = Sha256Hex::of(check.payload.to_string());
+            let id = format!("{}/{}/{}", check.id, check.sha, digest.prefix(16));
+            self.store_polled(&repository, (id, event, check.ended_at), &check.payload, now)
+                .await?;
         }
-        repository.status.poll_cursor = next.or(cursor);
-        let before = repository.status.fault.take();
-        repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, None);
+        // A list may show what happened before the repository was declared. Forges count in seconds.
+        let declared = repository.metadata.creation_timestamp.unwrap_or_default();
+        let events = events.into_iter().filter(|event| event.at.plus_millis(1_000) > declared);
+        for PolledEvent { id, event, payload, at } in events {
+            self.store_polled(&repository, (id, &event, Some(at)), &payload, now).await?;
+        }
+        self.mark_caught_up(repository.name());
+        repository.status.poll_cursor = next.text();
+        record_use(&mut repository.status, ForgeUse::Asking, None);
+        update_conditions(&mut repository, self.world.now());
         self.store.store_status(&repository, self.world.now()).await
+    }
+
+    async fn ask(
+        &self,
+        repository: &Object<Repository>,
+        cursor: &Cursor,
+    ) -> Result<Polled, ReconcileError> {
+        let forge = self.forges.open(repository).await?;
+        let (checks, next_checks) = match repository.spec.poll_every {
+            Some(_) => forge.checks_since(cursor.checks.as_deref()).await?,
+            None => (Vec::new(), None),
+        };
+        let (events, activity) = forge.activity_since(cursor.activity.as_deref()).await?;
+        let checks_cursor = next_checks.or_else(|| cursor.checks.clone());
+        // A cursor leaves room for events that appear late, but not for those from before the declaration.
+        let declared = repository.metadata.creation_timestamp.unwrap_or_default().to_string();
+        let activity = activity.map(|next| next.max(declared));
+        let activity = activity.or_else(|| cursor.activity.clone());
+        Ok(Polled { checks, events, next: Cursor { checks: checks_cursor, activity } })
+    }
+
+    /// A polled event is stored like a webhook before rules see it, so that it can be replayed and is stored once.
+    async fn store_polled(
+        &self,
+        repository: &Object<Repository>,
+        (id, event, happened_at): (String, &str, Option<Moment>),
+        payload: &Value,
+        now: Moment,
+    ) -> Result<(), ReconcileError> {
+        let delivery_id = format!("{POLLED}{id}");
+        let name = delivery_name(&repository.spec.full_name, &delivery_id);
+        let bytes = payload.to_string().into_bytes();
+        let spec = WebhookDelivery {
+            forge: repository.spec.forge,
+            delivery_id,
+            event: event.to_owned(),
+            repository: repository.name().to_owned(),
+            payload_digest: Sha256Hex::of(&bytes).to_string(),
+            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            received_at: now,
+            happened_at,
+            headers: BTreeMap::new(),
+        };
+        // What surrounds an event may have changed since it was stored: the first stays.
+        self.store.receive(IncomingDelivery { name, spec, payload: bytes }).await?;
+        Ok(())
+    }
+
+    /// The time of the last delivery, with room for clocks that differ; nothing if there was none.
+    async fn last_known_event(
+        &self,
+        repository: &Object<Repository>,
+    ) -> Result<Option<String>, ReconcileError> {
+        let newest = Selection {
+            newest_first: true,
+            limit: 1,
+            ..Selection::of(Kind::WebhookDelivery).field("repository", repository.name())
+        };
+        let found = self.store.list(&newest).await?.objects;
+        let Some(last) = found.first() else { return Ok(None) };
+        let received = last.typed::<WebhookDelivery>()?.spec.received_at;
+        let since = Moment::from_millis(received.millis().saturating_sub(CLOCK_DIFFERENCE));
+        // What happened before the repository was declared is nobody's event.
+        let declared = repository.metadata.creation_timestamp.unwrap_or_default();
+        Ok(Some(since.max(declared).to_string()))
+    }
+
+    fn is_caught_up(&self, name: &str) -> bool {
+        self.caught_up.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    fn mark_caught_up(&self, name: &str) {
+        self.caught_up.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+    }
+}
+
+/// What a poll found.
+struct Polled {
+    checks: Vec<CheckRun>,
+    events: Vec<PolledEvent>,
+    next: Cursor,
+}
+
+/// The position up to which a forge was polled, in each of its lists.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Cursor {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    activity: Option<String>,
+}
+
+impl Cursor {
+    fn parse(text: Option<&str>) -> Self {
+        let Some(text) = text else { return Self::default() };
+        // Earlier versions polled checks only.
+        let of_checks = || Self { checks: Some(text.to_owned()), activity: None };
+        serde_json::from_str(text).unwrap_or_else(|_| of_checks())
+    }
+
+    fn text(&self) -> Option<String> {
+        (*self != Self::default()).then(|| serde_json::to_string(self).ok()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cursor;
+
+    #[test]
+    fn cursor_of_an_earlier_version_is_one_of_checks() {
+        let old = "2026-11-17T20:00:00Z|5.1,6.1";
+        let cursor = Cursor::parse(Some(old));
+        assert_eq!(cursor, Cursor { checks: Some(old.to_owned()), activity: None });
+        assert_eq!(Cursor::parse(cursor.text().as_deref()), cursor);
+        assert_eq!(Cursor::parse(None).text(), None);
     }
 }

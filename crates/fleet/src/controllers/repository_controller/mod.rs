@@ -1,23 +1,31 @@
 //! The observed status of repositories: our accounts, their labels, their workflows.
 
+mod conditions;
 mod forge_polling;
 
-use std::sync::Arc;
+pub(super) use conditions::{Problem, record_use, repository_conditions, update_conditions};
 
-use bailiwick_resources::{ForgeKind, Kind, Moment, Object, Repository};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
-use super::forge_access::{ForgeAccess, ForgeUse, faults};
+use bailiwick_resources::{ForgeFacts, ForgeUse, Kind, Moment, Object, Repository};
+
+use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
+use super::summary::Task;
 use super::{ReconcileError, ReconcileSummary};
 use crate::ports::{
-    Clock, Commits, FleetError, FleetStore, Forge as _, Forges, ObjectStore, Selection,
+    Clock, Commits, FleetError, FleetStore, Forge as _, ForgeError, Forges, ObjectStore, Selection,
 };
 use crate::triggers::SourceEvent;
+use conditions::has_forge;
 
 /// How often a forge is asked.
 const REFRESH_INTERVAL: u64 = 3_600_000;
 /// How often a forge that did not answer is asked.
 const RETRY_INTERVAL: u64 = 300_000;
+/// How often a forge with a problem is asked whether it answers again.
+const RECOVERY_INTERVAL: u64 = 15_000;
 /// How many names are kept.
 const MAX_NAMES: usize = 500;
 /// How long a name may be.
@@ -30,17 +38,19 @@ pub(super) struct RepositoryController<S, W> {
     store: Arc<S>,
     world: Arc<W>,
     forges: Arc<ForgeAccess<S, W>>,
+    /// The repositories that were asked since the start for what happened before it.
+    caught_up: Mutex<BTreeSet<String>>,
 }
 
 impl<S, W> RepositoryController<S, W> {
     pub(super) fn new(store: Arc<S>, world: Arc<W>, forges: Arc<ForgeAccess<S, W>>) -> Self {
-        Self { store, world, forges }
+        Self { store, world, forges, caught_up: Mutex::default() }
     }
 }
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     /// Asks forges for our account and their labels, at an interval.
-    pub(super) async fn observe_forges(&self, summary: &mut ReconcileSummary) {
+    pub(super) async fn observe_forges(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         let all = match self.store.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
             Ok(all) => all,
             Err(error) => return summary.record("repositories", Err(error)),
@@ -48,51 +58,73 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let now = self.world.now();
         for repository in all.into_iter().filter(|one| is_due(one, now)) {
             let name = repository.name().to_owned();
-            let result = self.observe(repository, now).await;
-            summary.record(&name, result);
+            if summary.is_backing_off(Task::Observe, &name) {
+                continue;
+            }
+            let this = Arc::clone(self);
+            let work = Box::pin(async move { this.observe(repository, now).await });
+            summary.run(&self.world, Task::Observe, &name, work).await;
         }
     }
 
     async fn observe(
         &self,
-        mut repository: Object<Repository>,
+        repository: Object<Repository>,
         now: Moment,
     ) -> Result<bool, ReconcileError> {
-        let asked = match self.forges.open(&repository).await {
-            Ok(forge) => (forge.account().await, forge.labels().await),
-            Err(error) => {
-                // A credential that is not set yet: reported, and tried again.
-                let (before, why) = (repository.status.fault.take(), error.to_string());
-                repository.status.fault = faults(before.as_deref(), ForgeUse::Asking, Some(&why));
-                repository.status.observed_at = Some(soon(now));
-                return self.store.store_status(&repository, self.world.now()).await;
+        let (account, labels, facts, problem) = match self.forges.open(&repository).await {
+            Ok(forge) => {
+                let account = forge.account().await;
+                // A forge that does not answer one question is not asked the next.
+                let labels = match &account {
+                    Err(away) if away.is_temporary() => Err(away.clone()),
+                    Ok(_) | Err(_) => forge.labels().await,
+                };
+                let facts = match &account {
+                    Err(away) if away.is_temporary() => Err(away.clone()),
+                    Ok(_) | Err(_) => forge.facts().await,
+                };
+                let refused =
+                    account.as_ref().err().or(facts.as_ref().err()).or(labels.as_ref().err());
+                let problem = match refused {
+                    // Reported where it was noticed.
+                    Some(ForgeError::Unavailable(_)) | None => None,
+                    Some(error) => Some(Problem::of(&ReconcileError::Forge(error.clone()))),
+                };
+                (account, labels, facts, problem)
             }
+            Err(error @ ReconcileError::Store(_)) => return Err(error),
+            // A credential that is not set yet: reported, and tried again.
+            Err(error) => (Ok(None), Ok(None), Ok(None), Some(Problem::of(&error))),
+        };
+        // The status has changed meanwhile where the forge was slow.
+        let Some(mut repository) = self.store.typed::<Repository>(repository.name()).await? else {
+            return Ok(true);
         };
         let status = &mut repository.status;
-        status.observed_at = Some(now);
-        if asked.0.is_ok() && asked.1.is_ok() {
-            status.fault = faults(status.fault.take().as_deref(), ForgeUse::Asking, None);
+        let failed = account.is_err() || labels.is_err() || facts.is_err() || problem.is_some();
+        let lacks_something =
+            |facts: &ForgeFacts| !facts.may_write || !facts.missing_scopes.is_empty();
+        let is_checked_soon = facts.iter().flatten().any(lacks_something);
+        status.observed_at = Some(if failed || is_checked_soon { soon(now) } else { now });
+        if let Ok(facts) = facts {
+            status.forge_facts = facts.or_else(|| status.forge_facts.take());
         }
-        match asked.0 {
-            Ok(Some(account)) => {
-                let known =
-                    status.own_accounts.iter().any(|own| own.eq_ignore_ascii_case(&account));
-                if !known && account.len() <= MAX_NAME_LENGTH {
-                    status.own_accounts.insert(0, account);
-                    status.own_accounts.truncate(MAX_ACCOUNTS);
-                }
+        if problem.is_some() || !failed {
+            record_use(status, ForgeUse::Asking, problem);
+        }
+        if let Ok(Some(account)) = account {
+            let known = status.own_accounts.iter().any(|own| own.eq_ignore_ascii_case(&account));
+            if !known && account.len() <= MAX_NAME_LENGTH {
+                status.own_accounts.insert(0, account);
+                status.own_accounts.truncate(MAX_ACCOUNTS);
             }
-            Ok(None) => {}
-            Err(_) => status.observed_at = Some(soon(now)),
         }
-        match asked.1 {
-            Ok(Some(labels)) => {
-                status.known_labels.clear();
-                labels.iter().for_each(|label| add(&mut status.known_labels, label));
-            }
-            Ok(None) => {}
-            Err(_) => status.observed_at = Some(soon(now)),
+        if let Ok(Some(labels)) = labels {
+            status.known_labels.clear();
+            labels.iter().for_each(|label| add(&mut status.known_labels, label));
         }
+        update_conditions(&mut repository, now);
         self.store.store_status(&repository, self.world.now()).await
     }
 }
@@ -131,16 +163,21 @@ pub(super) fn is_news(repository: &Object<Repository>, events: &[SourceEvent]) -
 }
 
 fn is_due(repository: &Object<Repository>, now: Moment) -> bool {
-    let speaks = match repository.spec.forge {
-        ForgeKind::Github | ForgeKind::Gitea => repository.spec.credential_ref.is_some(),
-        ForgeKind::Generic | ForgeKind::Local => false,
+    let status = &repository.status;
+    let interval = if status.forge_problems.iter().any(|one| one.used_for == ForgeUse::Asking) {
+        // The observation after a failure is dated back by this much.
+        REFRESH_INTERVAL - RETRY_INTERVAL + RECOVERY_INTERVAL
+    } else {
+        REFRESH_INTERVAL
     };
-    let last = repository.status.observed_at;
-    speaks && last.is_none_or(|last| now >= last.plus_millis(REFRESH_INTERVAL))
+    let last = status.observed_at;
+    let is_changed = status.observed_generation != repository.metadata.generation;
+    let is_old = last.is_none_or(|last| now >= last.plus_millis(interval));
+    has_forge(&repository.spec) && (is_changed || is_old)
 }
 
 /// A time of observation that makes the next one due after the retry interval.
-fn soon(now: Moment) -> Moment {
+pub(super) fn soon(now: Moment) -> Moment {
     Moment::from_millis(now.millis().saturating_sub(REFRESH_INTERVAL - RETRY_INTERVAL))
 }
 

@@ -95,7 +95,7 @@ impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E
         if over.is_empty() {
             return Ok(false);
         }
-        self.world.release_commits(&repository.spec, &over).await.map_err(ReconcileError::World)?;
+        self.world.release_commits(&repository.spec, &over).await?;
         for one in &over {
             retention.unneeded.remove(&whole(one));
         }

@@ -6,6 +6,7 @@
 //! | an execution | it is so old, and as old as the longest window in which a repetition is recognised; its run is gone | |
 //! | a delivery | rules have looked at it; it is so old; its executions are gone | |
 //! | a line of the audit log | it is as old as those are kept | |
+//! | a sign-in | it expired a day ago | |
 //! | a commit that was fetched | it was kept for an hour, and no run needs it (`fetched_commits`) | |
 //!
 //! Bytes go with the last object that names their digest, which is the store's part of it. What belongs
@@ -30,6 +31,8 @@ use crate::triggers::dedupe::MAX_WINDOW_MILLIS;
 
 const BATCH_SIZE: usize = 50;
 const MAX_AUDIT_LINES: usize = 500;
+/// How long an expired sign-in stays in the list of tokens.
+const KEPT_SESSION_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 /// Kinds that belong to a run and are deleted with it; each has the field `run`.
 const OWNED_KINDS: [Kind; 6] = [
     Kind::AgentDispatchAttempt,
@@ -101,6 +104,9 @@ impl Retention {
                 pruned.count += gone(store, vec![delete(&object)], now).await?;
             }
         }
+        let before = Moment::from_millis(now.millis().saturating_sub(KEPT_SESSION_MILLIS));
+        let sessions = store.forget_sessions(before, BATCH_SIZE).await?;
+        pruned.count += usize::try_from(sessions).unwrap_or(usize::MAX);
         let before = Moment::from_millis(now.millis().saturating_sub(self.keep_audit.millis()));
         let lines = store.forget_audit(before, MAX_AUDIT_LINES).await?;
         pruned.count += usize::try_from(lines).unwrap_or(usize::MAX);

@@ -58,9 +58,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
                 // Instructions for agents come from the commit that binds them; other sources are about the work.
                 None if source == ContextSource::RepositoryInstructions => {
                     let bound = AgentDispatchRun { sha: binding.to_owned(), ..spec.clone() };
-                    self.world.source(repository, &bound, source).await
+                    self.source(repository, &bound, source).await
                 }
-                None => self.world.source(repository, spec, source).await,
+                None => self.source(repository, spec, source).await,
             };
             match found {
                 Ok(Some(part)) => attached.parts.push(part),
@@ -73,6 +73,16 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             }
         }
         Ok(Ok(attached))
+    }
+
+    async fn source(
+        &self,
+        repository: &Object<Repository>,
+        spec: &AgentDispatchRun,
+        source: ContextSource,
+    ) -> Result<Option<SourcePart>, FetchError> {
+        let found = self.world.source(repository, spec, source);
+        self.forges.wait_for_source(repository, found).await
     }
 }
 

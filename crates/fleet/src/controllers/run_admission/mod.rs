@@ -7,21 +7,23 @@ use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, LabelRef,
-    Object, Repository, TrustTier, WriteBackPolicy,
+    AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule, AnyObject, ApprovalPolicy, Kind,
+    LabelRef, Object, Repository, TrustTier, WebhookDelivery, WriteBackPolicy,
 };
 use context_sources::{commit_unavailable, not_redacted};
 
 use super::ReconcileError;
 use super::audit_log::{Correlation, subject};
 use super::forge_access::ForgeAccess;
+use super::objects::ObjectQueries as _;
 use super::prepared_launch::{LAUNCH, prepared};
 use super::redaction::Redaction;
 use super::run_queries::RunQueries as _;
 use crate::admission::admit::{PoolUse, Request, label_source};
 use crate::admission::conditions::SkillProbe;
+use crate::admission::context::source_parts;
 use crate::admission::{Admission, Admitted, Inventory, Refused, Situation, admit, snapshot};
-use crate::bundle::{RedactionRules, StackTexts};
+use crate::bundle::{Bundle, RedactionRules, StackTexts, assemble};
 use crate::ports::{
     Clock, Commits, FetchError, ForgeError, Forges, ObjectStore, SecretStore, StackSources, Write,
 };
@@ -106,6 +108,87 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         self.admit_about(admission_context, repository, name, spec, run_request, None).await
     }
 
+    /// Admits a run again, with the stack, the rule and the permissions of today. Its task stays as it is.
+    pub(super) async fn admit_again(
+        &self,
+        admission_context: &mut AdmissionContext,
+        repository: &Object<Repository>,
+        run: &Object<AgentDispatchRun>,
+        labels: Vec<LabelRef>,
+        rule: Option<&Object<AgentTriggerRule>>,
+    ) -> Result<Result<Admitted, Box<Refused>>, ReconcileError> {
+        let spec = &run.spec;
+        let event = self.event_of(spec).await?;
+        let of_person = rule.is_none();
+        let actor = spec.source_event.actor.clone().unwrap_or_default();
+        let named = |rule: &Object<AgentTriggerRule>| format!("AgentTriggerRule/{}", rule.name());
+        let namespace = &repository.metadata.namespace;
+        let has_pool =
+            admission_context.inventory.has(Kind::RunnerPool, namespace, &spec.runner_pool);
+        let run_request = RunRequest {
+            rule,
+            labels,
+            trigger: rule.map(|rule| (named(rule), spec.task.clone())),
+            task: of_person.then(|| (actor, spec.task.clone())),
+            workflow: spec.source_refs.pipeline.clone(),
+            job: spec.source_refs.job.clone(),
+            approval_policy: match of_person {
+                true => spec.approval_policy.clone(),
+                false => ApprovalPolicy::default(),
+            },
+            write_back_policy: None,
+            // The pool that a person chose; a rule and a stack choose again.
+            runner_pool: Some(spec.runner_pool.clone()).filter(|_| of_person && has_pool),
+        };
+        let name = run.name();
+        self.admit_about(admission_context, repository, name, spec, run_request, event.as_ref())
+            .await
+    }
+
+    /// The instructions of an earlier bundle with the sources that a rule attaches, as they are today.
+    pub(super) async fn gather_again(
+        &self,
+        (repository, rule): (&Object<Repository>, Option<&Object<AgentTriggerRule>>),
+        (spec, binding): (&AgentDispatchRun, &str),
+        before: &Bundle,
+    ) -> Result<Result<Bundle, Box<Refused>>, ReconcileError> {
+        let event = self.event_of(spec).await?;
+        let attached = self.attached(repository, (spec, binding), rule, event.as_ref()).await?;
+        let attached = match attached {
+            Ok(attached) => attached,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let mut redaction = self.redaction.stored_values(&self.store.inventory().await).await?;
+        match self.world.redactions().await {
+            Ok(personal) => redaction.personal = personal,
+            Err(error) => return Ok(Err(not_redacted(error.to_string()))),
+        }
+        redaction.repository.extend(repository.spec.policy.redact.iter().cloned());
+        let crumbs = [Some(breadcrumbs(spec)), attached.crumb()];
+        let texts = StackTexts {
+            breadcrumbs: crumbs.into_iter().flatten().collect::<Vec<_>>().join("\n"),
+            sources: attached.parts,
+            ..StackTexts::default()
+        };
+        let parts = before.instructions().chain(source_parts(texts)).collect();
+        let most = rule.map_or(u64::MAX, |rule| rule.spec.context_bundle_template.max_bytes);
+        Ok(assemble(parts, &redaction, most).map_err(|error| not_redacted(error.to_string())))
+    }
+
+    /// The event of a run, from its stored delivery; nothing if there is none any more.
+    pub(super) async fn event_of(
+        &self,
+        spec: &AgentDispatchRun,
+    ) -> Result<Option<SourceEvent>, ReconcileError> {
+        let Some(name) = &spec.source_refs.webhook_delivery else { return Ok(None) };
+        let Some(delivery) = self.store.typed::<WebhookDelivery>(name).await? else {
+            return Ok(None);
+        };
+        let events = self.store.read_delivery(&delivery).await?.map(|(_, events)| events);
+        let mut events = events.unwrap_or_default().into_iter();
+        Ok(events.find(|event| event.source == spec.source_event.source))
+    }
+
     async fn admit_about(
         &self,
         admission_context: &mut AdmissionContext,
@@ -131,6 +214,10 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         let labels: Vec<LabelRef> =
             ruled.into_iter().chain(run_request.labels.iter().cloned()).collect();
         let frozen = snapshot(&admission_context.inventory, namespace, &spec.agent_stack, &labels);
+        if let Ok(frozen) = &frozen {
+            let inventory = &mut admission_context.inventory;
+            self.forges.add_owners(inventory, repository, &frozen.role_bindings).await?;
+        }
         let facts = match &frozen {
             Ok(frozen) => {
                 let at = Some((&repository.spec, binding));
@@ -148,7 +235,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             reference: spec.reference.clone(),
             trust_tier: spec.trust_tier,
             actor: spec.source_event.actor.clone(),
-            memberships: Vec::new(),
+            memberships: admission_context.inventory.memberships(
+                spec.source_event.actor.as_deref(),
+                spec.source_event.source,
+                self.world.now(),
+            ),
             source: spec.source_event.source,
             workflow: run_request.workflow.clone(),
             job: run_request.job.clone(),
@@ -157,7 +248,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         let mut redaction = self.redaction_on(admission_context).await?;
         match self.world.redactions().await {
             Ok(personal) => redaction.personal = personal,
-            Err(why) => return Ok(Err(not_redacted(why))),
+            Err(error) => return Ok(Err(not_redacted(error.to_string()))),
         }
         let pools = match admission_context.pools.take() {
             Some(pools) => pools,
@@ -272,17 +363,29 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         let mut run = admitted.run.clone();
         run.status.queue_behind = queue_behind;
         run.status.check_report = super::commit_status::begun(&run);
-        let prepared = prepared(admitted);
-        let bytes = serde_json::to_vec(&prepared).map_err(ReconcileError::encode("a launch"))?;
-        let digest = Sha256Hex::of(&bytes).to_string();
         let mut attempt = admitted.attempt.clone();
-        attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());
-        show_limits(&mut attempt, admitted);
-        writes.push(Write::Blob { digest, bytes });
         writes.push(Write::Create(AnyObject::of(&admitted.bundle_object)?));
         for approval in &admitted.approvals {
             writes.push(Write::Create(AnyObject::of(approval)?));
         }
+        writes.extend(self.launch_writes(admitted, &run, &mut attempt)?);
+        writes.push(Write::Create(AnyObject::of(&attempt)?));
+        writes.push(Write::Create(AnyObject::of(&run)?));
+        Ok(writes)
+    }
+
+    /// The writes that store what an admitted attempt is launched with, which the attempt then names.
+    pub(super) fn launch_writes(
+        &self,
+        admitted: &Admitted,
+        run: &Object<AgentDispatchRun>,
+        attempt: &mut Object<AgentDispatchAttempt>,
+    ) -> Result<[Write; 2], ReconcileError> {
+        let prepared = prepared(admitted);
+        let bytes = serde_json::to_vec(&prepared).map_err(ReconcileError::encode("a launch"))?;
+        let digest = Sha256Hex::of(&bytes).to_string();
+        attempt.metadata.annotations.insert(LAUNCH.to_owned(), digest.clone());
+        show_limits(attempt, admitted);
         let detail = serde_json::json!({
             "permissionSnapshotDigest": attempt.spec.permission_snapshot_digest,
             "contextBundleDigest": attempt.spec.context_bundle_digest,
@@ -293,11 +396,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             "workspace": admitted.workspace.why(),
         });
         let event = "AgentDispatchPermissionSnapshotCreated";
-        let joined = Correlation::of_run(&run);
-        writes.push(joined.line(self.world.now(), event, subject(&attempt), detail));
-        writes.push(Write::Create(AnyObject::of(&attempt)?));
-        writes.push(Write::Create(AnyObject::of(&run)?));
-        Ok(writes)
+        let joined = Correlation::of_run(run);
+        let line = joined.line(self.world.now(), event, subject(attempt), detail);
+        Ok([Write::Blob { digest, bytes }, line])
     }
 }
 

@@ -55,7 +55,7 @@ impl<
 > RunController<S, E, W>
 {
     /// Follows every run that was started and has not ended.
-    pub(super) async fn follow_runs(&self, summary: &mut ReconcileSummary) {
+    pub(super) async fn follow_runs(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
             let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
@@ -66,12 +66,15 @@ impl<
                 runs.into_iter().filter(|run| run.status.started_at.is_some() && !is_child(run))
             {
                 let name = run.name().to_owned();
-                if run.status.cancel_requested.is_none() && summary.is_backing_off(Task::Run, &name)
-                {
+                let rests = run.status.cancel_requested.is_none()
+                    && summary.is_backing_off(Task::Run, &name);
+                // Its workspace is recorded before it can end.
+                if rests || summary.is_running(Task::RecordWorkspace, &name) {
                     continue;
                 }
-                let result = self.follow(run).await;
-                summary.record_with_backoff(Task::Run, &name, result);
+                let this = Arc::clone(self);
+                let work = Box::pin(async move { this.follow(run).await });
+                summary.run(&self.world, Task::Run, &name, work).await;
             }
         }
     }
@@ -86,7 +89,8 @@ impl<
         };
         if attempt.status.completed_at.is_some() {
             // Its agent has ended: only its write-backs are left.
-            return self.write_backs.follow_writes(run, &attempt).await;
+            let writes = self.write_backs.follow_writes(self.engine.as_ref(), run, &attempt);
+            return Box::pin(writes).await;
         }
         let agent = agent_of(&attempt);
         if run.status.cancel_requested.is_some() {
@@ -134,7 +138,9 @@ impl<
                 // Its supervisor may have been killed. Launching a live attempt again does nothing.
                 match self.launcher.launch(&run, &attempt).await {
                     Ok(()) => {}
-                    Err(error @ ReconcileError::Store(_)) => return Err(error),
+                    Err(error @ (ReconcileError::Store(_) | ReconcileError::Forge(_))) => {
+                        return Err(error);
+                    }
                     Err(error) => {
                         self.engine.cancel(&agent).await?;
                         let end = EndCode::LaunchFailed.because(error.to_string());
@@ -155,7 +161,9 @@ impl<
             | LaunchedState::Failed
             | LaunchedState::Stopped
             | LaunchedState::BudgetExhausted
-            | LaunchedState::EnforcementLost => self.finish(run, attempt, &launched).await,
+            | LaunchedState::EnforcementLost => {
+                Box::pin(self.finish(run, attempt, &launched)).await
+            }
         }
     }
 
@@ -165,9 +173,14 @@ impl<
         run: Object<AgentDispatchRun>,
         mut attempt: Object<AgentDispatchAttempt>,
     ) -> Result<bool, ReconcileError> {
-        if let Err(error) = self.launcher.launch(&run, &attempt).await {
-            let end = EndCode::LaunchFailed.because(error.to_string());
-            return self.statuses.not_launched(run, attempt, end).await;
+        match self.launcher.launch(&run, &attempt).await {
+            Ok(()) => {}
+            // The forge did not answer: tried again.
+            Err(error @ ReconcileError::Forge(_)) => return Err(error),
+            Err(error) => {
+                let end = EndCode::LaunchFailed.because(error.to_string());
+                return self.statuses.not_launched(run, attempt, end).await;
+            }
         }
         attempt.status.started_at = Some(self.world.now());
         attempt.status.agent_mux_run_id = Some(agent_of(&attempt));

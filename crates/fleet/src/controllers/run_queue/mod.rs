@@ -2,9 +2,10 @@
 
 mod renewal;
 mod revalidation;
+mod start_refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_resources::{
     ActionType, AgentApproval, AgentApprovalStatus, AgentDispatchRun, AgentTriggerRule, AnyObject,
@@ -12,6 +13,7 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, subject};
+use super::background_jobs::Work;
 use super::objects::ObjectQueries as _;
 use super::outcome::{EndCode, RunEnd};
 use super::run_queries::RunQueries as _;
@@ -28,6 +30,20 @@ use crate::wildcards;
 use crate::write_back::expire;
 use revalidation::Revalidation;
 pub(super) use revalidation::Revalidator;
+
+/// The pools without room, so that the runs behind need not be checked in the same pass.
+#[derive(Debug, Default)]
+struct FullPools(Mutex<BTreeSet<String>>);
+
+impl FullPools {
+    fn contains(&self, pool: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(pool)
+    }
+
+    fn insert(&self, pool: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pool.to_owned());
+    }
+}
 
 pub(super) struct RunQueue<S, W> {
     store: Arc<S>,
@@ -51,9 +67,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
     RunQueue<S, W>
 {
     /// Starts queued runs as far as there is room, and queues runs that people have approved.
-    pub(super) async fn settle_queue(&self, summary: &mut ReconcileSummary) {
+    pub(super) async fn settle_queue(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         self.expire_approvals(summary).await;
-        let mut full = BTreeSet::new();
+        let full = Arc::new(FullPools::default());
         for phase in [RunPhase::WaitingForApproval, RunPhase::Queued] {
             let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
             let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
@@ -67,12 +83,12 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 {
                     continue;
                 }
-                let result = if phase == RunPhase::Queued {
-                    self.settle_queued(run, &mut full).await
-                } else {
-                    self.settle_waiting(run).await
+                let (this, full) = (Arc::clone(self), Arc::clone(&full));
+                let work: Work = match phase == RunPhase::Queued {
+                    true => Box::pin(async move { this.settle_queued(run, &full).await }),
+                    false => Box::pin(async move { this.settle_waiting(run).await }),
                 };
-                summary.record_with_backoff(Task::Queue, &name, result);
+                summary.run(&self.world, Task::Queue, &name, work).await;
             }
         }
     }
@@ -161,7 +177,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
     async fn settle_queued(
         &self,
         run: Object<AgentDispatchRun>,
-        full: &mut BTreeSet<String>,
+        full: &FullPools,
     ) -> Result<bool, ReconcileError> {
         if let Some(why) = run.status.cancel_requested.clone() {
             return self.statuses.end(run, RunEnd::cancelled(why)).await;
@@ -196,7 +212,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let counted = self.counted(&pool).await?;
         if pool.spec.paused || counted.active >= pool.spec.capacity {
             // The runs behind it need not be checked in this pass.
-            full.insert(pool.name().to_owned());
+            full.insert(pool.name());
             return Ok(false);
         }
         if self.is_group_full(&run).await? {

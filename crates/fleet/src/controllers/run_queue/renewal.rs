@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bailiwick_resources::{AgentDispatchRun, KeyRef, Object, ValueFrom};
 
+use super::start_refusal::StartRefusal;
 use crate::admission::compile::{CompileInput, LaunchLimits, compile};
 use crate::admission::conditions::{KitRole, StackFacts};
 use crate::admission::validations::Candidate;
@@ -16,7 +17,7 @@ pub(super) fn renewed(
     candidate: &Candidate<'_>,
     run: &Object<AgentDispatchRun>,
     ignored: Option<&[String]>,
-) -> Result<(Prepared, Option<&'static str>), String> {
+) -> Result<(Prepared, Option<&'static str>), StartRefusal> {
     let compiled = compile(&CompileInput {
         frozen: candidate.frozen,
         repository: candidate.repository,
@@ -29,7 +30,7 @@ pub(super) fn renewed(
         body: &run.spec.task,
     });
     let compiled = compiled.map_err(|faults| {
-        faults.into_iter().map(|fault| fault.message).collect::<Vec<_>>().join("; ")
+        StartRefusal::Objections(faults.into_iter().map(|fault| fault.message).collect())
     })?;
     for list in [
         "hosts",
@@ -43,7 +44,7 @@ pub(super) fn renewed(
         let then = listed(&kept.task, list)?;
         let today = listed(&compiled.task, list)?;
         if let Some(closed) = then.difference(&today).next() {
-            return Err(format!("`{closed}` of its {list} is not open to it any more"));
+            return Err(StartRefusal::Withdrawn { entry: closed.clone(), list });
         }
     }
     let mut limits = kept.limits.clone();
@@ -137,9 +138,8 @@ fn accepted(facts: &StackFacts) -> &[String] {
 }
 
 /// A list in the `[agent]` table of a task.
-fn listed(task: &str, list: &str) -> Result<BTreeSet<String>, String> {
-    let task: toml::Table =
-        task.parse().map_err(|error| format!("its task cannot be read: {error}"))?;
+fn listed(task: &str, list: &str) -> Result<BTreeSet<String>, StartRefusal> {
+    let task: toml::Table = task.parse()?;
     let values = task.get("agent").and_then(|agent| agent.get(list));
     let values = values.and_then(|values| values.as_array());
     let texts = values.into_iter().flatten().filter_map(|value| value.as_str());

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, Kind, Object,
-    Repository, RunPhase, StackSnapshot,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, AttemptReason, Kind, Moment,
+    Object, Repository, RunPhase, StackSnapshot,
 };
 
 use super::renewal::renewed;
+use super::start_refusal::StartRefusal;
 use crate::admission::admit::{
     ApprovalSubject, admitted_digest, dispatcher, label_source, questions, uncovered,
 };
@@ -24,7 +25,7 @@ use crate::admission::{Decision, Inventory, Review, Situation, collect, review};
 use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::Correlation;
 use crate::controllers::forge_access::ForgeAccess;
-use crate::controllers::launch::{more_labels, now};
+use crate::controllers::launch::{context_of, more_labels, now};
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::EndCode;
 use crate::controllers::prepared_launch::{LAUNCH, Prepared};
@@ -88,20 +89,20 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             // The run controller ends it.
             return Ok(Revalidation::Stands { run: Box::new(run), writes: Vec::new() });
         };
-        let inventory = self.store.inventory().await;
+        let mut inventory = self.store.inventory().await;
         // A run waits while anything that permits it is unknown.
         Kind::ALL.iter().try_for_each(|kind| inventory.require_listed(*kind))?;
-        let today = match self.review_again(&inventory, &run, &attempt).await? {
+        let today = match self.review_again(&mut inventory, &run, &attempt).await? {
             Ok(today) => today,
             Err(why) => {
-                let end = EndCode::PermissionsChanged.because(why);
+                let end = EndCode::PermissionsChanged.because(why.to_string());
                 self.statuses.not_launched(run, attempt, end).await?;
                 return Ok(Revalidation::Settled);
             }
         };
         let asked = self.store.start_approvals(&run).await?;
         let wanted = &today.review.approval_requirements;
-        let open = uncovered(&asked, wanted, self.world.now());
+        let open = uncovered(&asked, wanted, context_of(&run), self.world.now());
         if !open.is_empty() {
             return self.request_approvals(run, &attempt, &today, (&asked, &open)).await;
         }
@@ -138,10 +139,10 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
     /// Today's review, or why the run may not start.
     async fn review_again(
         &self,
-        inventory: &Inventory,
+        inventory: &mut Inventory,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<Result<CurrentReview, String>, ReconcileError> {
+    ) -> Result<Result<CurrentReview, StartRefusal>, ReconcileError> {
         let repository = match todays_repository(inventory, run) {
             Ok(repository) => repository,
             Err(why) => return Ok(Err(why)),
@@ -150,10 +151,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             Ok(frozen) => frozen,
             Err(why) => return Ok(Err(why)),
         };
+        self.forges.add_owners(inventory, &repository, &frozen.role_bindings).await?;
         let prepared = match self.store.prepared(attempt).await {
             Ok(prepared) => prepared,
             Err(error @ ReconcileError::Store(_)) => return Err(error),
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(error) => return Ok(Err(error.into())),
         };
         let binding = prepared.kit_from.clone().unwrap_or_else(|| run.spec.sha.clone());
         let at = Some((&repository.spec, binding.as_str()));
@@ -163,7 +165,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             return Err(ReconcileError::NotObserved(why));
         }
         let ignored = self.world.ignored(&repository.spec, &binding).await;
-        let situation = situation(run);
+        let situation = situation(run, inventory, self.world.now());
         let namespace = &repository.metadata.namespace;
         let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();
         let review = review(&ReviewInput {
@@ -190,8 +192,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let renewed = renewed(prepared, &candidate, run, ignored.as_deref());
         let goes_on = continues_conversation(attempt);
         Ok(renewed.and_then(|(launch, change)| match change.filter(|_| goes_on) {
-            // The agent of a conversation keeps the policy and tools that it started with.
-            Some(change) => Err(format!("{change} than when its conversation began; retry it")),
+            Some(change) => Err(StartRefusal::ConversationOutdated(change)),
             None => Ok(CurrentReview { review, launch, snapshot: frozen.snapshot.clone() }),
         }))
     }
@@ -217,6 +218,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             reference: &run.spec.reference,
             sha: &run.spec.sha,
             digest: &digest,
+            context: context_of(&run),
             dispatched_by: dispatcher(&run.spec.source_event),
             attempt_asked_by: asked_again_by(&run, attempt),
         };
@@ -307,15 +309,15 @@ fn not_known(frozen: &Frozen, facts: &StackFacts) -> Option<String> {
 fn todays_repository(
     inventory: &Inventory,
     run: &Object<AgentDispatchRun>,
-) -> Result<Object<Repository>, String> {
+) -> Result<Object<Repository>, StartRefusal> {
     let full_name = &run.spec.repository;
-    let all = inventory.readable::<Repository>().map_err(|error| error.to_string())?;
+    let all = inventory.readable::<Repository>()?;
     let mut all = all.into_iter();
     let repository = all
         .find(|repository| repository.spec.full_name.eq_ignore_ascii_case(full_name))
-        .ok_or_else(|| format!("there is no repository `{full_name}`"))?;
+        .ok_or_else(|| StartRefusal::RepositoryGone(full_name.clone()))?;
     match repository.spec.trust_tier < run.spec.trust_tier {
-        true => Err(format!("`{full_name}` is not trusted any more")),
+        true => Err(StartRefusal::LessTrusted(full_name.clone())),
         false => Ok(repository),
     }
 }
@@ -324,13 +326,12 @@ fn todays_repository(
 fn as_it_is(
     inventory: &Inventory,
     attempt: &Object<AgentDispatchAttempt>,
-) -> Result<Frozen, String> {
+) -> Result<Frozen, StartRefusal> {
     let kept = &attempt.spec.agent_stack_snapshot;
-    let mut frozen =
-        refreshed(kept, &more_labels(kept), inventory).map_err(|error| error.to_string())?;
+    let mut frozen = refreshed(kept, &more_labels(kept), inventory)?;
     for (kind, what) in [(Kind::AgentMcpServer, "MCP server"), (Kind::AgentSubagent, "sub-agent")] {
         if let Some(gone) = frozen.missing_of(kind).next() {
-            return Err(format!("the {what} `{}` is gone", gone.object.name));
+            return Err(StartRefusal::PartGone { what, name: gone.object.name.clone() });
         }
     }
     frozen.service_account = frozen.service_account.and_then(|then| now(inventory, &then));
@@ -341,20 +342,22 @@ fn as_it_is(
     frozen.config_grants =
         frozen.config_grants.iter().filter_map(|then| now(inventory, then)).collect();
     if let Some(then) = frozen.tool_profile.take() {
-        let gone = || format!("the tool profile `{}` is gone", then.name());
+        let name = then.name().to_owned();
+        let gone = || StartRefusal::PartGone { what: "tool profile", name };
         frozen.tool_profile = Some(now(inventory, &then).ok_or_else(gone)?);
     }
     Ok(frozen)
 }
 
-fn situation(run: &Object<AgentDispatchRun>) -> Situation {
+fn situation(run: &Object<AgentDispatchRun>, inventory: &Inventory, now: Moment) -> Situation {
     let spec = &run.spec;
+    let event = &spec.source_event;
     Situation {
         repository: spec.repository.clone(),
         reference: spec.reference.clone(),
         trust_tier: spec.trust_tier,
         actor: spec.source_event.actor.clone(),
-        memberships: Vec::new(),
+        memberships: inventory.memberships(event.actor.as_deref(), event.source, now),
         source: spec.source_event.source,
         workflow: spec.source_refs.pipeline.clone(),
         job: spec.source_refs.job.clone(),
@@ -363,7 +366,7 @@ fn situation(run: &Object<AgentDispatchRun>) -> Situation {
 }
 
 /// The objections of the ten validations or of the review.
-fn objected(candidate: &Candidate<'_>) -> Option<String> {
+fn objected(candidate: &Candidate<'_>) -> Option<StartRefusal> {
     let objections = objections(candidate);
     let mut reasons: Vec<String> =
         objections.iter().flat_map(|(_, whys)| whys).map(|why| why.message.clone()).collect();
@@ -373,5 +376,5 @@ fn objected(candidate: &Candidate<'_>) -> Option<String> {
     }
     reasons.sort();
     reasons.dedup();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
+    (!reasons.is_empty()).then_some(StartRefusal::Objections(reasons))
 }

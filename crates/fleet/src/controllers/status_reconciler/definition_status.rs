@@ -69,6 +69,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             let status = AgentContextLabelStatus {
                 digest: Sha256Hex::of(text).to_string(),
                 unsafe_patterns: unsafe_patterns(text).into_iter().map(|one| one.text).collect(),
+                conditions: label.status.conditions.clone(),
                 observed_generation: label.metadata.generation,
             };
             let news = label.status != status;
@@ -114,7 +115,8 @@ fn skill_status(skill: &Object<AgentSkill>, probe: Option<&SkillProbe>) -> Agent
         }
     };
     let observed_generation = skill.metadata.generation;
-    AgentSkillStatus { validation, message, digest, observed_generation }
+    let conditions = skill.status.conditions.clone();
+    AgentSkillStatus { validation, message, digest, conditions, observed_generation }
 }
 
 fn holds(findings: &[Finding], kind: ConditionType) -> bool {

@@ -1,52 +1,102 @@
-//! The status of MCP servers, as they answered when they were last asked.
+//! The status of MCP servers, as they answered when they were last asked. A server that stacks share is denied only
+//! if none of them may use it.
 
-use bailiwick_resources::{AgentMcpServer, AnyObject, McpHealth, Object};
+use std::collections::BTreeMap;
 
-use crate::admission::conditions::{McpProbe, StackFacts};
+use bailiwick_resources::{AgentMcpServer, AnyObject, McpApproval, McpHealth, Object, Repository};
+
+use crate::admission::conditions::{McpProbe, StackFacts, server_refusal};
 use crate::admission::snapshot::Frozen;
-use crate::controllers::ReconcileError;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::status_reconciler::StatusReconciler;
+use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 
-impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
-    /// Stores the health of a stack's MCP servers, if it changed.
-    pub(super) async fn update_server_statuses(
-        &self,
+/// What is known of a server in this pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ServerFacts {
+    /// A stack may use it, and this came of asking it.
+    Probed(McpProbe),
+    /// No stack that was looked at may use it, and why the first may not.
+    Refused(String),
+}
+
+/// What is known of each server that stacks name, by its name and generation.
+#[derive(Debug, Default)]
+pub(super) struct FoundServers(BTreeMap<(String, u64), ServerFacts>);
+
+impl FoundServers {
+    /// Adds what a stack knows of its servers.
+    pub(super) fn add(
+        &mut self,
         frozen: &Frozen,
         facts: &StackFacts,
-    ) -> Result<bool, ReconcileError> {
-        let mut writes = Vec::new();
+        repositories: &[Object<Repository>],
+    ) {
         for server in &frozen.mcp_servers {
-            let Some(probe) = facts.mcp.get(server.name()) else { continue };
-            // Another stack may have updated it in the same pass.
-            let Some(mut kept) = self.store.typed::<AgentMcpServer>(server.name()).await? else {
-                continue;
-            };
-            if kept.metadata.generation != server.metadata.generation {
-                continue;
-            }
-            let before = kept.status.clone();
-            stand(&mut kept, probe);
-            if kept.status != before {
-                writes.push(Write::Status(AnyObject::of(&kept)?));
+            let place = (server.name().to_owned(), server.metadata.generation);
+            match server_refusal(frozen.stack.name(), repositories, server) {
+                Some(why) => {
+                    self.0.entry(place).or_insert(ServerFacts::Refused(why));
+                }
+                None => {
+                    let probe = facts.mcp.get(server.name()).cloned().unwrap_or(McpProbe::NotYet);
+                    self.0.insert(place, ServerFacts::Probed(probe));
+                }
             }
         }
-        if writes.is_empty() {
+    }
+}
+
+impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconciler<S, W> {
+    /// Stores the health of the servers that stacks name, if it changed.
+    pub(super) async fn update_server_statuses(
+        &self,
+        found: &FoundServers,
+        summary: &mut ReconcileSummary,
+    ) {
+        for ((name, generation), facts) in &found.0 {
+            let result = self.update_server_status(name, *generation, facts).await;
+            summary.record(name, result);
+        }
+    }
+
+    async fn update_server_status(
+        &self,
+        name: &str,
+        generation: u64,
+        facts: &ServerFacts,
+    ) -> Result<bool, ReconcileError> {
+        let Some(mut kept) = self.store.typed::<AgentMcpServer>(name).await? else {
+            return Ok(false);
+        };
+        if kept.metadata.generation != generation {
             return Ok(false);
         }
-        self.store.commit(writes, self.world.now()).await?;
+        let before = kept.status.clone();
+        stand(&mut kept, facts);
+        if kept.status == before {
+            return Ok(false);
+        }
+        self.store.commit(vec![Write::Status(AnyObject::of(&kept)?)], self.world.now()).await?;
         Ok(true)
     }
 }
 
-fn stand(server: &mut Object<AgentMcpServer>, probe: &McpProbe) {
+fn stand(server: &mut Object<AgentMcpServer>, facts: &ServerFacts) {
     let status = &mut server.status;
     status.observed_generation = server.metadata.generation;
-    (status.health, status.message) = match probe {
-        McpProbe::NotYet => (McpHealth::Unknown, String::new()),
-        McpProbe::Failed(why) | McpProbe::TimedOut(why) => (McpHealth::Failed, why.clone()),
-        McpProbe::Answered(tools) => {
+    (status.health, status.message) = match facts {
+        ServerFacts::Refused(why) => (McpHealth::Denied, why.clone()),
+        ServerFacts::Probed(_) if server.spec.approval_policy == McpApproval::Deny => {
+            let why = "approvalPolicy denies every call";
+            (McpHealth::Disabled, why.to_owned())
+        }
+        ServerFacts::Probed(McpProbe::NotYet) => (McpHealth::Unknown, String::new()),
+        ServerFacts::Probed(McpProbe::Failed(why) | McpProbe::TimedOut(why)) => {
+            (McpHealth::Failed, why.clone())
+        }
+        ServerFacts::Probed(McpProbe::Answered(tools)) => {
             status.discovered_tools.clone_from(tools);
             let gone = |name: &&String| !tools.iter().any(|tool| tool.name == **name);
             let missing: Vec<&str> =

@@ -6,23 +6,30 @@ mod mcp_server_status;
 mod unreadable_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
 
 use bailiwick_resources::{
     AgentCapabilityRequirement, AgentCapabilityRequirementStatus, AgentConfigGrant,
-    AgentRoleBinding, AgentSecretGrant, AgentServiceAccount, AgentStack, AgentTriggerRule,
-    AnyObject, ConditionType, Finding, Kind, Metadata, Object, Repository, Resource, Standing,
-    expected_conditions, settle,
+    AgentContextLabel, AgentMcpServer, AgentRoleBinding, AgentSecretGrant, AgentServiceAccount,
+    AgentSkill, AgentStack, AgentSubagent, AgentToolProfile, AgentTriggerRule,
+    AgentWorkspacePolicy, AnyObject, ConditionType, Finding, Kind, Metadata, Object, Repository,
+    Resource, RunnerPool, Standing, expected_conditions, settle,
 };
 use definition_status::{FoundSkills, synced_account, synced_roles};
+use mcp_server_status::FoundServers;
 use serde_json::{Map, Value};
 
+use super::forge_health::first;
 use super::objects::ObjectQueries as _;
+use super::repository_controller::repository_conditions;
 use super::run_status::RunStatusWriter;
 use super::{ReconcileError, ReconcileSummary};
 use crate::admission::conditions::{
-    StackInput, config_grant_conditions, requirement_status, role_binding_conditions,
-    secret_grant_conditions, service_account_conditions, stack_conditions, validation_of,
+    StackInput, config_grant_conditions, context_label_conditions, mcp_server_conditions,
+    requirement_status, role_binding_conditions, runner_pool_conditions, secret_grant_conditions,
+    service_account_conditions, skill_conditions, stack_conditions, stack_pool,
+    subagent_conditions, tool_profile_conditions, validation_of, workspace_policy_conditions,
 };
 use crate::admission::native::{self, NativeStep};
 use crate::admission::review::{ReviewInput, Scope};
@@ -31,6 +38,9 @@ use crate::controllers::audit_log::Correlation;
 use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 use crate::triggers::{self, RepositoryFacts, RuleFacts};
 use crate::wildcards;
+
+/// How long the status of a stack waits for the default branch of a repository, in milliseconds.
+const MAX_FETCH_WAIT: u64 = 5_000;
 
 /// Computes the status of everything that is declared.
 pub(super) struct StatusReconciler<S, W> {
@@ -56,8 +66,11 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         let inventory = self.store.inventory().await;
         let people = self.people().await.ok();
         macro_rules! each {
-            ($type:ty, $conditions:expr, $more:expr) => {
-                match inventory.readable::<$type>() {
+            ($inventory:ident, $type:ty, $conditions:expr) => {
+                each!($inventory, $type, $conditions, |_: &_, _: &[Finding]| Map::new())
+            };
+            ($inventory:ident, $type:ty, $conditions:expr, $more:expr) => {
+                match $inventory.readable::<$type>() {
                     Ok(objects) => {
                         for object in objects {
                             let found: Vec<Finding> = $conditions(&object);
@@ -71,28 +84,40 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             };
         }
         each!(
+            inventory,
             AgentServiceAccount,
             |one| service_account_conditions(one, &inventory),
             synced_account
         );
         each!(
+            inventory,
             AgentRoleBinding,
             |one| role_binding_conditions(one, &inventory, people.as_ref(), None),
             synced_roles
         );
-        each!(
-            AgentSecretGrant,
-            |one| secret_grant_conditions(one, &inventory, people.as_ref(), self.world.now()),
-            |_: &_, _: &[Finding]| Map::new()
-        );
-        each!(
-            AgentConfigGrant,
-            |one| config_grant_conditions(one, &inventory, people.as_ref()),
-            |_: &_, _: &[Finding]| Map::new()
-        );
+        each!(inventory, AgentSecretGrant, |one| secret_grant_conditions(
+            one,
+            &inventory,
+            people.as_ref(),
+            self.world.now()
+        ));
+        each!(inventory, AgentConfigGrant, |one| config_grant_conditions(
+            one,
+            &inventory,
+            people.as_ref()
+        ));
+        each!(inventory, AgentSubagent, |one| subagent_conditions(one, &inventory));
+        each!(inventory, AgentToolProfile, |one| tool_profile_conditions(one, &inventory));
+        each!(inventory, AgentWorkspacePolicy, workspace_policy_conditions);
+        each!(inventory, RunnerPool, |one| runner_pool_conditions(one, &inventory));
+        each!(inventory, Repository, repository_conditions);
         self.update_label_statuses(&inventory, &mut summary).await;
         self.reconcile_stacks(&inventory, &mut summary).await;
+        // What was found of these is in their status by now.
         let inventory = self.store.inventory().await;
+        each!(inventory, AgentMcpServer, mcp_server_conditions);
+        each!(inventory, AgentSkill, skill_conditions);
+        each!(inventory, AgentContextLabel, context_label_conditions);
         self.reconcile_requirements(&inventory, &mut summary).await;
         self.reconcile_rules(&inventory, &mut summary).await;
         self.statuses.update_run_statuses(&inventory, &mut summary).await;
@@ -141,19 +166,21 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             Ok(stacks) => stacks,
             Err(error) => return summary.record("stacks", Err(error.into())),
         };
-        let mut skills = FoundSkills::default();
+        let (mut skills, mut servers) = (FoundSkills::default(), FoundServers::default());
         for stack in stacks {
-            let result = self.reconcile_stack(inventory, &stack, &mut skills).await;
+            let found = (&mut skills, &mut servers);
+            let result = self.reconcile_stack(inventory, &stack, found).await;
             summary.record(stack.name(), result);
         }
         self.update_skill_statuses(inventory, &skills, summary).await;
+        self.update_server_statuses(&servers, summary).await;
     }
 
     async fn reconcile_stack(
         &self,
         inventory: &Inventory,
         stack: &Object<AgentStack>,
-        skills: &mut FoundSkills,
+        (skills, servers): (&mut FoundSkills, &mut FoundServers),
     ) -> Result<bool, ReconcileError> {
         let namespace = &stack.metadata.namespace;
         let frozen = snapshot(inventory, namespace, stack.name(), &[])?;
@@ -162,8 +189,10 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         for repository in &repositories {
             let branch = repository.spec.default_branch.clone();
             let whole = format!("refs/heads/{branch}");
-            let found = self.world.fetch_commit(&repository.spec, &whole, Some(&branch)).await;
-            if let Ok(Some(sha)) = found {
+            let found = self.world.fetch_commit(&repository.spec, &whole, Some(&branch));
+            // A slow forge delays the status of its own stacks by no more than this.
+            let found = first(pin!(found), self.world.timer(MAX_FETCH_WAIT)).await;
+            if let Some(Ok(Some(sha))) = found {
                 at = Some((repository, sha));
                 break;
             }
@@ -175,12 +204,14 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
                 skills.add(skill, probe);
             }
         }
+        servers.add(&frozen, &facts, &repositories);
+        let pool = stack_pool(&frozen, inventory).ok().flatten();
         let reviewed = review(&ReviewInput {
             frozen: &frozen,
             requirements: &collect(&frozen),
             inventory,
             scope: Scope::Anywhere,
-            pool: None,
+            pool: pool.as_ref(),
             approval_policy: &Default::default(),
             now: self.world.now(),
         });
@@ -196,8 +227,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         more.insert("validation".to_owned(), serde_json::to_value(validation).unwrap_or_default());
         let program = serde_json::to_value(&facts.program).unwrap_or_default();
         more.insert("capabilities".to_owned(), program);
-        let stated = self.state(stack, findings, more).await?;
-        Ok(self.update_server_statuses(&frozen, &facts).await? || stated)
+        self.state(stack, findings, more).await
     }
 
     /// Records what stacks and their parts require, and whether each requirement has its grant. Several stacks can

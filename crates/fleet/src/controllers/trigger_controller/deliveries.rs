@@ -6,6 +6,10 @@ use crate::controllers::ReconcileError;
 use crate::controllers::backoff::Backoff;
 use crate::ports::Write;
 use crate::triggers::Delivery;
+use crate::triggers::text::beginning;
+
+/// How much of an error a delivery shows.
+const MAX_FAULT_BYTES: usize = 1000;
 
 /// A delivery as the parsers of the forges' formats read it.
 pub(in crate::controllers) fn wire_delivery<'a>(
@@ -54,6 +58,6 @@ pub(super) fn postponed_delivery(
     status.next_try_at = Some(now.plus_millis(Backoff::DELIVERIES.delay(status.tries)));
     status.tries = status.tries.saturating_add(1);
     status.executions.extend(executions);
-    status.fault = Some(format!("it waits: {why}"));
+    status.fault = Some(format!("it waits: {}", beginning(why, MAX_FAULT_BYTES)));
     Ok(Write::Status(AnyObject::of(&delivery)?))
 }

@@ -2,8 +2,10 @@
 //! in one commit. A delivery that may match is evaluated by itself, with fresh reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bailiwick_resources::{AgentTriggerRule, AnyObject, Object, Repository, WebhookDelivery};
+use serde_json::Value;
 
 use super::TriggerController;
 use super::deliveries::{evaluated_delivery, wire_delivery};
@@ -30,7 +32,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     TriggerController<S, W>
 {
     /// Evaluates deliveries in order.
-    pub(super) async fn evaluate_all(&self, due: &[AnyObject], summary: &mut ReconcileSummary) {
+    pub(super) async fn evaluate_all(
+        self: &Arc<Self>,
+        due: &[AnyObject],
+        summary: &mut ReconcileSummary,
+    ) {
         let mut rest = due;
         while let Some((some, digests)) = next_batch(rest) {
             rest = rest.get(some.len()..).unwrap_or_default();
@@ -50,7 +56,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     }
 
     async fn filter_deliveries(
-        &self,
+        self: &Arc<Self>,
         some: &[AnyObject],
         payloads: &Payloads,
         summary: &mut ReconcileSummary,
@@ -73,10 +79,13 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         Ok(())
     }
 
-    async fn evaluate_each(&self, some: &[AnyObject], summary: &mut ReconcileSummary) {
+    /// Evaluates each delivery by itself, those of one repository one after the other.
+    async fn evaluate_each(self: &Arc<Self>, some: &[AnyObject], summary: &mut ReconcileSummary) {
         for object in some {
-            let result = self.evaluate_or_postpone(object).await;
-            summary.record_with_backoff(Task::Delivery, &object.metadata.name, result);
+            let group = (Task::Delivery, repository_of(object));
+            let (this, delivery) = (Arc::clone(self), object.clone());
+            let work = Box::pin(async move { this.evaluate_or_postpone(&delivery).await });
+            summary.run_within(&self.world, group, &object.metadata.name, work).await;
         }
     }
 
@@ -105,6 +114,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         }
         Ok(DeliveryFilter { rules: self.store.rules().await?, repositories, payloads })
     }
+}
+
+/// The repository that a delivery is for; empty if it cannot be read.
+pub(super) fn repository_of(delivery: &AnyObject) -> &str {
+    delivery.spec.get("repository").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The next deliveries whose payloads are read at once, with their digests.

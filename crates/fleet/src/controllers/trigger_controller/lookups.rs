@@ -1,12 +1,13 @@
 //! Looks up what an event lacks: on the forge, or in git.
 
-use bailiwick_resources::{Object, Repository};
+use bailiwick_resources::{ForgeKind, Object, Repository};
 
 use super::TriggerController;
 use crate::controllers::ReconcileError;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::ports::{
-    Clock, Commits, Forge as _, ForgeError, Forges, ObjectStore, SecretStore, StackSources,
+    Clock, CommitPlace, Commits, Forge as _, ForgeError, Forges, ObjectStore, SecretStore,
+    StackSources,
 };
 use crate::triggers::{Lookup, SourceEvent, lookups};
 
@@ -16,40 +17,52 @@ const MAX_LOG_BYTES: usize = 256 * 1024;
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     TriggerController<S, W>
 {
-    /// Asks the forge and git for what the event lacks. A refused lookup stays unknown. A forge that does not answer
-    /// is reported after all lookups were tried.
+    /// Asks the forge and git for what the event lacks. A refused lookup stays unknown. A forge that does not answer,
+    /// or that a person has to let us ask, is reported after all lookups were tried.
     pub(in crate::controllers) async fn look_up_missing(
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
     ) -> Result<(), ReconcileError> {
+        let unanswered = self.look_up_all(repository, events).await?;
+        unanswered.needed.or(unanswered.log).map_or(Ok(()), Err)
+    }
+
+    /// The same, without waiting longer than [`FORGE_TIMEOUT`](super::FORGE_TIMEOUT) for a log, or for anything if
+    /// nobody sent the event.
+    pub(in crate::controllers) async fn look_up_missing_until_late(
+        &self,
+        repository: &Object<Repository>,
+        events: &mut [SourceEvent],
+    ) -> Result<(), ReconcileError> {
+        let Unanswered { needed, log } = self.look_up_all(repository, events).await?;
+        let needed = needed.filter(|_| !self.is_late(events));
+        let log = log.filter(|_| !self.is_timed_out(events));
+        needed.or(log).map_or(Ok(()), Err)
+    }
+
+    async fn look_up_all(
+        &self,
+        repository: &Object<Repository>,
+        events: &mut [SourceEvent],
+    ) -> Result<Unanswered, ReconcileError> {
         let rules = self.store.rules().await?;
-        let mut silent = None;
+        let mut unanswered = Unanswered::default();
         for event in events {
             for lookup in lookups(event, &rules) {
+                let is_log = matches!(lookup, Lookup::JobLog(_));
                 match self.look_up(repository, event, lookup).await {
-                    Err(error @ ReconcileError::Forge(ForgeError::Unavailable(_))) => {
-                        silent.get_or_insert(error);
+                    Err(error) if error.is_forge_temporary() => {
+                        let place =
+                            if is_log { &mut unanswered.log } else { &mut unanswered.needed };
+                        place.get_or_insert(error);
                     }
                     Err(error) if is_infrastructure(&error) => return Err(error),
                     Ok(()) | Err(_) => {}
                 }
             }
         }
-        silent.map_or(Ok(()), Err)
-    }
-
-    /// The same, without waiting longer than [`FORGE_TIMEOUT`](super::FORGE_TIMEOUT) for a forge that does not
-    /// answer.
-    pub(in crate::controllers) async fn look_up_missing_until_late(
-        &self,
-        repository: &Object<Repository>,
-        events: &mut [SourceEvent],
-    ) -> Result<(), ReconcileError> {
-        match self.look_up_missing(repository, events).await {
-            Err(ReconcileError::Forge(_)) if self.is_late(events) => Ok(()),
-            learnt => learnt,
-        }
+        Ok(unanswered)
     }
 
     async fn look_up(
@@ -69,7 +82,17 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             }
             Lookup::Branch(branch) => {
                 let branch = branch.unwrap_or_else(|| repository.spec.default_branch.clone());
-                if let Some(head) = self.forges.open(repository).await?.branch(&branch).await? {
+                let head = match repository.spec.forge {
+                    // It has no API: git is asked.
+                    ForgeKind::Generic => {
+                        let whole = format!("refs/heads/{branch}");
+                        self.forges.fetched_commit(repository, &whole, None).await?
+                    }
+                    ForgeKind::Gitea | ForgeKind::Github | ForgeKind::Local => {
+                        self.forges.open(repository).await?.branch(&branch).await?
+                    }
+                };
+                if let Some(head) = head {
                     event.learn_branch(&branch, &head);
                 }
             }
@@ -82,18 +105,40 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
                     self.forges.fetched_commit(repository, sha, Some(sha)).await?;
                 }
                 let paths = self.world.changed_paths(&repository.spec, &base, &head).await;
-                event.changed_paths = Some(paths.map_err(ReconcileError::World)?);
+                event.changed_paths = Some(paths?);
             }
             Lookup::Permission(actor) => {
                 match self.forges.open(repository).await?.permission(&actor).await {
                     Ok(rights) => event.learn_rights(rights),
                     // Tried again. A refusal leaves the permission unknown, which grants nothing.
-                    Err(away @ ForgeError::Unavailable(_)) => return Err(away.into()),
+                    Err(away @ (ForgeError::Unavailable(_) | ForgeError::Account(_))) => {
+                        return Err(away.into());
+                    }
                     Err(
                         ForgeError::Refused(_)
                         | ForgeError::Moved { .. }
                         | ForgeError::Unsupported(_),
                     ) => {}
+                }
+            }
+            Lookup::Place(sha) => {
+                let forge = self.forges.open(repository).await?;
+                let default_branch = &repository.spec.default_branch;
+                match forge.place_of(&sha, default_branch).await? {
+                    CommitPlace::Branch(branch) => {
+                        event.learn_branch(&branch, &sha);
+                        event.branch = Some(branch);
+                    }
+                    CommitPlace::PullRequest(number) => {
+                        event.learn_pull_request(&forge.pull_request(number).await?);
+                    }
+                    CommitPlace::Unknown => {}
+                }
+            }
+            Lookup::Labels(number) => {
+                let forge = self.forges.open(repository).await?;
+                if let Some(history) = forge.label_history(number).await? {
+                    event.learn_labels(&history);
                 }
             }
             Lookup::JobLog(job) => {
@@ -103,6 +148,15 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         }
         Ok(())
     }
+}
+
+/// What could not be asked.
+#[derive(Default)]
+struct Unanswered {
+    /// Why something is not known that rules judge by.
+    needed: Option<ReconcileError>,
+    /// Why the log of a job is not known, without which a rule can be evaluated.
+    log: Option<ReconcileError>,
 }
 
 /// Whether an error is about the store, an object or the engine rather than about what was looked up.

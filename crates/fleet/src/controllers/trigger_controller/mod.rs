@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentDispatchRunStatus, AgentTriggerExecution,
-    AgentTriggerRule, AnyObject, ExecutionDecision, Kind, Metadata, Moment, Object, Reason,
-    Repository, WebhookDelivery,
+    AgentTriggerRule, AnyObject, EventSource, ExecutionDecision, Kind, Metadata, Moment, Object,
+    Reason, Repository, WebhookDelivery,
 };
 use serde_json::json;
 
@@ -34,16 +34,19 @@ use crate::ports::{
 };
 use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
-use crate::triggers::{ActiveRun, EventContext, Intent, RecentExecution, SourceEvent, evaluate};
+use crate::triggers::{
+    ActiveRun, EventContext, Intent, RecentExecution, SourceEvent, evaluate, occurrences,
+};
 use deliveries::{evaluated_delivery, is_due, postponed_delivery};
+use delivery_filter::repository_of;
 
 /// How many deliveries one pass evaluates.
 const BATCH_SIZE: usize = 128;
 /// How many pages of waiting deliveries are searched for those that are due.
-const MAX_PAGES: usize = 16;
+const MAX_PAGES: usize = 64;
 /// How often a plan is made again after a write conflict.
 const MAX_CONFLICT_RETRIES: usize = 8;
-/// How long a delivery waits for a forge that does not answer before it is evaluated without it.
+/// How long a delivery waits for a log, and what nobody sent for anything, before it is evaluated without it.
 const FORGE_TIMEOUT: u64 = 10 * 60 * 1000;
 
 /// What the evaluation of events led to.
@@ -85,7 +88,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     TriggerController<S, W>
 {
     /// Evaluates the deliveries that are due, the oldest first.
-    pub(super) async fn evaluate_deliveries(&self, summary: &mut ReconcileSummary) {
+    pub(super) async fn evaluate_deliveries(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         let mut waiting = Selection {
             limit: BATCH_SIZE,
             ..Selection::of(Kind::WebhookDelivery).field("evaluated", "false")
@@ -100,6 +103,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             let due = page.objects.into_iter().filter(|object| is_due(object, now));
             let due = due
                 .filter(|object| !summary.is_backing_off(Task::Delivery, &object.metadata.name))
+                .filter(|object| !summary.is_running(Task::Delivery, repository_of(object)))
                 .take(room);
             let due: Vec<AnyObject> = due.collect();
             room -= due.len();
@@ -123,9 +127,10 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         if self.retries_exhausted(object, &error) {
             return self.evaluated(object, Vec::new(), Some(error.to_string())).await;
         }
-        if let ReconcileError::Forge(ForgeError::Unavailable(why)) = &error {
-            let now = self.world.now();
-            self.store.commit(vec![postponed_delivery(object, Vec::new(), why, now)?], now).await?;
+        if error.is_forge_temporary() {
+            let (now, why) = (self.world.now(), error.to_string());
+            let postponed = postponed_delivery(object, Vec::new(), &why, now)?;
+            self.store.commit(vec![postponed], now).await?;
         }
         Err(error)
     }
@@ -134,6 +139,10 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     fn retries_exhausted(&self, object: &AnyObject, error: &ReconcileError) -> bool {
         // An unreadable secret stays unreadable; other errors of the store are temporary.
         let store = matches!(error, ReconcileError::Store(_)) && !error.is_secret_unreadable();
+        // Waited for until it answers: what people did is never rejected because of the forge.
+        if error.is_forge_temporary() {
+            return false;
+        }
         let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
         let late = received.map(|at| self.world.now() >= at.plus_millis(2 * FORGE_TIMEOUT));
         !store && late.unwrap_or(true)
@@ -144,11 +153,24 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         let read = self.store.read_delivery(&delivery).await?;
         let (repository, mut events) = match read {
             Ok(read) => read,
-            Err(fault) => return self.evaluated(object, Vec::new(), Some(fault)).await,
+            Err(unreadable) => {
+                let fault = Some(unreadable.to_string());
+                return self.evaluated(object, Vec::new(), fault).await;
+            }
         };
         self.look_up_missing_until_late(&repository, &mut events).await?;
         record_workflows(self.store.as_ref(), self.world.now(), &repository, &events).await?;
-        self.evaluate_events(&repository, &events, Intent::Deliver, None, Some(object)).await?;
+        let groups = occurrences(events);
+        let Some((last, others)) = groups.split_last() else { return Ok(true) };
+        let mut delivery = delivery;
+        for events in others {
+            let evaluated =
+                self.evaluate_events(&repository, events, Intent::Deliver, None, None).await?;
+            let names = evaluated.executions.into_iter().map(|(name, _)| name);
+            delivery.status.executions.extend(names);
+        }
+        let object = AnyObject::of(&delivery)?;
+        self.evaluate_events(&repository, last, Intent::Deliver, None, Some(&object)).await?;
         Ok(true)
     }
 
@@ -164,8 +186,24 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         Ok(true)
     }
 
-    /// Whether events are evaluated without waiting for the forge any longer.
+    /// Whether events are evaluated without waiting for the forge any longer. What people did waits until it answers.
     fn is_late(&self, events: &[SourceEvent]) -> bool {
+        let is_sent = events.first().is_some_and(|event| match event.source {
+            EventSource::Schedule | EventSource::Manual => false,
+            EventSource::Ci
+            | EventSource::IssueComment
+            | EventSource::PrComment
+            | EventSource::Label
+            | EventSource::Push
+            | EventSource::Tag
+            | EventSource::RepositoryDispatch
+            | EventSource::Webhook => true,
+        });
+        !is_sent && self.is_timed_out(events)
+    }
+
+    /// Whether events are older than the time that is waited for a forge.
+    fn is_timed_out(&self, events: &[SourceEvent]) -> bool {
         let now = self.world.now();
         events.first().is_none_or(|event| now >= event.at.plus_millis(FORGE_TIMEOUT))
     }
@@ -227,6 +265,13 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     ) -> Result<(Vec<Write>, EvaluationResult), ReconcileError> {
         let mut rules = self.store.rules().await?;
         rules.retain(|rule| only.is_none_or(|only| rule.name() == only));
+        let polled = delivery.map(AnyObject::typed::<WebhookDelivery>).transpose()?;
+        let happened = polled.and_then(|delivery| delivery.spec.happened_at);
+        if let Some(happened) = happened.filter(|_| only.is_none()) {
+            // An old event that is found late must not start what did not exist then. Forges count in seconds.
+            let before = happened.plus_millis(1_000);
+            rules.retain(|rule| rule.metadata.creation_timestamp.is_none_or(|made| made < before));
+        }
         let now = self.world.now();
         let seen_now = self.event_context(repository, events, &rules).await?;
         let plans = evaluate(events, &rules, &seen_now, intent, now);
@@ -316,14 +361,12 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
                     let joined = Correlation::of_execution(&plan.name, &execution);
                     writes.push(joined.line(now, "AgentPermissionReviewDenied", about, detail));
                 }
-                Err(ReconcileError::Forge(ForgeError::Unavailable(why)))
-                    if self.is_late(events) =>
-                {
+                Err(error) if error.is_forge_temporary() && self.is_late(events) => {
                     let code = Reason::ArtifactFetchFailed.as_str();
-                    reject(&mut execution, format!("{code}: nobody answered in time: {why}"));
+                    reject(&mut execution, format!("{code}: nobody answered in time: {error}"));
                 }
-                Err(ReconcileError::Forge(ForgeError::Unavailable(why))) => {
-                    return Ok(Outcome::Deferred(why));
+                Err(error) if error.is_forge_temporary() => {
+                    return Ok(Outcome::Deferred(error.to_string()));
                 }
                 Err(error) => return Err(error),
             }
@@ -365,6 +408,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         for key in interests.dedupe_keys {
             recent.extend(self.store.latest_of("dedupeKey", &key, 1).await?);
         }
+        for uid in interests.events {
+            recent.extend(self.store.latest_of("event", &uid, MAX_EXECUTIONS).await?);
+        }
         for failure in interests.failures {
             recent.extend(self.store.latest_of("failure", &failure, MAX_EXECUTIONS).await?);
         }
@@ -402,6 +448,8 @@ const MAX_EXECUTIONS: usize = 100;
 fn recorded(execution: Object<AgentTriggerExecution>) -> RecentExecution {
     RecentExecution {
         name: execution.name().to_owned(),
+        rule: format!("{}/{}", execution.metadata.namespace, execution.spec.trigger_rule),
+        event_uid: execution.spec.event_uid.clone(),
         dedupe_key: execution.spec.dedupe_key.clone(),
         trust_tier: execution.spec.trust_tier,
         polled: was_polled(&execution.spec.event_uid),

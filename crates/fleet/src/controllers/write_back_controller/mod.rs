@@ -1,14 +1,15 @@
 //! Writes a run's results to the forge: proposed when its agent has ended, approved, and sent once.
 
 mod proposals;
+mod rebase;
 
 use std::sync::Arc;
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
-    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, SubjectKind, WriteBackRecord,
-    WriteBackState,
+    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, Secret, SubjectKind,
+    WriteBackRecord, WriteBackState, WriteBackTarget,
 };
 
 use super::audit_log::{Correlation, subject, unwritten};
@@ -16,16 +17,20 @@ use super::backoff::Backoff;
 use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
 use super::outcome::{EndCode, RunEnd};
+use super::redaction::Redaction;
 use super::run_controller::metadata_beside;
 use super::run_status::RunStatusWriter;
+use super::write_targets::{ObservedTarget, observe_target};
 use super::{ReconcileError, StoredWriteError};
 use crate::admission::admit::dispatcher;
 use crate::ports::{
-    Clock, Commits, Forge as _, ForgeError, Forges, ObjectStore, SecretStore, Worktrees, Write,
-    WriteBack,
+    Clock, Commits, Engine, Forge as _, ForgeError, Forges, ObjectStore, SecretStore, StackSources,
+    Worktrees, Write, WriteBack,
 };
 use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
 use proposals::{blocked_by_dependency, final_phase};
+use rebase::RebaseStep;
+pub(super) use rebase::moved;
 
 /// Proposes the results of runs and writes them to the forge.
 pub(super) struct WriteBackController<S, W> {
@@ -33,6 +38,7 @@ pub(super) struct WriteBackController<S, W> {
     world: Arc<W>,
     forges: Arc<ForgeAccess<S, W>>,
     statuses: Arc<RunStatusWriter<S, W>>,
+    redaction: Arc<Redaction<S, W>>,
 }
 
 impl<S, W> WriteBackController<S, W> {
@@ -41,17 +47,19 @@ impl<S, W> WriteBackController<S, W> {
         world: Arc<W>,
         forges: Arc<ForgeAccess<S, W>>,
         statuses: Arc<RunStatusWriter<S, W>>,
+        redaction: Arc<Redaction<S, W>>,
     ) -> Self {
-        Self { store, world, forges, statuses }
+        Self { store, world, forges, statuses, redaction }
     }
 }
 
-impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + Worktrees>
     WriteBackController<S, W>
 {
     /// Sends the write-backs that are ready; whether anything changed.
     pub(super) async fn follow_writes(
         &self,
+        engine: &impl Engine,
         run: Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<bool, ReconcileError> {
@@ -94,36 +102,60 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
                 }
                 continue;
             }
-            if record.next_try_at.is_some_and(|at| self.world.now() < at) {
+            let waits = record.next_try_at.is_some_and(|at| self.world.now() < at);
+            if waits && !self.has_new_credential(&repository, &record).await? {
                 blocked = Some(record.state);
                 break;
             }
-            let tried = self.settle_write(&repository, &run, attempt, record.clone()).await;
-            let (settled, line) = match tried {
+            let tried = match &record.moved_to {
+                // Both are large, and are kept off the stack.
+                None => Box::pin(self.settle_write(&repository, &run, attempt, record.clone()))
+                    .await
+                    .map(|(settled, line)| (settled, Vec::from_iter(line))),
+                Some(_) => {
+                    match Box::pin(self.rebase(engine, &repository, &mut run, attempt, at)).await {
+                        Ok(RebaseStep::Running) => {
+                            blocked = Some(WriteBackState::Ready);
+                            break;
+                        }
+                        Ok(RebaseStep::Settled(writes)) => {
+                            let settled = run.status.write_backs.get(at).cloned();
+                            Ok((settled.unwrap_or_else(|| record.clone()), writes))
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+            };
+            let (settled, more) = match tried {
                 Ok(settled) => settled,
                 Err(error @ ReconcileError::Store(_)) => return Err(error),
                 Err(error) => {
                     if let ReconcileError::Forge(error) = &error {
                         self.forges.report_write_result(&repository, &Err(error.clone())).await;
                     }
-                    let missed = missed(record, &error, self.world.now());
-                    if missed.state != WriteBackState::Failed {
+                    let missed = missed(record.clone(), &error, self.world.now());
+                    // A person has to act: that must not delay the run once they have.
+                    let waits_for_person = missed.credential_rejected_at.is_some();
+                    if missed.state != WriteBackState::Failed && !waits_for_person {
                         trouble = Some(error);
                     }
-                    (missed, None)
+                    (missed, Vec::new())
                 }
             };
             if matches!(settled.state, WriteBackState::Ready | WriteBackState::Waiting) {
                 blocked = Some(settled.state);
             }
-            let changed = run.status.write_backs.get(at) != Some(&settled);
+            let changed = record != settled;
+            if let Some(issue) = opened_issue(&settled) {
+                run.status.opened_issue = Some(issue);
+            }
             if let Some(kept) = run.status.write_backs.get_mut(at) {
                 *kept = settled;
             }
             if changed {
                 // Each result is stored at once, whatever happens to the next.
                 let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
-                writes.extend(line);
+                writes.extend(more);
                 writes.extend(unwritten(&said, &run, self.world.now()));
                 said.clone_from(&run.status.write_backs);
                 let applied = self.store.commit(writes, self.world.now()).await?;
@@ -149,6 +181,22 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
             Some(error) => Err(error),
             None => Ok(run.status != before),
         }
+    }
+
+    /// Whether the credential of a repository has changed since the forge rejected it.
+    async fn has_new_credential(
+        &self,
+        repository: &Object<Repository>,
+        record: &WriteBackRecord,
+    ) -> Result<bool, ReconcileError> {
+        let (Some(rejected), Some(key)) =
+            (record.credential_rejected_at, &repository.spec.credential_ref)
+        else {
+            return Ok(false);
+        };
+        let secret = self.store.typed::<Secret>(&key.name).await?;
+        let known = secret.as_ref().and_then(|secret| secret.spec.keys.get(&key.key));
+        Ok(known.is_some_and(|known| known.set_at > rejected))
     }
 
     /// Fails all open write-backs and the run.
@@ -219,38 +267,26 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
                     }
                     ApprovalPhase::Approved => {}
                 }
-                let target_now = match &write {
-                    WriteBack::Push { branch, .. } => Some(
-                        forge
-                            .branch(branch)
-                            .await?
-                            .unwrap_or_else(|| write_back::ABSENT.to_owned()),
-                    ),
-                    WriteBack::Comment { number, pull_request: true, .. }
-                        if approval.spec.target_state.is_some() =>
-                    {
-                        Some(forge.pull_request(*number).await?.head_sha)
-                    }
-                    WriteBack::Comment { .. }
-                    | WriteBack::Review(_)
-                    | WriteBack::OpenPullRequest { .. }
-                    | WriteBack::CheckStatus { .. }
-                    | WriteBack::Rerun { .. }
-                    | WriteBack::ReleaseNote { .. }
-                    | WriteBack::DeploymentApproval { .. } => None,
-                };
+                let target = observe_target(&forge, &run.spec, &approval.spec, &write).await?;
+                if let Some(obstacle) = &target.obstacle {
+                    return Ok((failed(record, &obstacle.denial().to_string()), None));
+                }
                 let allowed = write_back::authorise(
                     &approval.metadata.uid,
                     &approval.spec,
                     &approval.status,
                     &run.spec.repository,
                     &write,
-                    target_now.as_deref().filter(|now| !is_there(&write, now)),
+                    target.state_before(&write),
                 );
                 match allowed {
                     Ok(allowed) => allowed,
                     Err(error @ NotAuthorised::Moved { .. }) => {
-                        return Ok((failed(record, &error.to_string()), None));
+                        let record = match target.moved_to(&write) {
+                            Some(now) => moved(record, now),
+                            None => failed(record, &error.to_string()),
+                        };
+                        return Ok((record, None));
                     }
                     Err(error) => return Ok((denied(record, &error.to_string()), None)),
                 }
@@ -258,14 +294,16 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         };
         let answered = send(&forge, &allowed).await;
         self.forges.report_write_result(repository, &answered).await;
-        if let Err(away @ ForgeError::Unavailable(_)) = answered {
+        if let Err(away @ (ForgeError::Unavailable(_) | ForgeError::Account(_))) = answered {
             return Err(ReconcileError::Forge(away));
         }
         match next(answered) {
             Next::Done(written) => {
                 record.state = WriteBackState::Written;
                 record.next_try_at = None;
+                record.credential_rejected_at = None;
                 record.url = written.url;
+                record.id = Some(written.id.clone());
                 record.detail = format!("written as {}", written.id);
                 let detail = serde_json::json!({
                     "key": allowed.key(), "id": written.id, "wasThere": written.was_there,
@@ -276,9 +314,35 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
                 Ok((record, Some(line)))
             }
             Next::TryAgain { why } => Err(ForgeError::Unavailable(why).into()),
-            Next::RebaseFirst { why } | Next::Failed { why } => Ok((failed(record, &why), None)),
+            Next::RebaseFirst { why } => {
+                let now = match &write {
+                    WriteBack::Push { branch, from: Some(_), .. } => forge.branch(branch).await?,
+                    WriteBack::Push { from: None, .. }
+                    | WriteBack::OpenIssue { .. }
+                    | WriteBack::Comment { .. }
+                    | WriteBack::Review(_)
+                    | WriteBack::OpenPullRequest { .. }
+                    | WriteBack::CheckStatus { .. }
+                    | WriteBack::Rerun { .. }
+                    | WriteBack::ReleaseNote { .. }
+                    | WriteBack::DeploymentApproval { .. } => None,
+                };
+                let target = ObservedTarget { state: now, obstacle: None };
+                match target.moved_to(&write) {
+                    Some(now) => Ok((moved(record, now), None)),
+                    None => Ok((failed(record, &why), None)),
+                }
+            }
+            Next::Failed { why } => Ok((failed(record, &why), None)),
         }
     }
+}
+
+/// The issue that a write-back has opened.
+fn opened_issue(record: &WriteBackRecord) -> Option<u64> {
+    let opened =
+        record.action == WriteBackTarget::OpenIssue && record.state == WriteBackState::Written;
+    record.id.as_ref().filter(|_| opened)?.parse().ok()
 }
 
 /// The commit that a run has pushed to its own branch.
@@ -301,7 +365,8 @@ pub(super) async fn pushed(
     Ok(run.status.pushed.clone())
 }
 
-async fn kept_write(
+/// The value that a record sends.
+pub(super) async fn kept_write(
     store: &impl ObjectStore,
     record: &WriteBackRecord,
 ) -> Result<WriteBack, ReconcileError> {
@@ -313,15 +378,15 @@ async fn kept_write(
     Ok(read.map_err(|error| StoredWriteError::Unreadable(error.to_string()))?)
 }
 
-/// Whether a repeated push has already arrived.
-fn is_there(write: &WriteBack, now: &str) -> bool {
-    matches!(write, WriteBack::Push { commit, .. } if commit == now)
-}
-
 /// How often a write is tried while the forge does not answer.
 const MAX_TRIES: u32 = 16;
 /// For how long it is tried, in milliseconds; a server that was stopped meanwhile tries once more.
 const RETRY_DEADLINE: u64 = 24 * 60 * 60 * 1000;
+
+/// How long a write waits for a person who has to fix the account of the token, in milliseconds.
+const ACCOUNT_DEADLINE: u64 = 7 * 24 * 60 * 60 * 1000;
+/// After how long it is tried again although the credential is the same: the account may have been fixed on the forge.
+const ACCOUNT_RETRY: u64 = 10 * 60 * 1000;
 
 /// The record of a write that failed: tried again later, or given up.
 fn missed(record: WriteBackRecord, error: &ReconcileError, now: Moment) -> WriteBackRecord {
@@ -333,6 +398,19 @@ fn missed(record: WriteBackRecord, error: &ReconcileError, now: Moment) -> Write
     );
     let tries = record.tries.saturating_add(1);
     let since = record.tried_since.unwrap_or(now);
+    let needs_person = matches!(
+        error,
+        ReconcileError::Forge(ForgeError::Account(_)) | ReconcileError::Credential { .. }
+    );
+    if needs_person && now < since.plus_millis(ACCOUNT_DEADLINE) {
+        return WriteBackRecord {
+            tried_since: Some(since),
+            next_try_at: Some(now.plus_millis(ACCOUNT_RETRY)),
+            credential_rejected_at: Some(now),
+            detail: error.to_string(),
+            ..record
+        };
+    }
     let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
     let late = tries >= MAX_TRIES || now >= since.plus_millis(RETRY_DEADLINE);
     if permanent {
@@ -422,9 +500,13 @@ pub(super) fn recorded(
         state: WriteBackState::Ready,
         detail: String::new(),
         url: None,
+        id: None,
         tries: 0,
         tried_since: None,
         next_try_at: None,
+        moved_to: None,
+        rebases: 0,
+        credential_rejected_at: None,
     };
     let mut writes = vec![Write::Blob { digest, bytes }];
     match plan {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bailiwick_resources::{
-    AgentDispatchAttempt, AgentDispatchRun, Object, RunPhase, WebhookDelivery, WriteBackRecord,
-    WriteBackState, WriteBackTarget,
+    AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule, Object, RunPhase, WebhookDelivery,
+    WorkItemMode, WriteBackRecord, WriteBackState, WriteBackTarget,
 };
 use serde_json::Value;
 
@@ -16,15 +16,17 @@ use crate::controllers::run_results::{ResultWriter, Results};
 use crate::controllers::write_back_controller::{
     WriteBackController, denied, planned, policies, recorded, requester,
 };
+use crate::controllers::write_targets::push_rights;
 use crate::ports::{
-    Clock, Commits, FinishedWork, Forge as _, Forges, ObjectStore, PullRequestState, SecretStore,
-    Worktrees, WriteBack,
+    Clock, Commits, FinishedWork, Forge as _, Forges, ObjectStore, PullRequestState, Rights,
+    SecretStore, StackSources, Worktrees, WriteBack,
 };
 use crate::write_back::{
-    Denial, DenialRule, Finished, Permission, Plan, Proposal, ProposedWrite, permit, wanted,
+    Denial, DenialRule, Dependency, Finished, Obstacle, Permission, Plan, Proposal, ProposedWrite,
+    TargetFacts, permit, wanted,
 };
 
-impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
+impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + Worktrees>
     WriteBackController<S, W>
 {
     /// Proposes the results of verified work, as far as policy allows.
@@ -46,10 +48,12 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
             pull_request: pull_request.as_ref(),
             payload: payload.as_ref(),
             reviews_freely: reviews == Permission::Auto,
+            opens_issue: self.opens_issue(writer.run).await?,
         });
         let change = all.iter().map(|one| &one.write).filter(|write| match write {
             WriteBack::Push { .. } | WriteBack::OpenPullRequest { .. } => true,
-            WriteBack::Comment { .. }
+            WriteBack::OpenIssue { .. }
+            | WriteBack::Comment { .. }
             | WriteBack::Review(_)
             | WriteBack::CheckStatus { .. }
             | WriteBack::Rerun { .. }
@@ -58,18 +62,21 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         });
         writer.store_branch(&change.collect::<Vec<_>>())?;
         leave_out_repetition(&mut all, writer.run);
-        self.record_all(&mut writer, &PushContents::of(work, words), &all)
+        let contents = PushContents::of(work, words);
+        let push = self.push_rights_of(writer.run, all.first().map(|one| &one.write)).await?;
+        let facts = TargetFacts { pull_request: pull_request.as_ref(), push };
+        self.record_all(&mut writer, (&contents, &facts), &all)
     }
 
     fn record_all(
         &self,
         writer: &mut ResultWriter<'_>,
-        contents: &PushContents<'_>,
+        known: (&PushContents<'_>, &TargetFacts<'_>),
         all: &[ProposedWrite],
     ) -> Result<(), ReconcileError> {
         let mut kept: Vec<Option<WriteBackRecord>> = Vec::new();
         for one in all {
-            let made = self.record(writer, contents, one, &kept)?;
+            let made = self.record(writer, known, one, &kept)?;
             if let Some(record) = &made {
                 writer.run.status.approvals.extend(record.approval.clone());
                 writer.run.status.write_backs.push(record.clone());
@@ -84,7 +91,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
     fn record(
         &self,
         writer: &mut ResultWriter<'_>,
-        contents: &PushContents<'_>,
+        (contents, facts): (&PushContents<'_>, &TargetFacts<'_>),
         one: &ProposedWrite,
         kept: &[Option<WriteBackRecord>],
     ) -> Result<Option<WriteBackRecord>, ReconcileError> {
@@ -92,10 +99,16 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         if !run.spec.write_back_policy.allowed_targets.contains(&one.write.target()) {
             return Ok(None);
         }
-        let under = match one.stands_on.map(|at| kept.get(at)) {
+        let at = |at: usize| kept.get(at).and_then(Option::as_ref);
+        let under = match one.depends_on {
             None => None,
-            Some(Some(Some(under))) => Some(under),
-            Some(Some(None) | None) => return Ok(None),
+            Some(Dependency::Requires(before)) => match at(before) {
+                Some(under) => Some(under),
+                None => return Ok(None),
+            },
+            Some(Dependency::After(before)) => {
+                at(before).filter(|under| DenialRule::of_record(under) != Some(DenialRule::Policy))
+            }
         };
         let content = match is_push(&one.write) {
             true => contents.content(),
@@ -114,7 +127,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
             summary: contents.work.verdict.clone(),
             now: self.world.now(),
         };
-        let plan = match (planned(run, writer.attempt, &proposal), contents.unread(&one.write)) {
+        let obstacle = Obstacle::of(&one.write, facts).map(|obstacle| obstacle.denial());
+        let denial = contents.unread(&one.write).or(obstacle);
+        let plan = match (planned(run, writer.attempt, &proposal), denial) {
             (Plan::Ask(_) | Plan::Write(_), Some(denial)) => Plan::Denied(denial),
             (plan, _) => plan,
         };
@@ -138,8 +153,12 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         &self,
         run: &Object<AgentDispatchRun>,
     ) -> Result<Option<PullRequestState>, ReconcileError> {
-        const ABOUT: [WriteBackTarget; 2] =
-            [WriteBackTarget::BranchPush, WriteBackTarget::PullRequestComment];
+        const ABOUT: [WriteBackTarget; 4] = [
+            WriteBackTarget::BranchPush,
+            WriteBackTarget::CreateBranch,
+            WriteBackTarget::PullRequestComment,
+            WriteBackTarget::PullRequestReview,
+        ];
         let Some(number) = run.spec.source_refs.pull_request else { return Ok(None) };
         let allowed = &run.spec.write_back_policy.allowed_targets;
         if !ABOUT.iter().any(|target| allowed.contains(target)) {
@@ -157,6 +176,37 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
         }
     }
 
+    /// Whether the credential may push the change; unknown if the forge does not answer.
+    async fn push_rights_of(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        first: Option<&WriteBack>,
+    ) -> Result<Rights, ReconcileError> {
+        let allowed = &run.spec.write_back_policy.allowed_targets;
+        let Some(write) = first.filter(|write| allowed.contains(&write.target())) else {
+            return Ok(Rights::Unknown);
+        };
+        let rights = async || -> Result<Rights, ReconcileError> {
+            let repository = self.store.repository(&run.spec.repository).await?;
+            Ok(push_rights(&self.forges.open(&repository).await?, write).await?)
+        };
+        match rights().await {
+            Err(error @ ReconcileError::Store(_)) => Err(error),
+            Ok(rights) => Ok(rights),
+            Err(_) => Ok(Rights::Unknown),
+        }
+    }
+
+    /// Whether the rule of a run has it open an issue. One that is about an issue or a pull request, or has opened
+    /// one before, comments there instead.
+    async fn opens_issue(&self, run: &Object<AgentDispatchRun>) -> Result<bool, ReconcileError> {
+        let refs = &run.spec.source_refs;
+        let known = refs.issue.or(refs.pull_request).or(run.status.opened_issue);
+        let (None, Some(rule)) = (known, &run.spec.trigger_rule) else { return Ok(false) };
+        let rule = self.store.typed::<AgentTriggerRule>(rule).await?;
+        Ok(rule.is_some_and(|rule| rule.spec.work_item == WorkItemMode::OpenIssue))
+    }
+
     /// The payload of the event that led to a run.
     async fn payload_of(
         &self,
@@ -172,7 +222,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + Worktrees>
 }
 
 /// The content of a push, as texts to search for secrets.
-struct PushContents<'a> {
+pub(super) struct PushContents<'a> {
     work: &'a FinishedWork,
     words: &'a TextRedactor,
     /// What the change adds.
@@ -184,7 +234,7 @@ struct PushContents<'a> {
 }
 
 impl<'a> PushContents<'a> {
-    fn of(work: &'a FinishedWork, words: &'a TextRedactor) -> Self {
+    pub(super) fn of(work: &'a FinishedWork, words: &'a TextRedactor) -> Self {
         let patch = String::from_utf8_lossy(&work.patch);
         // Only added lines are searched.
         let added = patch.lines().filter(|line| !line.starts_with([' ', '-']));
@@ -197,13 +247,13 @@ impl<'a> PushContents<'a> {
         }
     }
 
-    fn content(&self) -> Vec<&str> {
+    pub(super) fn content(&self) -> Vec<&str> {
         let history = self.history.as_deref().unwrap_or_default();
         vec![self.added.as_str(), history, self.files.as_str()]
     }
 
     /// The denial of a write that cannot be searched for secrets.
-    fn unread(&self, write: &WriteBack) -> Option<Denial> {
+    pub(super) fn unread(&self, write: &WriteBack) -> Option<Denial> {
         let (reason, instead) = match (self.words.redactor(), &self.history) {
             (Err(error), _) => (error.to_string(), "mend that, and try the run again"),
             (Ok(_), None) if is_push(write) => (
@@ -219,7 +269,8 @@ impl<'a> PushContents<'a> {
 fn is_push(write: &WriteBack) -> bool {
     match write {
         WriteBack::Push { .. } => true,
-        WriteBack::Comment { .. }
+        WriteBack::OpenIssue { .. }
+        | WriteBack::Comment { .. }
         | WriteBack::Review(_)
         | WriteBack::OpenPullRequest { .. }
         | WriteBack::CheckStatus { .. }

@@ -1,8 +1,9 @@
 //! Approvals: a person's answer, and what comes of it.
 
-use bailiwick_resources::ApprovalPhase;
+use bailiwick_resources::{ActionType, ApprovalPhase, Moment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The decision of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,4 +52,49 @@ pub struct WriteBackAnswer {
     pub accepted: bool,
     /// The idempotency key. The write-back is done once per key.
     pub idempotency_key: String,
+}
+
+/// Exactly what an approval allows, and the state of its target now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalPreview {
+    /// The name of the approval.
+    pub approval: String,
+    /// The phase of the approval.
+    pub phase: ApprovalPhase,
+    /// The action that needs the approval.
+    pub action: ActionType,
+    /// The target, such as `owner/name#7` or `owner/name@refs/heads/x`.
+    pub target: String,
+    /// A description for people.
+    pub summary: String,
+    /// The name of the run.
+    pub run: String,
+    /// The name of the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<String>,
+    /// The agent that requests the approval.
+    pub requested_by: String,
+    /// The digest to approve.
+    pub digest: String,
+    /// When the request expires.
+    pub expires_at: Moment,
+    /// The state of the target that the approval is bound to, such as the head of the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_state: Option<String>,
+    /// The state of the target now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_now: Option<String>,
+    /// Why the forge would refuse it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
+    /// Why the state of the target is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// The value that is sent to the forge, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Value>,
+    /// The diff of a push, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-pub use approvals::{DecisionAnswer, DecisionRequest, Verdict, WriteBackAnswer};
+pub use approvals::{ApprovalPreview, DecisionAnswer, DecisionRequest, Verdict, WriteBackAnswer};
 pub use checks::{ChecksAnswer, ForgeCheck, RunCheck, UnreadableRun};
 pub use permissions::{PermissionDecision, PermissionQuestion, PermissionReview};
 pub use rules::{
@@ -157,6 +157,12 @@ pub trait Fleet: Send + Sync + 'static {
         approval: &Target,
         request: DecisionRequest,
     ) -> impl Future<Output = Result<DecisionAnswer, ActionError>> + Send;
+
+    /// Shows exactly what an approval allows, and the state of its target now.
+    fn preview_approval(
+        &self,
+        approval: &Target,
+    ) -> impl Future<Output = Result<ApprovalPreview, ActionError>> + Send;
 
     /// Evaluates a rule for an event without changing anything.
     fn try_rule(

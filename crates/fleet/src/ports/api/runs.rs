@@ -19,12 +19,14 @@ pub enum RunVerb {
     Continue,
     /// Starts a new run from the same commit, with the same spec.
     Fork,
+    /// Gathers the context of the run again, for its next attempt.
+    RefreshContext,
 }
 
 impl RunVerb {
     /// All actions.
-    pub const ALL: [Self; 5] =
-        [Self::Cancel, Self::Retry, Self::Resume, Self::Continue, Self::Fork];
+    pub const ALL: [Self; 6] =
+        [Self::Cancel, Self::Retry, Self::Resume, Self::Continue, Self::Fork, Self::RefreshContext];
 
     /// The name in URLs.
     pub fn as_str(self) -> &'static str {
@@ -34,6 +36,7 @@ impl RunVerb {
             Self::Resume => "resume",
             Self::Continue => "continue",
             Self::Fork => "fork",
+            Self::RefreshContext => "refresh-context",
         }
     }
 }
@@ -42,7 +45,7 @@ impl RunVerb {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RunVerbRequest {
-    /// The reason for the audit log.
+    /// The reason for the audit log. Required for `refresh-context`.
     pub reason: String,
     /// The message for the agent. Required for `continue`; for `fork` it replaces the task.
     pub message: String,

@@ -1,16 +1,19 @@
 //! Gitea's and Forgejo's webhooks: the event is named by `X-Gitea-Event`; what their `X-Gitea-Event-Type` says
 //! besides is understood in its place. They never say what an author is to the repository.
 
+use bailiwick_model::Sha256Hex;
 use bailiwick_resources::EventSource;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::shapes::{
-    Comment, Commit, DeliveryHeader, Issue, Label, PullRequest, Workflow, WorkflowJob, WorkflowRun,
-    changed, is_nothing, non_empty,
+    Comment, Commit, DeliveryHeader, HeadCommit, Issue, Label, PullRequest, Workflow, WorkflowJob,
+    WorkflowRun, changed, is_nothing, non_empty,
 };
 use super::{Delivery, ParsedDelivery, WireError, begun, shape};
+use crate::triggers::dedupe::was_polled;
 use crate::triggers::event::SourceEvent;
+use crate::triggers::labels::{LabelChange, label_uid};
 
 #[derive(Deserialize)]
 struct Push {
@@ -22,6 +25,8 @@ struct Push {
     commits: Option<Vec<Commit>>,
     #[serde(default)]
     total_commits: Option<usize>,
+    #[serde(default)]
+    head_commit: Option<HeadCommit>,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +43,8 @@ struct Issues {
     issue: Issue,
     #[serde(default)]
     label: Option<Label>,
+    #[serde(default)]
+    label_entry: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +52,9 @@ struct PullRequests {
     pull_request: PullRequest,
     #[serde(default)]
     label: Option<Label>,
+    /// The entry of the history, where the forge was asked for it.
+    #[serde(default)]
+    label_entry: Option<u64>,
     #[serde(default)]
     review: Option<Review>,
 }
@@ -91,6 +101,11 @@ struct Status {
 pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDelivery, WireError> {
     let common: DeliveryHeader = shape(delivery, value)?;
     let mut event = begun(delivery, &common.repository.full_name);
+    // A redelivery has another id and the same bytes.
+    if !was_polled(delivery.id) {
+        let digest = Sha256Hex::of(value.to_string());
+        event.uid = format!("{}/payload/{}", event.repository.to_lowercase(), digest.prefix(32));
+    }
     event.take_common(&common);
     let source = fill(&mut event, delivery, value)?;
     // The actor may have become the author of a comment.
@@ -105,13 +120,14 @@ fn fill(
 ) -> Result<Option<EventSource>, WireError> {
     let action = event.action.clone().unwrap_or_default();
     let source = match delivery.event {
-        "push" => push(event, shape(delivery, value)?),
+        "push" => return push(event, shape(delivery, value)?),
         "create" => create(event, shape(delivery, value)?),
         "issues" | "issue_label" | "issue_assign" | "issue_milestone" => {
-            let Issues { issue, label } = shape(delivery, value)?;
+            let Issues { issue, label, label_entry } = shape(delivery, value)?;
             let is_pull_request = issue.pull_request.as_ref().is_some_and(|value| !value.is_null());
             event.take_issue(issue, is_pull_request);
-            labelled(event, &action, label)
+            event.take_issue_uid();
+            labelled(event, &action, label, label_entry)
         }
         "pull_request"
         | "pull_request_label"
@@ -119,9 +135,11 @@ fn fill(
         | "pull_request_milestone"
         | "pull_request_sync"
         | "pull_request_review_request" => {
-            let PullRequests { pull_request, label, review: _ } = shape(delivery, value)?;
+            let PullRequests { pull_request, label, label_entry, review: _ } =
+                shape(delivery, value)?;
             event.take_pull_request(pull_request);
-            labelled(event, &action, label)
+            event.take_head_uid();
+            labelled(event, &action, label, label_entry)
         }
         "issue_comment" | "pull_request_comment" if value.get("comment").is_some() => {
             comment(event, shape(delivery, value)?, &action)
@@ -132,9 +150,10 @@ fn fill(
         | "pull_request_review_approved"
         | "pull_request_review_rejected"
         | "pull_request_review_comment" => {
-            let PullRequests { pull_request, label: _, review } = shape(delivery, value)?;
+            let PullRequests { pull_request, review, .. } = shape(delivery, value)?;
             event.take_pull_request(pull_request);
             event.body = review.and_then(|review| non_empty(review.content));
+            event.take_review_uid(verdict(delivery.event));
             event.conclusion = Some(verdict(delivery.event).to_owned());
             Some(EventSource::PrComment)
         }
@@ -164,19 +183,26 @@ fn fill(
     Ok(source)
 }
 
-fn push(event: &mut SourceEvent, push: Push) -> Option<EventSource> {
+fn push(event: &mut SourceEvent, push: Push) -> Result<Option<EventSource>, WireError> {
+    if push.before == push.after {
+        return Err(WireError::Test);
+    }
     event.take_reference(&push.reference);
     if is_nothing(&push.after) {
         event.action = Some("deleted".to_owned());
-        return None;
+        return Ok(None);
     }
-    event.sha = Some(push.after);
+    // The id of an annotated tag is not that of its commit: unless that is sent, it is looked up.
+    event.sha = match event.tag {
+        Some(_) => push.head_commit.map(|commit| commit.id),
+        None => Some(push.after),
+    };
     event.base_sha = (!is_nothing(&push.before)).then_some(push.before);
     let commits = push.commits.unwrap_or_default();
     let all_named =
         event.base_sha.is_some() && push.total_commits.is_none_or(|total| total <= commits.len());
     event.changed_paths = if all_named { changed(&commits) } else { None };
-    Some(if event.tag.is_some() { EventSource::Tag } else { EventSource::Push })
+    Ok(Some(if event.tag.is_some() { EventSource::Tag } else { EventSource::Push }))
 }
 
 fn create(event: &mut SourceEvent, create: Create) -> Option<EventSource> {
@@ -185,17 +211,31 @@ fn create(event: &mut SourceEvent, create: Create) -> Option<EventSource> {
     let name =
         create.reference.rsplit_once("refs/tags/").map_or(&*create.reference, |(_, tag)| tag);
     event.take_reference(&format!("refs/{kind}/{name}"));
-    event.sha = create.sha.filter(|sha| !is_nothing(sha));
+    // The id of an annotated tag is not that of its commit, which is looked up.
+    event.sha = create.sha.filter(|sha| !tag && !is_nothing(sha));
     tag.then_some(EventSource::Tag)
 }
 
-/// Gitea tells that labels changed and which there are now; Forgejo may tell which one it was.
-fn labelled(event: &mut SourceEvent, action: &str, label: Option<Label>) -> Option<EventSource> {
-    let known = matches!(action, "label_updated" | "label_cleared" | "labeled" | "unlabeled");
-    if let Some(label) = label {
-        event.labels = vec![label.name];
+/// Gitea tells that labels changed and which there are now; Forgejo may tell which one it was. A label that was taken
+/// off is no label event.
+fn labelled(
+    event: &mut SourceEvent,
+    action: &str,
+    label: Option<Label>,
+    entry: Option<u64>,
+) -> Option<EventSource> {
+    if !matches!(action, "label_updated" | "labeled") {
+        return None;
     }
-    known.then_some(EventSource::Label)
+    match label {
+        Some(label) => event.labels = vec![label.name],
+        None => event.label_change = LabelChange::Unknown,
+    }
+    let number = event.issue.or(event.pull_request);
+    if let (Some(entry), Some(number)) = (entry, number) {
+        event.uid = label_uid(&event.repository, number, entry);
+    }
+    Some(EventSource::Label)
 }
 
 fn comment(event: &mut SourceEvent, parsed: IssueComment, action: &str) -> Option<EventSource> {
@@ -207,7 +247,7 @@ fn comment(event: &mut SourceEvent, parsed: IssueComment, action: &str) -> Optio
         Some(pull_request) => event.take_pull_request(pull_request),
         None => event.take_issue(issue, is_pull_request),
     }
-    event.take_comment(comment);
+    event.take_comment("comment", comment);
     let source = if is_pull_request { EventSource::PrComment } else { EventSource::IssueComment };
     (action == "created").then_some(source)
 }

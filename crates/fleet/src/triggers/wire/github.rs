@@ -5,11 +5,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::shapes::{
-    Comment, Commit, DeliveryHeader, Issue, Label, PullRequest, PullRequestRef, User, Workflow,
-    WorkflowJob, WorkflowRun, changed, is_nothing, non_empty,
+    Comment, Commit, DeliveryHeader, HeadCommit, Issue, Label, PullRequest, PullRequestRef, User,
+    Workflow, WorkflowJob, WorkflowRun, changed, is_nothing, non_empty,
 };
 use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::{Association, SourceEvent};
+use crate::triggers::labels::{LabelChange, label_uid};
 
 /// GitHub names at most so many commits of a push: with so many, there may be more.
 const MAX_COMMITS: usize = 2048;
@@ -20,8 +21,11 @@ struct Push {
     reference: String,
     before: String,
     after: String,
+    /// A list of pushes does not have them.
     #[serde(default)]
-    commits: Vec<Commit>,
+    commits: Option<Vec<Commit>>,
+    #[serde(default)]
+    head_commit: Option<HeadCommit>,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +40,9 @@ struct Issues {
     issue: Issue,
     #[serde(default)]
     label: Option<Label>,
+    /// The entry of the history, where the forge was asked for it.
+    #[serde(default)]
+    label_entry: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +50,9 @@ struct PullRequests {
     pull_request: PullRequest,
     #[serde(default)]
     label: Option<Label>,
+    /// The entry of the history, where the forge was asked for it.
+    #[serde(default)]
+    label_entry: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -179,21 +189,23 @@ fn fill(
         "push" => push(event, &shape(delivery, value)?, shape(delivery, value)?),
         "create" => create(event, &shape(delivery, value)?),
         "issues" => {
-            let Issues { issue, label } = shape(delivery, value)?;
+            let Issues { issue, label, label_entry } = shape(delivery, value)?;
             let is_pull_request = issue.pull_request.is_some();
             event.take_issue(issue, is_pull_request);
-            labelled(event, &action, label)
+            event.take_issue_uid();
+            labelled(event, &action, label, label_entry)
         }
         "pull_request" | "pull_request_target" => {
-            let PullRequests { pull_request, label } = shape(delivery, value)?;
+            let PullRequests { pull_request, label, label_entry } = shape(delivery, value)?;
             event.take_pull_request(pull_request);
-            labelled(event, &action, label)
+            event.take_head_uid();
+            labelled(event, &action, label, label_entry)
         }
         "issue_comment" => {
             let IssueComment { issue, comment } = shape(delivery, value)?;
             let is_pull_request = issue.pull_request.is_some();
             event.take_issue(issue, is_pull_request);
-            event.take_comment(comment);
+            event.take_comment("comment", comment);
             // The one who edits or deletes a comment need not be its author.
             (action == "created").then_some(if is_pull_request {
                 EventSource::PrComment
@@ -204,13 +216,13 @@ fn fill(
         "pull_request_review_comment" => {
             let ReviewComment { pull_request, comment } = shape(delivery, value)?;
             event.take_pull_request(pull_request);
-            event.take_comment(comment);
+            event.take_comment("review-comment", comment);
             (action == "created").then_some(EventSource::PrComment)
         }
         "pull_request_review" => {
             let Review { pull_request, review } = shape(delivery, value)?;
             event.take_pull_request(pull_request);
-            event.take_comment(review.comment);
+            event.take_comment("review", review.comment);
             event.conclusion = non_empty(review.state);
             (action == "submitted").then_some(EventSource::PrComment)
         }
@@ -255,6 +267,7 @@ fn fill(
             event.conclusion = Some(status.state);
             Some(EventSource::Ci)
         }
+        "ping" => return Err(WireError::Test),
         "repository_dispatch" => {
             let dispatch: RepositoryDispatch = shape(delivery, value)?;
             event.branch = dispatch.branch;
@@ -277,10 +290,14 @@ fn push(event: &mut SourceEvent, push: &Push, pushed: Pushed) -> Option<EventSou
         event.action = Some("deleted".to_owned());
         return None;
     }
-    event.sha = Some(push.after.clone());
+    // The id of an annotated tag is not that of its commit: unless that is sent, it is looked up.
+    event.sha = match event.tag {
+        Some(_) => push.head_commit.as_ref().map(|commit| commit.id.clone()),
+        None => Some(push.after.clone()),
+    };
     event.base_sha = (!is_nothing(&push.before)).then(|| push.before.clone());
-    let all_named = event.base_sha.is_some() && push.commits.len() < MAX_COMMITS;
-    event.changed_paths = if all_named { changed(&push.commits) } else { None };
+    let commits = push.commits.as_deref().filter(|commits| commits.len() < MAX_COMMITS);
+    event.changed_paths = commits.filter(|_| event.base_sha.is_some()).and_then(changed);
     Some(if event.tag.is_some() { EventSource::Tag } else { EventSource::Push })
 }
 
@@ -292,9 +309,22 @@ fn create(event: &mut SourceEvent, create: &Create) -> Option<EventSource> {
     tag.then_some(EventSource::Tag)
 }
 
-fn labelled(event: &mut SourceEvent, action: &str, label: Option<Label>) -> Option<EventSource> {
+/// A label that was taken off is no label event. A webhook does not say its entry in the history.
+fn labelled(
+    event: &mut SourceEvent,
+    action: &str,
+    label: Option<Label>,
+    entry: Option<u64>,
+) -> Option<EventSource> {
     let label = label.filter(|_| matches!(action, "labeled" | "unlabeled"))?;
     event.labels = vec![label.name];
+    if action != "labeled" {
+        return None;
+    }
+    match (entry, event.issue.or(event.pull_request)) {
+        (Some(entry), Some(number)) => event.uid = label_uid(&event.repository, number, entry),
+        (Some(_), None) | (None, _) => event.label_change = LabelChange::EntryUnknown,
+    }
     Some(EventSource::Label)
 }
 

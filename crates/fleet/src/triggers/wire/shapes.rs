@@ -1,5 +1,6 @@
 //! The shapes that GitHub and Gitea have in common. Fields that are not needed are not read.
 
+use bailiwick_model::Sha256Hex;
 use serde::Deserialize;
 
 use crate::triggers::event::{Association, SourceEvent};
@@ -85,11 +86,21 @@ pub(super) struct Issue {
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Comment {
     #[serde(default)]
+    pub(super) id: Option<u64>,
+    #[serde(default)]
+    pub(super) updated_at: Option<String>,
+    #[serde(default)]
     pub(super) body: Option<String>,
     #[serde(default)]
     pub(super) user: Option<User>,
     #[serde(default)]
     pub(super) author_association: Option<String>,
+}
+
+/// The last commit of a push.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct HeadCommit {
+    pub(super) id: String,
 }
 
 /// A commit of a push.
@@ -262,8 +273,45 @@ impl SourceEvent {
         self.labels = names(labels);
     }
 
-    /// Takes over a comment: what it says is the body, and who wrote it is the actor.
-    pub(super) fn take_comment(&mut self, comment: Comment) {
+    /// An issue is opened once.
+    pub(super) fn take_issue_uid(&mut self) {
+        if let (Some("opened"), Some(number)) = (self.action.as_deref(), self.issue) {
+            self.uid = format!("{}/issue/{number}/opened", self.repository.to_lowercase());
+        }
+    }
+
+    /// A pull request opened right after its push is told as opened and as synchronized: one head is one event.
+    pub(super) fn take_head_uid(&mut self) {
+        let is_new_head =
+            matches!(self.action.as_deref(), Some("opened" | "synchronize" | "synchronized"));
+        if let (true, Some(number), Some(sha)) = (is_new_head, self.pull_request, &self.sha) {
+            self.uid = format!("{}/pull/{number}/head/{sha}", self.repository.to_lowercase());
+        }
+    }
+
+    /// Gitea does not tell the id of a review: who said what about which commit is one review.
+    pub(super) fn take_review_uid(&mut self, verdict: &str) {
+        if let (Some(number), Some(sha), Some(actor)) = (self.pull_request, &self.sha, &self.actor)
+        {
+            let text = Sha256Hex::of(self.body.as_deref().unwrap_or_default().trim());
+            let (repository, actor) = (self.repository.to_lowercase(), actor.to_lowercase());
+            let said = text.prefix(32);
+            self.uid = format!("{repository}/pull/{number}/review/{sha}/{actor}/{verdict}/{said}");
+        }
+    }
+
+    /// Takes over a comment: what it says is the body, and who wrote it is the actor. Its own id is what it is
+    /// recognised by, and also the time of its change if it was not just written.
+    pub(super) fn take_comment(&mut self, kind: &str, comment: Comment) {
+        if let Some(id) = comment.id {
+            let repository = self.repository.to_lowercase();
+            let action = self.action.as_deref().unwrap_or_default();
+            let changed = comment.updated_at.as_deref().unwrap_or_default();
+            self.uid = match action {
+                "created" | "submitted" => format!("{repository}/{kind}/{id}"),
+                _ => format!("{repository}/{kind}/{id}/{action}/{changed}"),
+            };
+        }
         // The association of the thing commented on is not the commenter's.
         if let Some(user) = comment.user {
             if self.actor.as_deref() != Some(user.login.as_str()) {

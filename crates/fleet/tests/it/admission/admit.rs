@@ -126,34 +126,19 @@ fn a_full_pool_queues() {
 }
 
 #[test]
-fn a_workspace_of_the_same_work_item_is_named_and_never_claimed_to_be_used() {
-    let workspace = |repository: &str, tier: &str, id: &str| {
-        let item = json!({ "kind": "issue", "repository": repository, "id": id });
-        object(
-            Kind::AgentWorkspace,
-            "ws",
-            json!({
-                "repository": repository, "workspacePath": "/w", "ownership": "issue",
-                "branch": "agent/x", "targetBranch": "main", "trustTier": tier, "workItem": item,
-            }),
-        )
-    };
+fn a_workspace_is_that_of_the_work_item_only_where_the_policy_says_so() {
     let mut world = World::good();
-    world.set(Kind::AgentWorkspacePolicy, "per-run", "/mode", json!("per-work-item"));
     world.refs.work_item = Some("12".into());
-    for (object, fits) in [
-        (workspace("acme/web", "trusted", "12"), true),
-        (workspace("acme/api", "trusted", "12"), false),
-        (workspace("acme/web", "untrusted", "12"), false),
-        (workspace("acme/web", "trusted", "13"), false),
-    ] {
-        world.put(object);
-        let admitted = world.admit().unwrap();
-        let why = admitted.workspace.why();
-        assert_eq!(why.contains("`ws` of this work item stays as it is"), fits, "{why}");
-        assert_eq!(admitted.run.spec.workspace_ref, None);
-        assert_eq!(admitted.attempt.spec.workspace_ref, None);
-    }
+    let chosen = |world: &World| world.admit().unwrap().workspace;
+    assert!(matches!(chosen(&world), WorkspaceDecision::Fresh { isolated: false, .. }));
+    world.set(Kind::AgentWorkspacePolicy, "per-run", "/mode", json!("per-work-item"));
+    assert_eq!(chosen(&world), WorkspaceDecision::OfWorkItem);
+    world.refs.work_item = None;
+    world.refs.issue = Some(12);
+    assert_eq!(chosen(&world), WorkspaceDecision::OfWorkItem);
+    world.refs.issue = None;
+    let alone = chosen(&world);
+    assert!(alone.why().contains("no work item"), "{}", alone.why());
 }
 
 #[test]

@@ -423,10 +423,15 @@ fn files_arrive_of_those_skills_that_are_directories() {
     world.set(skill.0, skill.1, "/sourceRef", json!({ "path": "skills/runbook" }));
     let compiled = compiled_as(&world, None).unwrap();
     let (name, path) = ("runbook".to_owned(), "skills/runbook".to_owned());
-    assert_eq!(compiled.skills, [SkillFiles { name, path }]);
+    assert_eq!(compiled.skills, [SkillFiles { name, path, package: None }]);
     assert_eq!(compiled.launch_limits().skills[0].path, "skills/runbook");
     world.set(skill.0, skill.1, "/format", json!("file"));
     assert_eq!(compiled_as(&world, None).unwrap().skills, []);
+    let package = format!("runbook@sha256:{}", "a".repeat(64));
+    world.set(skill.0, skill.1, "/format", json!("package"));
+    world.set(skill.0, skill.1, "/sourceRef", json!({ "package": package }));
+    let compiled = compiled_as(&world, None).unwrap();
+    assert_eq!(compiled.skills[0].package.as_deref(), Some(package.as_str()));
 }
 
 #[test]

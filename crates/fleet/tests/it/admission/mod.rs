@@ -6,6 +6,7 @@ mod binding_conditions;
 mod compile;
 mod faults;
 mod names;
+mod owners;
 mod properties;
 mod review;
 mod run_conditions;

@@ -2,8 +2,9 @@
 
 use bailiwick_fleet::admission::review::Scope;
 use bailiwick_fleet::admission::validations::Validation;
-use bailiwick_fleet::admission::{Decision, Review};
-use bailiwick_resources::{ApprovalReason, Kind, Reason, TrustTier};
+use bailiwick_fleet::admission::{Decision, Inventory, Review};
+use bailiwick_fleet::ports::PersonRecord;
+use bailiwick_resources::{ApprovalReason, EventSource, Kind, Moment, Reason, TrustTier};
 use serde_json::{Value, json};
 
 use super::world::{World, object};
@@ -106,7 +107,7 @@ fn no_for(subject: Value) -> Value {
 }
 
 #[test]
-fn what_is_forbidden_to_a_team_is_forbidden_to_whoever_may_be_in_it() {
+fn what_is_forbidden_to_a_team_is_forbidden_to_everyone_who_may_be_in_it() {
     for kind in ["team", "group"] {
         let mut world = World::good();
         assert_eq!(world.review().decision, Decision::Allowed);
@@ -122,13 +123,44 @@ fn what_is_forbidden_to_a_team_is_forbidden_to_whoever_may_be_in_it() {
         let other = json!({ "kind": kind, "name": "contractors", "stackRef": "releaser" });
         world.add(Kind::AgentSecretGrant, "no", no_for(other));
         assert_eq!(world.review().decision, Decision::Allowed);
-        // A yes for a team would be for nobody, and is not taken.
-        let no = object(Kind::AgentSecretGrant, "no", no_for(team));
-        assert_eq!(no.check().unwrap(), []);
-        let mut yes = no;
+        let mut yes = object(Kind::AgentSecretGrant, "yes", no_for(team));
         yes.spec["deny"] = json!(false);
-        assert_eq!(yes.check().unwrap().len(), 1);
+        assert_eq!(yes.check().unwrap(), []);
     }
+}
+
+#[test]
+fn what_is_granted_to_a_team_is_for_its_members_only() {
+    for kind in ["team", "group"] {
+        let mut world = World::good();
+        assert_eq!(world.review().decision, Decision::Allowed, "positive control");
+        let team = json!({ "kind": kind, "name": "builders" });
+        world.set(Kind::AgentSecretGrant, "fixer-model", "/subject", team);
+        assert_eq!(world.review().decision, Decision::Denied, "nobody knows who is in it");
+        world.situation.memberships = vec!["others".into()];
+        assert_eq!(world.review().decision, Decision::Denied);
+        world.situation.memberships.push("builders".into());
+        assert_eq!(world.review().decision, Decision::Allowed);
+    }
+}
+
+#[test]
+fn only_people_who_signed_in_lately_and_asked_themselves_have_groups() {
+    let person = |name: &str, until: u64| PersonRecord {
+        name: name.to_owned(),
+        groups: vec!["builders".to_owned()],
+        signed_in_at: Moment::from_millis(1),
+        valid_until: Moment::from_millis(until),
+    };
+    let inventory = Inventory::default().with_people(vec![person("ada", 100), person("bob", 10)]);
+    let of =
+        |actor: &str, source| inventory.memberships(Some(actor), source, Moment::from_millis(50));
+    assert_eq!(of("ada", EventSource::Manual), ["builders"]);
+    assert!(of("bob", EventSource::Manual).is_empty(), "the sign-in is over");
+    assert!(of("eve", EventSource::Manual).is_empty());
+    assert!(of("ada", EventSource::PrComment).is_empty(), "an account of the forge");
+    assert!(inventory.memberships(None, EventSource::Manual, Moment::from_millis(50)).is_empty());
+    assert!(inventory.has_members("builders") && !inventory.has_members("others"));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use bailiwick_fleet::admission::conditions::{
 };
 use bailiwick_fleet::admission::review::{ReviewInput, Scope};
 use bailiwick_fleet::admission::{
-    Admission, Admitted, Frozen, Inventory, Refused, Review, Situation, admit, collect, review,
-    roles, snapshot,
+    Admission, Admitted, Frozen, Inventory, OwnerFacts, Refused, Review, Situation, admit, collect,
+    review, roles, snapshot,
 };
 use bailiwick_fleet::bundle::{RedactionRules, StackTexts};
 use bailiwick_resources::{
@@ -46,6 +46,7 @@ pub(crate) struct World {
     pub(crate) texts: StackTexts,
     pub(crate) redaction: RedactionRules,
     pub(crate) refs: SourceRefs,
+    pub(crate) owners: Option<OwnerFacts>,
 }
 
 impl World {
@@ -67,6 +68,7 @@ impl World {
             },
             redaction: RedactionRules::default(),
             refs: SourceRefs::default(),
+            owners: None,
         };
         for object in objects() {
             world.put(object);
@@ -120,6 +122,9 @@ impl World {
         let mut inventory = Inventory::new(self.objects.values().cloned());
         for kind in &self.unlistable {
             inventory = inventory.unlistable(*kind, "the platform does not answer");
+        }
+        if let Some(owners) = &self.owners {
+            inventory.set_owners("acme/web", owners.clone());
         }
         inventory
     }

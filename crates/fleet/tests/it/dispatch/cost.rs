@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
     Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, MemoryFleet, Page,
-    Received, Selection, TokenRecord, World as _, Write,
+    PersonRecord, Received, SavedFilter, Selection, TokenRecord, World as _, Write,
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -105,6 +105,18 @@ impl FleetStore for Counting {
         self.store.token(digest).await
     }
 
+    async fn people(&self) -> Result<Vec<PersonRecord>, FleetError> {
+        self.store.people().await
+    }
+
+    async fn saved_filters(&self, owner: &str) -> Result<Vec<SavedFilter>, FleetError> {
+        self.store.saved_filters(owner).await
+    }
+
+    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.store.forget_sessions(before, most).await
+    }
+
     async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
         self.store.forget_audit(before, most).await
     }
@@ -128,6 +140,7 @@ async fn deliver(plane: &Plane, id: &str) {
         payload_digest: Sha256Hex::of(&payload).to_string(),
         bytes: payload.len() as u64,
         received_at: plane.world.now(),
+        happened_at: None,
         headers: BTreeMap::new(),
     };
     plane.store.receive(IncomingDelivery { name: id.to_owned(), spec, payload }).await.unwrap();

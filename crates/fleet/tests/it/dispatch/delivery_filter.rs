@@ -24,6 +24,7 @@ fn delivery(name: &str, repository: &str, payload: String, at: Moment) -> Incomi
         payload_digest: Sha256Hex::of(&payload).to_string(),
         bytes: payload.len() as u64,
         received_at: at,
+        happened_at: None,
         headers: BTreeMap::new(),
     };
     IncomingDelivery { name: name.to_owned(), spec, payload }

@@ -3,6 +3,7 @@
 
 mod attached;
 mod lines;
+mod meaning;
 mod observed;
 mod own;
 mod unanswered;
@@ -19,16 +20,17 @@ use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
-    Caller, CheckRun, Engine, EngineError, EngineEvent, FetchError, FinishedWork, FleetStore as _,
-    Forge, ForgeError, IncomingDelivery, Launch, Launched, LaunchedChild, LaunchedState,
-    MemoryFleet, PullRequestState, Selection, TokenScope, World, WriteBack, Written,
+    AccountProblem, Caller, CheckRun, CommitPlace, Engine, EngineError, EngineEvent, FetchError,
+    FinishedWork, FleetStore as _, Forge, ForgeError, IncomingDelivery, LabelEntry, Launch,
+    Launched, LaunchedChild, LaunchedState, MemoryFleet, PolledEvent, PullRequestState, Selection,
+    TokenScope, World, WorldError, WriteBack, Written,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_fleet::triggers::delivery_name;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    API_VERSION, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource, ForgeKind,
-    Kind, Metadata, Moment, Object, Repository, Resource, RunCost, WebhookDelivery,
+    API_VERSION, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource, ForgeFacts,
+    ForgeKind, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, WebhookDelivery,
 };
 use serde_json::{Value, json};
 
@@ -102,9 +104,48 @@ struct Answers {
     pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
     branches: Arc<Mutex<BTreeMap<String, String>>>,
     silent: Arc<AtomicBool>,
+    label_histories: Arc<Mutex<BTreeMap<u64, Vec<LabelEntry>>>>,
+    places: Arc<Mutex<BTreeMap<String, CommitPlace>>>,
+    /// What happened, and with which cursors it was asked for.
+    activity: Arc<Mutex<Vec<PolledEvent>>>,
+    asked_since: Arc<Mutex<Vec<Option<String>>>>,
+    facts: Arc<Mutex<Option<ForgeFacts>>>,
+    /// What is wrong with the account, until a person fixes it.
+    problem: Arc<Mutex<Option<AccountProblem>>>,
+}
+
+impl Answers {
+    fn require_account(&self) -> Result<(), ForgeError> {
+        self.problem.lock().unwrap().clone().map_or(Ok(()), |problem| Err(problem.into()))
+    }
 }
 
 impl Forge for Answers {
+    async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {
+        self.require_account()?;
+        Ok(self.label_histories.lock().unwrap().get(&number).cloned())
+    }
+
+    async fn facts(&self) -> Result<Option<ForgeFacts>, ForgeError> {
+        self.require_account()?;
+        Ok(self.facts.lock().unwrap().clone())
+    }
+
+    async fn activity_since(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<PolledEvent>, Option<String>), ForgeError> {
+        self.require_account()?;
+        self.asked_since.lock().unwrap().push(cursor.map(str::to_owned));
+        let found = cursor.map(|_| self.activity.lock().unwrap().clone());
+        Ok((found.unwrap_or_default(), Some("the next cursor".to_owned())))
+    }
+
+    async fn place_of(&self, sha: &str, _: &str) -> Result<CommitPlace, ForgeError> {
+        let found = self.places.lock().unwrap().get(sha).cloned();
+        Ok(found.unwrap_or(CommitPlace::Unknown))
+    }
+
     async fn write(&self, _: &str, _: &WriteBack) -> Result<Written, ForgeError> {
         Ok(Written { id: "1".to_owned(), url: None, was_there: false })
     }
@@ -115,6 +156,7 @@ impl Forge for Answers {
     }
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
+        self.require_account()?;
         match self.silent.load(Ordering::Relaxed) {
             true => Err(ForgeError::Unavailable("no route".to_owned())),
             false => Ok(self.branches.lock().unwrap().get(name).cloned()),
@@ -176,15 +218,6 @@ impl World for Scripted {
         Ok(self.forge.clone())
     }
 
-    async fn commit(
-        &self,
-        repository: &Repository,
-        reference: &str,
-        sha: Option<&str>,
-    ) -> Result<Option<String>, String> {
-        self.fetch_commit(repository, reference, sha).await.map_err(|fault| fault.to_string())
-    }
-
     async fn fetch_commit(
         &self,
         _: &Repository,
@@ -199,7 +232,12 @@ impl World for Scripted {
         }
     }
 
-    async fn changed_paths(&self, _: &Repository, _: &str, _: &str) -> Result<Vec<String>, String> {
+    async fn changed_paths(
+        &self,
+        _: &Repository,
+        _: &str,
+        _: &str,
+    ) -> Result<Vec<String>, WorldError> {
         Ok(Vec::new())
     }
 
@@ -239,8 +277,8 @@ impl World for Scripted {
         Ok(text.map(|text| SourcePart { source, name, provenance, text }))
     }
 
-    async fn redactions(&self) -> Result<Vec<String>, String> {
-        self.personal.lock().unwrap().clone()
+    async fn redactions(&self) -> Result<Vec<String>, WorldError> {
+        self.personal.lock().unwrap().clone().map_err(WorldError::Records)
     }
 
     async fn capabilities(&self) -> BTreeMap<String, Value> {
@@ -349,6 +387,7 @@ async fn arrive(plane: &Plane, id: &str, forge: ForgeKind, event: &str, payload:
         payload_digest: Sha256Hex::of(&bytes).to_string(),
         bytes: bytes.len() as u64,
         received_at: plane.world.now(),
+        happened_at: None,
         headers: BTreeMap::new(),
     };
     let incoming = IncomingDelivery { name: name.clone(), spec, payload: bytes };

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The repository on a Gitea, with a credential.
-async fn on_gitea(plane: &Plane, more: Value) {
+pub(super) async fn on_gitea(plane: &Plane, more: Value) {
     let value = BTreeMap::from([("token".to_owned(), b"sesame sesame".to_vec())]);
     plane.store.set_secret("default", "forge", value, plane.world.now()).await.unwrap();
     let mut spec = json!({
@@ -143,6 +143,7 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
         sha: sha(commit),
         branch: Some("main".to_owned()),
         conclusion: Some("failure".to_owned()),
+        ended_at: None,
         payload: workflow_run("CI", &sha(commit)),
     };
     *plane.world.forge.checks.lock().unwrap() = vec![check('a'), check('b')];
@@ -161,6 +162,30 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
     turns(&plane).await;
     assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 2);
     assert_eq!(executions(&plane, "mend").await.len(), 2);
+}
+
+/// A forge lists what ended long ago, and a rule is about what ends after it was made.
+#[tokio::test]
+async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
+    let plane = stand().await;
+    on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
+    let before = plane.world.now();
+    later(&plane, 60_000);
+    rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+    let ended = |commit: char, at| CheckRun {
+        ended_at: Some(at),
+        ..polled_job("test", &sha(commit), None)
+    };
+    *plane.world.forge.checks.lock().unwrap() = vec![ended('a', before)];
+    turns(&plane).await;
+    assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 1, "it is found");
+    assert_eq!(executions(&plane, "mend").await, []);
+    plane.world.forge.checks.lock().unwrap().push(ended('b', plane.world.now()));
+    later(&plane, 120_000);
+    turns(&plane).await;
+    let found = executions(&plane, "mend").await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{found:?}");
 }
 
 #[tokio::test]
@@ -243,6 +268,7 @@ fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) -> CheckRun {
         sha: commit.to_owned(),
         branch: Some("main".to_owned()),
         conclusion: Some("failure".to_owned()),
+        ended_at: None,
         payload,
     }
 }

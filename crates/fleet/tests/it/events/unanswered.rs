@@ -9,7 +9,9 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use super::{Plane, arrive, declare, executions, later, one, push, rule, sha, stand, turns};
+use super::{
+    Plane, arrive, declare, document, executions, later, one, push, rule, sha, stand, turns,
+};
 
 fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, FetchError>>) {
     let said: VecDeque<_> = said.into_iter().collect();
@@ -76,19 +78,24 @@ async fn a_source_that_is_silent_is_asked_again_while_other_rules_go_on() {
 }
 
 #[tokio::test]
-async fn one_that_never_answers_is_refused_in_the_end_with_a_record() {
+async fn what_people_did_waits_for_days_until_the_forge_answers() {
     let plane = stand().await;
     two_rules(&plane).await;
     say(&plane, [silence()]);
     let name = push(&plane, "a", "main", &sha('a')).await;
     for _ in 0..12 {
         turns(&plane).await;
-        later(&plane, 60_000);
+        later(&plane, 6 * 3_600_000);
     }
+    assert_eq!(executions(&plane, "with-diff").await, []);
+    let waits = one::<WebhookDelivery>(&plane, &name).await.status;
+    assert!(!waits.evaluated && waits.fault.unwrap_or_default().contains("no route"));
+    say(&plane, [Ok(Some("+a line".to_owned()))]);
+    later(&plane, 60_000);
+    turns(&plane).await;
     let found = executions(&plane, "with-diff").await;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].decision, ExecutionDecision::Rejected);
-    assert!(found[0].reason.starts_with("ArtifactFetchFailed: "), "{}", found[0].reason);
+    assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
     assert!(one::<WebhookDelivery>(&plane, &name).await.status.evaluated);
 }
 
@@ -160,6 +167,8 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
 #[tokio::test]
 async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_record() {
     let plane = stand().await;
+    let local = json!({ "fullName": "acme/app", "forge": "local", "checkout": "/nowhere" });
+    declare(&plane, &[document(Kind::Repository, "app", local)]).await;
     rule(&plane, "nightly", |spec| {
         spec["sources"] = json!(["schedule"]);
         spec["schedule"] =
@@ -194,7 +203,7 @@ async fn the_tip_that_binds_strangers_is_waited_for() {
     runner.spec["owner"] = json!({ "kind": "runner-pool", "name": "outside" });
     more.push(runner);
     let pool = json!({ "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "outsider" });
-    more.push(super::document(Kind::RunnerPool, "outside", pool));
+    more.push(document(Kind::RunnerPool, "outside", pool));
     declare(&plane, &more).await;
     rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);

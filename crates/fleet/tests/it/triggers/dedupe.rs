@@ -29,6 +29,8 @@ fn after(
     let key = key(rule, event).unwrap();
     let earlier = RecentExecution {
         name: "ate-earlier".to_owned(),
+        rule: format!("{}/{}", rule.metadata.namespace, rule.name()),
+        event_uid: event.uid.clone(),
         dedupe_key: Some(key.key),
         trust_tier: event.trust_tier,
         polled: event.uid.starts_with("poll/"),
@@ -57,6 +59,27 @@ fn the_same_failure_is_the_same_within_its_window() {
     assert_eq!(decide(&again(), &rule, &seen, later), ExecutionDecision::Created);
     let just = Moment::from_millis(later.millis() - 1);
     assert_eq!(decide(&again(), &rule, &seen, just), ExecutionDecision::Deduplicated);
+}
+
+#[test]
+fn the_same_event_is_the_same_for_ever_and_whatever_else_is_known_of_it() {
+    let rule = rule(|spec| {
+        spec["dedupePolicy"] = json!({ "key": "{{ event.branch }}", "window": "1m" });
+    });
+    let happened = format!("{}/check/7", failed_check().repository.to_lowercase());
+    let first = SourceEvent { uid: happened, ..failed_check() };
+    let seen = after(ExecutionDecision::Created, &first, &rule);
+    let much_later = now().plus_millis(400 * 24 * 3_600_000);
+    let same = SourceEvent { sha: Some(OTHER_SHA.to_owned()), ..first };
+    assert_eq!(decide(&same, &rule, &seen, much_later), ExecutionDecision::Deduplicated);
+    assert_eq!(decide(&again(), &rule, &seen, much_later), ExecutionDecision::Created, "control");
+    // The id of a delivery does not say what happened.
+    let seen_delivery = after(ExecutionDecision::Created, &failed_check(), &rule);
+    let delivered = SourceEvent { sha: Some(OTHER_SHA.to_owned()), ..failed_check() };
+    assert_eq!(decide(&delivered, &rule, &seen_delivery, much_later), ExecutionDecision::Created);
+    let mut other_rule = rule.clone();
+    other_rule.metadata.name = "another".to_owned();
+    assert_eq!(decide(&same, &other_rule, &seen, now()), ExecutionDecision::Created);
 }
 
 #[test]

@@ -67,6 +67,8 @@ fn it_shows_duplicates_and_full_groups() {
     let mut world = seen();
     world.recent = vec![RecentExecution {
         name: "ate-1".to_owned(),
+        rule: "default/on-failure".to_owned(),
+        event_uid: "d-0".to_owned(),
         dedupe_key: Some(key),
         trust_tier: TrustTier::Trusted,
         polled: false,

@@ -1,7 +1,7 @@
 //! Which events are our own doing, told from the event alone.
 
 use bailiwick_fleet::triggers::own_work::attempt_of;
-use bailiwick_fleet::triggers::{Intent, OwnWork, SourceEvent, evaluate};
+use bailiwick_fleet::triggers::{EventContext, Intent, OwnWork, SourceEvent, evaluate};
 use bailiwick_resources::{EventSource, ForgeKind, Resource as _};
 use serde_json::{Value, json};
 
@@ -37,8 +37,8 @@ fn our_words_start_nothing_whatever_a_rule_calls_them() {
     let marked = "done <!-- bailiwick:0f -->";
     for sources in [["pr-comment"], ["webhook"]] {
         assert_eq!(refused(&comment("alice", "look"), &sources, 0, 0), None, "positive control");
-        for (login, body) in [("bailiwick-bot", "done"), ("somebody-elses-bot", marked)] {
-            let why = refused(&comment(login, body), &sources, 0, 0).unwrap();
+        for body in ["done", marked] {
+            let why = refused(&comment("bailiwick-bot", body), &sources, 0, 0).unwrap();
             assert!(why.starts_with("OwnAccount: "), "{why}");
         }
         // Whoever shares our account may be let speak; what we wrote never is.
@@ -46,6 +46,55 @@ fn our_words_start_nothing_whatever_a_rule_calls_them() {
         let why = refused(&comment("bailiwick-bot", marked), &sources, 8, 0).unwrap();
         assert!(why.starts_with("OwnAccount: "), "{why}");
     }
+}
+
+#[test]
+fn issue_that_a_run_has_opened_starts_nothing() {
+    let opened = |login: &str, body: &str| {
+        let user = json!({ "login": login });
+        let issue = json!({
+            "number": 9, "title": "Two flaky tests", "body": body, "user": user,
+            "author_association": "OWNER",
+        });
+        let payload = sent(json!({ "action": "opened", "issue": issue, "sender": user }));
+        read(ForgeKind::Github, "issues", &payload)
+    };
+    let marked = "Both wait. <!-- bailiwick:0f -->";
+    let why = refused(&opened("bailiwick-bot", marked), &["webhook"], 8, 0).unwrap();
+    assert!(why.starts_with("OwnAccount: "), "{why}");
+    // The control: a person's issue is theirs, also with a copied mark.
+    let why = refused(&opened("alice", marked), &["webhook"], 0, 0).unwrap_or_default();
+    assert!(!why.starts_with("OwnAccount"), "{why}");
+}
+
+#[test]
+fn a_copied_mark_mutes_no_rule() {
+    let marked = "done <!-- bailiwick:0f -->";
+    for sources in [["pr-comment"], ["webhook"]] {
+        assert_eq!(refused(&comment("alice", marked), &sources, 0, 0), None);
+    }
+    // A pull request of ours has our mark in its text: what people do to it is theirs.
+    let mut ours = pull_request("acme/app");
+    ours["body"] = marked.into();
+    let label = sent(json!({ "action": "labeled", "label": { "name": "agent" },
+        "pull_request": ours }));
+    let events = read(ForgeKind::Github, "pull_request", &label);
+    assert_eq!(refused(&events, &["label"], 0, 0), None);
+}
+
+#[test]
+fn the_mark_counts_while_our_account_is_not_known() {
+    let rule = rule(|spec| spec["sources"] = json!(["pr-comment"]));
+    let world = EventContext { own_accounts: Vec::new(), ..seen() };
+    let decide = |body: &str| {
+        let events = comment("alice", body);
+        evaluate(&events, std::slice::from_ref(&rule), &world, Intent::Deliver, now())
+            .swap_remove(0)
+            .execution
+            .reason
+    };
+    assert!(decide("done <!-- bailiwick:0f -->").starts_with("OwnAccount: "));
+    assert!(!decide("done").starts_with("OwnAccount: "), "the control");
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn github(event: &str, payload: Value) -> SourceEvent {
 }
 
 #[test]
-fn a_fork_is_never_trusted_whoever_speaks() {
+fn a_fork_is_never_trusted_for_any_author() {
     let comment = |head: &str, association: &str| {
         github(
             "pull_request_review_comment",

@@ -1,6 +1,6 @@
 //! Every source that Gitea and Forgejo can deliver.
 
-use bailiwick_fleet::triggers::SourceEvent;
+use bailiwick_fleet::triggers::{Delivery, LabelChange, SourceEvent, wire};
 use bailiwick_resources::{EventSource, ForgeKind, TrustTier};
 use serde_json::{Value, json};
 
@@ -21,6 +21,8 @@ fn pushes_and_tags() {
     assert_eq!(event.changed_paths.as_ref().unwrap(), &["src/a.rs"]);
     assert_eq!(event.trust_tier, TrustTier::Trusted);
     assert_eq!(read("push", push("refs/tags/v2", SHA))[0].source, EventSource::Tag);
+    // A person tests the webhook: Gitea sends a push that moves nothing.
+    assert_eq!(read("push", push("refs/heads/main", OTHER_SHA)), []);
     assert_eq!(sources(&read("push", push("refs/heads/x", NOTHING))), [EventSource::Webhook]);
 
     let mut cut = push("refs/heads/main", SHA);
@@ -29,7 +31,8 @@ fn pushes_and_tags() {
 
     let create = json!({ "ref": "v2", "ref_type": "tag", "sha": SHA });
     let event = &read("create", create)[0];
-    assert_eq!((event.source, event.sha.as_deref()), (EventSource::Tag, Some(SHA)));
+    assert_eq!((event.source, event.tag.as_deref()), (EventSource::Tag, Some("v2")));
+    assert_eq!(event.sha, None, "it may be the id of an annotated tag");
 }
 
 #[test]
@@ -56,6 +59,61 @@ fn comments_on_issues_and_pull_requests() {
     assert_eq!(read("issue_comment", by_owner)[0].trust_tier, TrustTier::Trusted);
 }
 
+/// The id of an annotated tag is that of the tag, not of its commit, which is looked up.
+#[test]
+fn the_commit_of_a_pushed_tag_is_not_the_id_of_the_tag() {
+    let mut push = json!({ "ref": "refs/tags/v2", "before": NOTHING, "after": OTHER_SHA,
+        "commits": [], "total_commits": 0, "head_commit": null });
+    let event = &read("push", push.clone())[0];
+    assert_eq!((event.source, &event.sha), (EventSource::Tag, &None));
+    push["head_commit"] = json!({ "id": SHA });
+    assert_eq!(read("push", push)[0].sha.as_deref(), Some(SHA));
+}
+
+#[test]
+fn what_happened_once_is_recognised_however_often_it_is_sent() {
+    let uid = |id: &str, event: &str, payload: &Value| {
+        let delivery = Delivery {
+            forge: ForgeKind::Gitea,
+            id,
+            event,
+            repository: "acme/app",
+            name: "whd-1",
+            received_at: super::now(),
+        };
+        let payload = sent(payload.clone());
+        wire::read(&delivery, payload.to_string().as_bytes()).unwrap()[0].uid.clone()
+    };
+    let mut comment = json!({ "action": "created", "is_pull": false, "issue": { "number": 3 },
+        "comment": { "id": 4, "body": "look", "user": { "login": "alice" },
+            "updated_at": "2026-11-17T20:00:00Z" } });
+    let first = uid("d-1", "issue_comment", &comment);
+    assert_eq!(first, "acme/app/comment/4");
+    assert_eq!(uid("d-2", "issue_comment", &comment), first, "it was redelivered");
+    comment["comment"]["updated_at"] = "2026-11-17T20:10:00Z".into();
+    assert_eq!(uid("poll/4", "issue_comment", &comment), first, "it was edited, and polled");
+    comment["action"] = "edited".into();
+    let edited = uid("d-3", "issue_comment", &comment);
+    assert_ne!(edited, first);
+    comment["comment"]["updated_at"] = "2026-11-17T20:20:00Z".into();
+    assert_ne!(uid("d-4", "issue_comment", &comment), edited, "it was edited again");
+
+    let pull = |action: &str| json!({ "action": action, "pull_request": pull_request("acme/app") });
+    let opened = uid("d-5", "pull_request", &pull("opened"));
+    assert_eq!(uid("d-6", "pull_request", &pull("synchronized")), opened, "the same head");
+    let mut pushed = pull("synchronized");
+    pushed["pull_request"]["head"]["sha"] = OTHER_SHA.into();
+    assert_ne!(uid("d-7", "pull_request", &pushed), opened);
+    assert_ne!(uid("d-8", "pull_request", &pull("closed")), opened);
+
+    let wiki = json!({ "action": "created", "page": "Home" });
+    assert_eq!(uid("d-9", "wiki", &wiki), uid("d-10", "wiki", &wiki));
+    assert_ne!(uid("d-9", "wiki", &wiki), uid("d-9", "wiki", &json!({ "action": "edited" })));
+    let job = json!({ "action": "completed", "workflow_job": { "id": 5, "name": "test",
+        "head_sha": SHA } });
+    assert_eq!(uid("poll/5", "workflow_job", &job), "poll/5");
+}
+
 #[test]
 fn reviews() {
     for (header, verdict) in [
@@ -79,11 +137,11 @@ fn labels() {
         "labels": [{ "name": "agent" }, { "name": "bug" }] } });
     let event = &read("issues", issue.clone())[0];
     assert_eq!(event.source, EventSource::Label);
-    assert_eq!(event.labels, ["agent", "bug"]);
+    assert_eq!(event.label_change, LabelChange::Unknown, "which one came is not sent");
     assert_eq!(read("issue_label", issue)[0].source, EventSource::Label);
 
     let pull = json!({ "action": "label_cleared", "pull_request": pull_request("acme/app") });
-    assert_eq!(read("pull_request_label", pull)[0].source, EventSource::Label);
+    assert_eq!(sources(&read("pull_request_label", pull)), [EventSource::Webhook]);
     let opened = json!({ "action": "opened", "pull_request": pull_request("acme/app") });
     assert_eq!(sources(&read("pull_request", opened)), [EventSource::Webhook]);
 }

@@ -134,7 +134,7 @@ fn labels_on_issues_and_pull_requests_are_labels() {
     let removed = json!({ "action": "unlabeled", "label": { "name": "agent" },
         "pull_request": pull_request("acme/app") });
     let event = &read("pull_request", removed)[0];
-    assert_eq!((event.source, event.action.as_deref()), (EventSource::Label, Some("unlabeled")));
+    assert_eq!((event.source, event.action.as_deref()), (EventSource::Webhook, Some("unlabeled")));
 
     let opened = json!({ "action": "opened", "pull_request": pull_request("acme/app") });
     let events = read("pull_request", opened);

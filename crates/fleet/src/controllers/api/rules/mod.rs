@@ -20,7 +20,7 @@ use crate::ports::{
     LifecycleRequest, MatcherResult, ObjectStore, PermissionQuestion, RuleSample, RuleTrial,
     SecretStore, StackSources, Target, Write,
 };
-use crate::triggers::{self, Delivery, Intent, SourceEvent, dry_run, wire};
+use crate::triggers::{self, Delivery, Intent, SourceEvent, dry_run, occurrences, wire};
 
 /// Trigger rules that people test, change, replay and fire.
 pub(super) struct RuleApi<S, W> {
@@ -51,6 +51,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         let rule = self.store.named::<AgentTriggerRule>(rule).await?;
         let (repository, mut events) = self.sampled(&sample, &caller.request).await?;
         self.triggers.look_up_missing(&repository, &mut events).await?;
+        let events = occurrences(events).into_iter().next().unwrap_or_default();
         let meant = events.iter().find(|event| rule.spec.sources.contains(&event.source));
         let Some(event) = meant.or(events.first()) else {
             return Err(ActionError::Unavailable("the sample says nothing".to_owned()));
@@ -72,6 +73,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             let tier = event.trust_tier;
             reviewed(
                 self.store.as_ref(),
+                &self.forges,
                 self.world.now(),
                 &repository,
                 &question,
@@ -148,6 +150,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         let mut events: Vec<SourceEvent> =
             events.iter().map(|event| event.replayed(&caller.request, &caller.actor)).collect();
         self.triggers.look_up_missing(&repository, &mut events).await?;
+        let events = occurrences(events).into_iter().next().unwrap_or_default();
         let event = match intent {
             Intent::Materialize => "AgentTriggerMaterialized",
             Intent::Deliver | Intent::Replay => "AgentTriggerReplayed",
@@ -188,7 +191,8 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
                 name: name.clone(),
             };
             let delivery = self.store.named::<WebhookDelivery>(&target).await?;
-            return self.store.read_delivery(&delivery).await?.map_err(ActionError::Unavailable);
+            let read = self.store.read_delivery(&delivery).await?;
+            return read.map_err(|error| ActionError::Unavailable(error.to_string()));
         }
         let name = sample.repository.clone().unwrap_or_default();
         let repository = match self.store.typed::<Repository>(&name).await? {

@@ -147,7 +147,10 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         // A worktree that belongs to an agent of the ledger.
         let directory = seen.path.rsplit('/').next().unwrap_or_default();
         let agent = match self.is_ours(&seen.path) {
-            true => self.world.worktree(directory).await.map_err(ActionError::Unavailable)?,
+            true => {
+                let found = self.world.worktree(directory).await;
+                found.map_err(|error| ActionError::Unavailable(error.to_string()))?
+            }
             false => None,
         };
         let spec = AgentWorkspace {

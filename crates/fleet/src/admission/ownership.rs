@@ -1,0 +1,127 @@
+//! `escalationPolicy: allow-if-owner`: does the person who applied a binding own the repository that it is about?
+
+use bailiwick_resources::{
+    AgentRoleBinding, EscalationPolicy, Kind, Metadata, Object, Repository, Role, RoleRefKind,
+    TrustTier,
+};
+use thiserror::Error;
+
+use super::code_owners::{OwnedFiles, Owner};
+use super::inventory::{Found, Inventory};
+
+/// The annotation that names who wrote the spec of a binding or role. What a document says of it is ignored.
+pub const APPLIED_BY: &str = "bailiwick.dev/applied-by";
+
+/// What the CODEOWNERS file of a repository says, on its default branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OwnerFacts {
+    /// It cannot be used, with the reason.
+    Unusable(String),
+    /// All files of the repository, grouped by their owners.
+    Read(Vec<OwnedFiles>),
+}
+
+/// Why a person does not count as the owner of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NotOwner {
+    #[error(
+        "`allow-if-owner` counts only for trusted work: use `require-admin-approval` for other work"
+    )]
+    Untrusted,
+    #[error(
+        "nobody knows who applied {kind} `{name}`: an owner of the repository must delete it and apply it again"
+    )]
+    AuthorUnknown { kind: Kind, name: String },
+    #[error(
+        "`{person}` applied {kind} `{name}` and has no forge account here: add one under `spec.accounts` of Repository `{repository}`"
+    )]
+    NoAccount { kind: Kind, name: String, person: String, repository: String },
+    #[error(
+        "the owners of the repository are unknown: {0}; correct it, or use `require-admin-approval`"
+    )]
+    Unread(String),
+    #[error(
+        "`{person}` applied {kind} `{name}` and does not own `{path}`, which belongs to {owners}: an owner of all files must delete it and apply it again"
+    )]
+    NotTheirs { kind: Kind, name: String, person: String, path: String, owners: String },
+}
+
+/// Whether CODEOWNERS decides about one of these bindings.
+pub fn is_decided_by_owners(bindings: &[Object<AgentRoleBinding>]) -> bool {
+    bindings.iter().any(|one| one.spec.escalation_policy == EscalationPolicy::AllowIfOwner)
+}
+
+/// The people who wrote what a binding gives: its own author, and that of its role.
+pub fn authors(
+    inventory: &Inventory,
+    binding: &Object<AgentRoleBinding>,
+) -> Result<Vec<(Kind, String, String)>, NotOwner> {
+    let mut written = vec![(Kind::AgentRoleBinding, binding.metadata.clone())];
+    match binding.spec.role_ref.kind {
+        RoleRefKind::RoleTemplate => {}
+        RoleRefKind::Role | RoleRefKind::ClusterRole => {
+            let name = &binding.spec.role_ref.name;
+            let role = inventory.get::<Role>(&binding.metadata.namespace, name);
+            let metadata = match role {
+                Found::Here(role) => role.metadata.clone(),
+                // Without its annotation nobody is its author.
+                Found::Missing | Found::Unknown(_) => Metadata::named(name),
+            };
+            written.push((Kind::Role, metadata));
+        }
+    }
+    let author = |(kind, metadata): (Kind, Metadata)| {
+        let person = metadata.annotations.get(APPLIED_BY).filter(|name| !name.is_empty()).cloned();
+        let name = metadata.name;
+        match person {
+            Some(person) => Ok((kind, name, person)),
+            None => Err(NotOwner::AuthorUnknown { kind, name }),
+        }
+    };
+    written.into_iter().map(author).collect()
+}
+
+/// Whether all who wrote what a binding gives own every file of the repository, by its CODEOWNERS file.
+pub fn require_owner(
+    inventory: &Inventory,
+    binding: &Object<AgentRoleBinding>,
+    repository: &Object<Repository>,
+    trust: TrustTier,
+) -> Result<(), NotOwner> {
+    match trust {
+        TrustTier::Trusted => {}
+        TrustTier::Untrusted => return Err(NotOwner::Untrusted),
+    }
+    let authors = authors(inventory, binding)?;
+    for (kind, name, person) in authors {
+        let Some(accounts) = repository.spec.accounts.get(&person) else {
+            let repository = repository.name().to_owned();
+            return Err(NotOwner::NoAccount { kind, name, person, repository });
+        };
+        let files = match inventory.owners(&repository.spec.full_name) {
+            Some(OwnerFacts::Read(files)) => files,
+            Some(OwnerFacts::Unusable(why)) => return Err(NotOwner::Unread(why.clone())),
+            None => return Err(NotOwner::Unread("CODEOWNERS was not read".to_owned())),
+        };
+        if files.is_empty() {
+            return Err(NotOwner::Unread("the repository has no files".to_owned()));
+        }
+        let is_theirs = |one: &&OwnedFiles| one.owners.iter().any(|o| o.is_one_of(accounts));
+        if let Some(other) = files.iter().find(|one| !is_theirs(one)) {
+            let (path, owners) = (other.example.clone(), render_owners(other));
+            return Err(NotOwner::NotTheirs { kind, name, person, path, owners });
+        }
+    }
+    Ok(())
+}
+
+fn render_owners(files: &OwnedFiles) -> String {
+    let each = files.owners.iter().map(|owner| match owner {
+        Owner::User(_) | Owner::Mail(_) => owner.to_string(),
+        Owner::Team(_) => format!("{owner} (the members of teams are unknown)"),
+    });
+    match each.collect::<Vec<_>>().as_slice() {
+        [] => "nobody".to_owned(),
+        names => names.join(", "),
+    }
+}

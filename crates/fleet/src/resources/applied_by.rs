@@ -1,0 +1,34 @@
+//! Who wrote the spec of a binding or a role: recorded when it is applied, and never taken from a document.
+
+use bailiwick_resources::{AnyObject, Kind};
+
+use crate::admission::ownership::APPLIED_BY;
+
+fn is_recorded(kind: Kind) -> bool {
+    matches!(kind, Kind::AgentRoleBinding | Kind::Role)
+}
+
+fn same_spec(known: Option<&AnyObject>, next: &AnyObject) -> bool {
+    let canonical = |object: &AnyObject| object.canonical_spec().ok();
+    known.is_some_and(|known| canonical(known).is_some() && canonical(known) == canonical(next))
+}
+
+/// Keeps who wrote a spec, as long as it is that spec.
+pub fn keep_applied_by(known: Option<&AnyObject>, next: &mut AnyObject) {
+    if !is_recorded(next.kind) {
+        return;
+    }
+    next.metadata.annotations.remove(APPLIED_BY);
+    let author = known.and_then(|known| known.metadata.annotations.get(APPLIED_BY));
+    if let Some(author) = author.filter(|_| same_spec(known, next)) {
+        next.metadata.annotations.insert(APPLIED_BY.to_owned(), author.clone());
+    }
+}
+
+/// Records who writes a spec that is new or different.
+pub fn record_applied_by(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str) {
+    keep_applied_by(known, next);
+    if is_recorded(next.kind) && !same_spec(known, next) {
+        next.metadata.annotations.insert(APPLIED_BY.to_owned(), actor.to_owned());
+    }
+}

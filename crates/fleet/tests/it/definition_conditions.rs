@@ -1,0 +1,205 @@
+//! Every kind that people declare says how it stands; a stack that could not run anywhere is not ready.
+
+use bailiwick_fleet::ports::{FleetStore as _, Selection};
+use bailiwick_resources::{
+    AgentMcpServer, AnyObject, ConditionType, Kind, McpHealth, Reason, Standing,
+    expected_conditions,
+};
+use serde_json::{Value, json};
+
+use crate::dispatch::{Plane, all, declare, document, fleet, stand};
+
+/// The kinds that people declare. Those of the platform (service accounts, roles, secrets, config maps) have no
+/// status, and a workspace has a state.
+const DECLARED: &[Kind] = &[
+    Kind::AgentStack,
+    Kind::AgentSubagent,
+    Kind::AgentToolProfile,
+    Kind::AgentMcpServer,
+    Kind::AgentSkill,
+    Kind::AgentServiceAccount,
+    Kind::AgentRoleBinding,
+    Kind::AgentSecretGrant,
+    Kind::AgentConfigGrant,
+    Kind::AgentCapabilityRequirement,
+    Kind::AgentTriggerRule,
+    Kind::AgentContextLabel,
+    Kind::AgentWorkspacePolicy,
+    Kind::RunnerPool,
+    Kind::Repository,
+];
+
+fn definitions() -> Vec<AnyObject> {
+    vec![
+        document(
+            Kind::AgentSubagent,
+            "reviewer",
+            json!({ "rolePrompt": "You look.", "taskKinds": ["review"], "skillRefs": ["style"] }),
+        ),
+        document(
+            Kind::AgentSkill,
+            "style",
+            json!({ "format": "inline", "sourceRef": { "inline": "Write plainly." } }),
+        ),
+        document(
+            Kind::AgentMcpServer,
+            "docs",
+            json!({ "transport": "stdio", "command": "docs", "scope": "global", "lazy": true }),
+        ),
+        document(
+            Kind::AgentContextLabel,
+            "short",
+            json!({ "promptFragment": "Be short.", "allowedSources": ["manual"] }),
+        ),
+        document(
+            Kind::AgentWorkspacePolicy,
+            "usual",
+            json!({ "mode": "per-run", "retentionPolicy": { "keepFor": "7d" } }),
+        ),
+    ]
+}
+
+async fn conditions(
+    plane: &Plane,
+    kind: Kind,
+    name: &str,
+) -> Vec<(ConditionType, Standing, Reason)> {
+    let all = plane.store.list(&Selection::of(kind)).await.unwrap().objects;
+    let found = all.into_iter().find(|one| one.metadata.name == name).unwrap();
+    let told = found.conditions();
+    assert!(told.iter().all(|one| one.observed_generation == found.metadata.generation));
+    assert!(told.iter().all(|one| !one.message.is_empty()), "{told:?}");
+    told.into_iter().map(|one| (one.kind, one.status, one.reason)).collect()
+}
+
+async fn ready(plane: &Plane, kind: Kind, name: &str) -> Standing {
+    let all = conditions(plane, kind, name).await;
+    all.iter().find(|one| one.0 == ConditionType::Ready).unwrap().1
+}
+
+#[test]
+fn every_declared_kind_has_conditions() {
+    for kind in DECLARED {
+        assert!(!expected_conditions(*kind).is_empty(), "{kind} has none");
+    }
+}
+
+#[tokio::test]
+async fn definitions_are_ready_and_stay_as_they_are() {
+    let plane = stand(|_| {}).await;
+    declare(&plane, &definitions()).await;
+    for _ in 0..2 {
+        assert_eq!(plane.reconcile_statuses().await.errors, []);
+    }
+    let again = plane.reconcile_statuses().await;
+    assert_eq!((again.done, again.errors), (0, vec![]), "nothing is written twice");
+    for (kind, name) in [
+        (Kind::AgentSubagent, "reviewer"),
+        (Kind::AgentToolProfile, "tools"),
+        (Kind::AgentSkill, "style"),
+        (Kind::AgentContextLabel, "short"),
+        (Kind::AgentWorkspacePolicy, "usual"),
+        (Kind::RunnerPool, "inside"),
+    ] {
+        let kinds: Vec<ConditionType> =
+            conditions(&plane, kind, name).await.into_iter().map(|one| one.0).collect();
+        assert_eq!(kinds, expected_conditions(kind));
+        assert_eq!(ready(&plane, kind, name).await, Standing::True, "{kind}");
+    }
+    // No stack names the server, so nobody has asked it.
+    let told = conditions(&plane, Kind::AgentMcpServer, "docs").await;
+    assert_eq!(told[0].1, Standing::Unknown, "{told:?}");
+}
+
+#[tokio::test]
+async fn definition_that_names_something_missing_is_not_ready() {
+    let plane = stand(|_| {}).await;
+    let mut broken = definitions();
+    broken.retain(|one| one.kind == Kind::AgentSubagent);
+    broken[0].spec["skillRefs"] = json!(["gone"]);
+    let mut pools = fleet(|object| {
+        if object.kind == Kind::RunnerPool {
+            object.spec["serviceAccountRef"] = json!("nobody");
+        }
+        if object.kind == Kind::AgentToolProfile {
+            object.spec["requiredSecretRefs"] = json!([{ "name": "none", "keys": ["k"] }]);
+        }
+    });
+    pools.retain(|one| matches!(one.kind, Kind::RunnerPool | Kind::AgentToolProfile));
+    declare(&plane, &broken).await;
+    declare(&plane, &pools).await;
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
+    for (kind, name, reason) in [
+        (Kind::AgentSubagent, "reviewer", Reason::SkillMissing),
+        (Kind::RunnerPool, "inside", Reason::ServiceAccountMissing),
+        (Kind::AgentToolProfile, "tools", Reason::SecretMissing),
+    ] {
+        let told = conditions(&plane, kind, name).await;
+        assert_eq!((told[0].1, told[0].2), (Standing::False, reason), "{kind}");
+        assert_eq!(ready(&plane, kind, name).await, Standing::False);
+    }
+}
+
+/// A stack whose spec, and whose identity, have these fields besides their own.
+async fn stack_with(stack: Value, account: Value) -> (Standing, Reason, Standing) {
+    let plane = stand(|object| {
+        let more = match (object.kind, object.metadata.name.as_str()) {
+            (Kind::AgentStack, _) => &stack,
+            (Kind::AgentServiceAccount, "fixer") => &account,
+            _ => return,
+        };
+        for (name, value) in more.as_object().into_iter().flatten() {
+            object.spec[name] = value.clone();
+        }
+    })
+    .await;
+    let told = conditions(&plane, Kind::AgentStack, "fixer").await;
+    let identity =
+        told.iter().find(|one| one.0 == ConditionType::RuntimeIdentityReady).copied().unwrap();
+    let ready = told.iter().find(|one| one.0 == ConditionType::Ready).unwrap().1;
+    (identity.1, identity.2, ready)
+}
+
+#[tokio::test]
+async fn stack_that_may_use_no_runner_pool_is_not_ready() {
+    let good = (Standing::True, Reason::ServiceAccountReady, Standing::True);
+    assert_eq!(stack_with(json!({}), json!({})).await, good);
+    assert_eq!(stack_with(json!({ "runnerPool": null }), json!({})).await, good);
+    let refused = (Standing::False, Reason::ServiceAccountCannotUseRunner, Standing::False);
+    let outside = json!({ "allowedRunnerPools": ["outside"] });
+    assert_eq!(stack_with(json!({}), outside).await, refused);
+    let nowhere = json!({ "allowedRunnerPools": [] });
+    assert_eq!(stack_with(json!({ "runnerPool": null }), nowhere).await, refused);
+    let gone = (Standing::False, Reason::ForbiddenRunner, Standing::False);
+    assert_eq!(stack_with(json!({ "runnerPool": "gone" }), json!({})).await, gone);
+}
+
+#[tokio::test]
+async fn server_that_no_stack_may_use_is_denied_and_one_that_denies_every_call_is_disabled() {
+    for (more, expected) in [
+        (json!({}), McpHealth::Unknown),
+        (json!({ "allowedAgentStacks": ["another"] }), McpHealth::Denied),
+        (json!({ "approvalPolicy": "deny" }), McpHealth::Disabled),
+    ] {
+        let plane = stand(|_| {}).await;
+        let mut documents = definitions();
+        documents.retain(|one| one.kind == Kind::AgentMcpServer);
+        for (name, value) in more.as_object().into_iter().flatten() {
+            documents[0].spec[name] = value.clone();
+        }
+        let mut stack = fleet(|object| {
+            if object.kind == Kind::AgentStack {
+                object.spec["mcpServerRefs"] = json!(["docs"]);
+            }
+        });
+        stack.retain(|one| one.kind == Kind::AgentStack);
+        documents.extend(stack);
+        declare(&plane, &documents).await;
+        assert_eq!(plane.reconcile_statuses().await.errors, []);
+        let server = all::<AgentMcpServer>(&plane).await.remove(0);
+        assert_eq!(server.status.health, expected, "{:?}", server.status);
+        let refused = expected != McpHealth::Unknown;
+        let told = conditions(&plane, Kind::AgentMcpServer, "docs").await;
+        assert_eq!(told[0].2 == Reason::McpServerNotAllowed, refused, "{told:?}");
+    }
+}

@@ -1,0 +1,156 @@
+//! A role binding with `allow-if-owner`, from the person who applies it to the launch of a run.
+
+use bailiwick_fleet::admission::OwnerFacts;
+use bailiwick_fleet::admission::code_owners::{CodeOwners, Grammar};
+use bailiwick_fleet::ports::{
+    ActionError, Fleet as _, LaunchedState, PermissionDecision, PermissionQuestion, World as _,
+};
+use bailiwick_fleet::resources::apply;
+use bailiwick_resources::{AgentDispatchRun, Kind, RunPhase};
+use serde_json::json;
+
+use crate::dispatch::{
+    Plane, SHA, agent, all, caller, document, only_run, request, set, stand, standing, turn,
+};
+
+/// A repository with two people who have accounts, and a stack that relies on a binding.
+async fn plane() -> Plane {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["accounts"] = json!({ "ada": ["ada-l"], "bob": ["bob-b"] });
+        }
+        if object.kind == Kind::AgentStack {
+            let refs =
+                json!({ "roleBindings": ["approves"], "secretGrants": [], "configGrants": [] });
+            object.spec["permissionRefs"] = refs;
+        }
+    })
+    .await;
+    owners(&plane, ".* @ada-l\n");
+    plane
+}
+
+/// What CODEOWNERS says on the default branch.
+fn owners(plane: &Plane, text: &str) {
+    let file = CodeOwners::parse(Grammar::Gitea, text).unwrap();
+    let files = file.group(&["src/a.rs".to_owned(), "CODEOWNERS".to_owned()]).unwrap();
+    plane.world.owners.lock().unwrap().insert(SHA.to_owned(), OwnerFacts::Read(files));
+}
+
+/// The binding, applied by this person.
+async fn bind(plane: &Plane, person: &str, role: &str) {
+    let binding = document(
+        Kind::AgentRoleBinding,
+        "approves",
+        json!({
+            "subject": { "kind": "agent-stack", "name": "fixer" },
+            "scope": { "kind": "repository", "name": "acme/app" },
+            "roleRef": { "kind": "RoleTemplate", "name": role },
+            "escalationPolicy": "allow-if-owner",
+        }),
+    );
+    apply(plane.store.as_ref(), &[binding], person, plane.world.now(), false).await.unwrap();
+}
+
+async fn review(plane: &Plane) -> PermissionDecision {
+    let question = PermissionQuestion {
+        agent_stack: "fixer".to_owned(),
+        repository: "acme/app".to_owned(),
+        reference: None,
+        source: None,
+        task_kind: None,
+        runner_pool: None,
+        actor: None,
+    };
+    let answer = plane.api.review_permissions(&caller("ada"), "default", question).await;
+    answer.unwrap().decision
+}
+
+#[tokio::test]
+async fn a_run_starts_with_the_binding_of_an_owner_and_not_with_that_of_another() {
+    let plane = plane().await;
+    bind(&plane, "bob", "agent-approver").await;
+    assert_eq!(review(&plane).await, PermissionDecision::Denied);
+    // It does not matter who starts the run.
+    let refused = plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap_err();
+    let ActionError::Denied { reasons, .. } = &refused else { panic!("{refused:?}") };
+    let why = reasons.iter().find(|one| one.code == "EscalationDenied").unwrap();
+    assert!(why.message.contains("`bob` applied"), "{}", why.message);
+    assert!(all::<AgentDispatchRun>(&plane).await.is_empty());
+    bind(&plane, "ada", "secret-grant-admin").await;
+    assert_eq!(review(&plane).await, PermissionDecision::Allowed);
+    plane.api.dispatch(&caller("bob"), "default", request("b")).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_does_not_start_after_its_author_has_lost_the_repository() {
+    let plane = plane().await;
+    bind(&plane, "ada", "agent-approver").await;
+    for id in ["a", "b"] {
+        plane.api.dispatch(&caller("bob"), "default", request(id)).await.unwrap();
+    }
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "the pool has one place");
+    owners(&plane, ".* @bob-b\n");
+    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    for _ in 0..6 {
+        plane.advance().await;
+    }
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+    let runs = all::<AgentDispatchRun>(&plane).await;
+    let whys = runs.iter().filter_map(|run| run.status.terminal_reason.clone());
+    let refused: Vec<String> = whys.filter(|why| why.contains("PermissionsChanged")).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].contains("belongs to @bob-b"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_file_of_the_default_branch_counts_and_not_that_of_the_commit() {
+    let plane = plane().await;
+    let file = CodeOwners::parse(Grammar::Gitea, ".* @bob-b\n").unwrap();
+    let files = OwnerFacts::Read(file.group(&["CODEOWNERS".to_owned()]).unwrap());
+    let (branch, commit) = ("refs/heads/bobs".to_owned(), "b".repeat(40));
+    plane.world.owners.lock().unwrap().insert(commit.clone(), files);
+    plane.world.tips.lock().unwrap().insert(branch.clone(), commit.clone());
+    let wish = |id: &str| {
+        let mut wish = request(id);
+        wish.reference = Some(branch.clone());
+        wish
+    };
+    bind(&plane, "bob", "agent-approver").await;
+    let refused = plane.api.dispatch(&caller("ada"), "default", wish("a")).await.unwrap_err();
+    assert!(matches!(refused, ActionError::Denied { .. }), "{refused:?}");
+    bind(&plane, "ada", "secret-grant-admin").await;
+    plane.api.dispatch(&caller("ada"), "default", wish("b")).await.unwrap();
+    assert_eq!(only_run(&plane).await.spec.sha, commit, "the run is about the branch");
+    // A commit that a person names is not trusted, and then no owner helps.
+    let mut named = wish("c");
+    named.sha = Some("c".repeat(40));
+    let refused = plane.api.dispatch(&caller("ada"), "default", named).await.unwrap_err();
+    let ActionError::Denied { reasons, .. } = &refused else { panic!("{refused:?}") };
+    let untrusted = |why: &str| why.contains("counts only for trusted work");
+    assert!(reasons.iter().any(|one| untrusted(&one.message)), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn an_outage_of_the_forge_delays_a_run_and_refuses_it_not() {
+    let plane = plane().await;
+    bind(&plane, "ada", "agent-approver").await;
+    plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
+    *plane.world.unreachable.lock().unwrap() = Some("no answer".to_owned());
+    for _ in 0..3 {
+        plane.advance().await;
+    }
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
+    *plane.world.unreachable.lock().unwrap() = None;
+    // Failing objects wait before they are tried again.
+    let later = plane.world.now().millis() + 120_000;
+    plane.world.clock.store(later, std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..6 {
+        plane.advance().await;
+    }
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+}

@@ -1,0 +1,332 @@
+//! Targets that move, close or are protected between a request and its write.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use bailiwick_fleet::ports::{
+    AccountProblem, ActionError, FinishedWork, Fleet as _, FleetStore as _, ForgeError, Launched,
+    LaunchedState, PullRequestState, Rebased, Target, Verdict, World as _, WriteBack,
+};
+use bailiwick_resources::{
+    AgentApproval, ApprovalPhase, ConditionType, Kind, Object, Reason, RunPhase, Standing,
+    WriteBackState, WriteBackTarget,
+};
+use serde_json::json;
+
+use crate::dispatch::{Plane, SHA, all, only_run, stand, standing, turn, work};
+use crate::dispatch_results::{allowing, answer, pull, question, run, said, sent};
+
+fn tip(digit: char) -> String {
+    digit.to_string().repeat(40)
+}
+
+/// Work that was replayed on another commit.
+fn on(base: &str) -> Rebased {
+    Rebased::Verified(FinishedWork {
+        base: base.to_owned(),
+        commit: tip('d'),
+        tree: tip('c'),
+        patch: b"+a rebased line\n".to_vec(),
+        verdict: "4 checks passed".to_owned(),
+        ..work()
+    })
+}
+
+/// A run about a pull request, whose push waits for a person or not.
+async fn pushing(targets: &[(&str, &str)]) -> Plane {
+    let plane = allowing(targets).await;
+    plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "main"));
+    run(&plane, "repair", said("Done."), about_five).await;
+    plane
+}
+
+fn about_five(wish: &mut serde_json::Value) {
+    wish["sourceRefs"] = json!({ "pullRequest": 5 });
+    wish["ref"] = json!("refs/heads/main");
+}
+
+fn move_to(plane: &Plane, commit: &str) {
+    plane.world.forge.heads.lock().unwrap().insert("main".to_owned(), commit.to_owned());
+}
+
+fn rebases_to(plane: &Plane, onto: &str, result: Rebased) {
+    plane.engine.rebased.lock().unwrap().insert(onto.to_owned(), result);
+}
+
+async fn pending(plane: &Plane) -> Vec<Object<AgentApproval>> {
+    let mut all = all::<AgentApproval>(plane).await;
+    all.retain(|one| one.status.phase == ApprovalPhase::Pending);
+    all
+}
+
+fn pushed(plane: &Plane) -> Vec<(Option<String>, String)> {
+    let mut all = Vec::new();
+    for one in sent(plane) {
+        if let WriteBack::Push { commit, from, .. } = one {
+            all.push((from, commit));
+        }
+    }
+    all
+}
+
+fn code(refused: Result<(), ActionError>) -> (String, String) {
+    let Err(ActionError::Conflict { code, message }) = refused else { panic!("{refused:?}") };
+    (code, message)
+}
+
+#[tokio::test]
+async fn approving_a_change_whose_branch_moved_is_refused_and_it_is_requested_again_rebased() {
+    let plane = pushing(&[("branch-push", "always-approve")]).await;
+    let first = question(&plane, WriteBackTarget::BranchPush).await;
+    move_to(&plane, &tip('9'));
+    let (code, message) = code(answer(&plane, &first, "bob", Verdict::Approve).await);
+    assert_eq!(code, "TargetMoved");
+    assert!(message.contains(SHA) && message.contains(&tip('9')), "{message}");
+    // It is checked again, which takes a while; nobody can approve it meanwhile.
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Running, "{:?}", run.status);
+    assert_eq!(run.status.write_backs[0].moved_to, Some(tip('9')));
+    assert!(answer(&plane, &first, "bob", Verdict::Approve).await.is_err());
+    assert_eq!(pushed(&plane), []);
+    rebases_to(&plane, &tip('9'), on(&tip('9')));
+    turn(&plane).await;
+    let asked = pending(&plane).await;
+    let [second] = &asked[..] else { panic!("{asked:?}") };
+    assert_ne!(second.spec.artifact_digest, first.spec.artifact_digest);
+    assert_eq!(second.spec.target_state, Some(tip('9')));
+    assert!(second.spec.action.summary.contains("4 checks passed"), "{second:?}");
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
+    assert_eq!(run.status.write_backs[0].rebases, 1);
+    // The old request is closed: its digest is approved by nobody any more.
+    assert!(answer(&plane, &first, "bob", Verdict::Approve).await.is_err());
+    answer(&plane, second, "bob", Verdict::Approve).await.unwrap();
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    assert_eq!(pushed(&plane), [(Some(tip('9')), tip('d'))]);
+    // The request that was replaced does not count as one that nobody answered.
+    let satisfied =
+        |one: &&bailiwick_resources::Condition| one.kind == ConditionType::ApprovalSatisfied;
+    let one = run.status.conditions.iter().find(satisfied).unwrap();
+    assert_eq!((one.status, one.reason), (Standing::True, Reason::ApprovalsGranted));
+}
+
+#[tokio::test]
+async fn branch_that_moves_after_the_approval_is_asked_about_again() {
+    let plane = pushing(&[("branch-push", "always-approve")]).await;
+    let first = question(&plane, WriteBackTarget::BranchPush).await;
+    answer(&plane, &first, "bob", Verdict::Approve).await.unwrap();
+    move_to(&plane, &tip('9'));
+    rebases_to(&plane, &tip('9'), on(&tip('9')));
+    turn(&plane).await;
+    assert_eq!(pushed(&plane), [], "what was approved is not what would be pushed now");
+    let asked = pending(&plane).await;
+    let [second] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(second.spec.target_state, Some(tip('9')));
+    // It moves once more while the person thinks.
+    move_to(&plane, &tip('8'));
+    let (code, _) = code(answer(&plane, second, "bob", Verdict::Approve).await);
+    assert_eq!(code, "TargetMoved");
+    rebases_to(&plane, &tip('8'), on(&tip('8')));
+    turn(&plane).await;
+    let asked = pending(&plane).await;
+    answer(&plane, &asked[0], "bob", Verdict::Approve).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(pushed(&plane), [(Some(tip('8')), tip('d'))]);
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
+}
+
+#[tokio::test]
+async fn change_that_needs_no_person_is_rebased_and_pushed() {
+    let plane = allowing(&[("branch-push", "auto")]).await;
+    plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "main"));
+    rebases_to(&plane, &tip('9'), on(&tip('9')));
+    run(&plane, "repair", standing(LaunchedState::Running), about_five).await;
+    move_to(&plane, &tip('9'));
+    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    crate::dispatch::set(&plane, &crate::dispatch::agent(&plane), done);
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    assert_eq!(pushed(&plane).last(), Some(&(Some(tip('9')), tip('d'))));
+    assert!(plane.world.brought.lock().unwrap().contains(&tip('9')), "it was fetched");
+}
+
+#[tokio::test]
+async fn change_that_cannot_be_rebased_fails_with_the_reason_and_no_comment_says_it_is_done() {
+    let plane =
+        pushing(&[("branch-push", "always-approve"), ("pull-request-comment", "auto")]).await;
+    let asked = question(&plane, WriteBackTarget::BranchPush).await;
+    answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+    move_to(&plane, &tip('9'));
+    rebases_to(&plane, &tip('9'), Rebased::Rejected("1 of 4 checks failed".to_owned()));
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
+    let why = run.status.terminal_reason.unwrap_or_default();
+    assert!(why.contains("1 of 4 checks failed") && why.contains(&tip('9')), "{why}");
+    assert_eq!(sent(&plane), []);
+    let states: Vec<_> = run.status.write_backs.iter().map(|one| one.state).collect();
+    assert_eq!(states, [WriteBackState::Failed, WriteBackState::Denied]);
+}
+
+#[tokio::test]
+async fn comment_follows_the_push_and_is_left_out_without_it() {
+    let targets = [("create-branch", "always-approve"), ("issue-comment", "auto")];
+    for (verdict, comments) in [(Verdict::Approve, 1), (Verdict::Reject, 0)] {
+        let plane = allowing(&targets).await;
+        run(&plane, "repair", said("Done."), |wish| wish["sourceRefs"] = json!({ "issue": 4 }))
+            .await;
+        assert_eq!(sent(&plane), [], "nothing is said before the push");
+        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
+        answer(&plane, &asked, "bob", verdict).await.unwrap();
+        turn(&plane).await;
+        let said = sent(&plane);
+        let found = said.iter().filter(|one| matches!(one, WriteBack::Comment { .. })).count();
+        assert_eq!(found, comments, "{said:?}");
+    }
+    // Where policy never lets the change be pushed, the comment does not wait for it.
+    for targets in [&targets[1..], &[("create-branch", "denied"), ("issue-comment", "auto")][..]] {
+        let plane = allowing(targets).await;
+        run(&plane, "repair", said("Done."), |wish| wish["sourceRefs"] = json!({ "issue": 4 }))
+            .await;
+        assert!(matches!(&sent(&plane)[..], [WriteBack::Comment { .. }]), "{:?}", sent(&plane));
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_closed_pull_request_or_a_protected_branch() {
+    let closed = PullRequestState { open: false, ..pull(5, "main") };
+    for (state, protected, expected) in [
+        (pull(5, "main"), false, None),
+        (closed, false, Some("the pull request 5 is closed")),
+        (pull(5, "main"), true, Some("the branch main is protected")),
+    ] {
+        let plane = allowing(&[("branch-push", "always-approve")]).await;
+        plane.world.forge.pulls.lock().unwrap().insert(5, state);
+        if protected {
+            plane.world.forge.protected.lock().unwrap().push("main".to_owned());
+        }
+        run(&plane, "repair", said("Done."), about_five).await;
+        let run = only_run(&plane).await;
+        assert_eq!(pending(&plane).await.len(), usize::from(expected.is_none()));
+        if let Some(expected) = expected {
+            assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
+            let why = run.status.terminal_reason.unwrap_or_default();
+            assert!(why.contains(expected), "{why}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn approving_is_refused_once_the_pull_request_is_closed_or_its_branch_protected() {
+    for protected in [false, true] {
+        let plane = pushing(&[("branch-push", "always-approve")]).await;
+        let asked = question(&plane, WriteBackTarget::BranchPush).await;
+        match protected {
+            true => plane.world.forge.protected.lock().unwrap().push("main".to_owned()),
+            false => {
+                let closed = PullRequestState { open: false, ..pull(5, "main") };
+                plane.world.forge.pulls.lock().unwrap().insert(5, closed);
+            }
+        }
+        let (code, message) = code(answer(&plane, &asked, "bob", Verdict::Approve).await);
+        assert_eq!(code, "ForgeRefuses");
+        assert!(message.contains("retry the run"), "{message}");
+        assert_eq!(pending(&plane).await.len(), 1);
+        answer(&plane, &asked, "bob", Verdict::Reject).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn approving_a_comment_on_a_pull_request_that_moved_is_refused() {
+    let plane = allowing(&[("pull-request-comment", "always-approve")]).await;
+    plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "theirs"));
+    run(&plane, "diagnose", said("Look."), |wish| {
+        wish["sourceRefs"] = json!({ "pullRequest": 5 });
+    })
+    .await;
+    let asked = question(&plane, WriteBackTarget::PullRequestComment).await;
+    let now = PullRequestState { head_sha: tip('b'), ..pull(5, "theirs") };
+    plane.world.forge.pulls.lock().unwrap().insert(5, now);
+    let (code, message) = code(answer(&plane, &asked, "bob", Verdict::Approve).await);
+    assert_eq!(code, "TargetMoved");
+    assert!(message.contains("start a new run"), "{message}");
+    assert_eq!(plane.engine.rebased_on.lock().unwrap().len(), 0, "nothing to rebase");
+}
+
+#[tokio::test]
+async fn preview_shows_exactly_what_is_written_and_where_the_target_is_now() {
+    let plane = pushing(&[("branch-push", "always-approve")]).await;
+    let asked = question(&plane, WriteBackTarget::BranchPush).await;
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let preview = plane.api.preview_approval(&target).await.unwrap();
+    assert_eq!(preview.digest, asked.spec.artifact_digest);
+    assert_eq!(preview.diff.as_deref(), Some("+a line\n"));
+    assert_eq!(preview.target_state.as_deref(), Some(SHA));
+    assert_eq!(preview.target_now.as_deref(), Some(SHA));
+    let content = preview.content.unwrap();
+    assert_eq!(content["commit"], json!("f".repeat(40)));
+    move_to(&plane, &tip('9'));
+    let moved = plane.api.preview_approval(&target).await.unwrap();
+    assert_eq!((moved.target_now, moved.target_state), (Some(tip('9')), Some(SHA.to_owned())));
+    // A comment is shown whole.
+    let plane = allowing(&[("issue-comment", "always-approve")]).await;
+    let long = format!("Start.\n{}\nEnd.", "x".repeat(10_000));
+    run(&plane, "diagnose", said(&long), |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    let asked = question(&plane, WriteBackTarget::IssueComment).await;
+    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let preview = plane.api.preview_approval(&target).await.unwrap();
+    let body = preview.content.unwrap()["body"].as_str().unwrap().to_owned();
+    assert!(body.contains(&"x".repeat(10_000)) && body.contains("End."));
+    assert_eq!(preview.target, "acme/app#4");
+    answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+    turn(&plane).await;
+    let sent = sent(&plane);
+    let [WriteBack::Comment { body: written, .. }] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(*written, body);
+}
+
+async fn set_token(plane: &Plane, value: &str) {
+    let keys = BTreeMap::from([("token".to_owned(), value.as_bytes().to_vec())]);
+    plane.store.set_secret("default", "forge", keys, plane.world.now()).await.unwrap();
+}
+
+/// Neither the number of tries nor a backoff keeps it: a person has to act, and once they have it goes on.
+#[tokio::test]
+async fn write_that_the_forge_rejected_for_its_token_is_made_when_the_token_changes() {
+    let plane = stand(|object| {
+        if object.kind == Kind::Repository {
+            object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
+        }
+        if object.kind == Kind::AgentStack {
+            let modes = json!({ "create-branch": "auto" });
+            object.spec["writeBackPolicy"] =
+                json!({ "allowedTargets": ["create-branch"], "modes": modes });
+        }
+    })
+    .await;
+    set_token(&plane, "an old token").await;
+    let rejected = || ForgeError::Account(AccountProblem::TokenRejected);
+    plane.world.forge.faults.lock().unwrap().extend([rejected(), rejected()]);
+    run(&plane, "repair", said("Done."), |_| {}).await;
+    let asked = || plane.world.forge.asked.load(Ordering::Relaxed);
+    let record = async || only_run(&plane).await.status.write_backs[0].clone();
+    assert_eq!(asked(), 1, "the same token is not tried in each pass");
+    assert!(record().await.credential_rejected_at.is_some(), "{:?}", record().await);
+    assert!(record().await.detail.contains("token"), "{:?}", record().await);
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    // It may have been fixed on the forge.
+    plane.world.clock.fetch_add(2 * 24 * 3_600_000, Ordering::Relaxed);
+    turn(&plane).await;
+    assert_eq!(asked(), 2);
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
+    set_token(&plane, "a new token").await;
+    turn(&plane).await;
+    let run = only_run(&plane).await;
+    assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
+    assert_eq!((asked(), record().await.state), (3, WriteBackState::Written));
+    assert_eq!(record().await.credential_rejected_at, None);
+}
