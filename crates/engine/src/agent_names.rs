@@ -75,12 +75,12 @@ pub fn require(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
     if is_known(context, &id)? {
         return Ok(id);
     }
-    Err(Failure::usage(format!("there is no agent `{name}`")).help(suggestion(context, name)?))
+    Err(Failure::refused(format!("there is no agent `{name}`")).help(suggestion(context, name)?))
 }
 
 /// Whether an agent has run, or is in the ledger: who sat at a person's terminal is in none.
 fn is_known(context: &Context, id: &AgentId) -> Result<bool, Failure> {
-    if !context.database.path().exists() {
+    if !context.database.exists() {
         return Ok(false);
     }
     context.with_store(async |store| {
@@ -91,7 +91,7 @@ fn is_known(context: &Context, id: &AgentId) -> Result<bool, Failure> {
 /// Which agents of this repository a person may have meant, and how to list all.
 pub fn suggestion(context: &Context, name: &AgentId) -> Result<String, Failure> {
     let list = "`bailiwick ps --all` lists the agents of this repository";
-    if !context.database.path().exists() {
+    if !context.database.exists() {
         return Ok(list.to_owned());
     }
     let scope = Scope::observe(context, false)?;
@@ -109,9 +109,9 @@ pub fn suggestion(context: &Context, name: &AgentId) -> Result<String, Failure> 
 }
 
 /// The id of the agent that a person names. What is in no ledger stays as it is: it may be a session
-/// at a terminal, and whoever looks it up says that it is missing.
+/// at a terminal, and a lookup says that it is missing.
 pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
-    if !context.database.path().exists() {
+    if !context.database.exists() {
         return Ok(name.clone());
     }
     adopt(context)?;
@@ -139,7 +139,7 @@ pub fn require_here(run: &Run, repository: &Repository) -> Result<(), Failure> {
         return Ok(());
     }
     let place = shown(Some(recorded));
-    Err(Failure::usage(format!("`{}` is an agent of {place}, not of this repository", run.name))
+    Err(Failure::refused(format!("`{}` is an agent of {place}, not of this repository", run.name))
         .help(format!("run the command there: cd {place}")))
 }
 
@@ -170,7 +170,7 @@ pub fn id_for(context: &Context, repository: &str, name: &AgentId) -> Result<Age
             return Ok(candidate);
         }
     }
-    Err(Failure::usage(format!("no id is free for `{name}`; choose another --agent-id")))
+    Err(Failure::refused(format!("no id is free for `{name}`; choose another --agent-id")))
 }
 
 fn with_suffix(name: &AgentId, repository: &str, length: usize) -> Result<AgentId, Failure> {
@@ -178,7 +178,7 @@ fn with_suffix(name: &AgentId, repository: &str, length: usize) -> Result<AgentI
     let suffix: String = digest.chars().take(length).collect();
     let room = MAX_ID.saturating_sub(suffix.len() + 1);
     let stem: String = name.as_str().chars().take(room).collect();
-    AgentId::parse(&format!("{stem}-{suffix}")).map_err(|error| Failure::usage(error.to_string()))
+    AgentId::parse(&format!("{stem}-{suffix}")).map_err(|error| Failure::refused(error.to_string()))
 }
 
 enum Choice<'a> {
@@ -211,13 +211,13 @@ fn ambiguous(name: &AgentId, runs: &[&Run]) -> Failure {
         .iter()
         .map(|run| format!("{} (id {})", shown(run.repository.as_deref()), run.id))
         .collect();
-    Failure::usage(format!("several repositories have an agent `{name}`: {}", list.join(", ")))
+    Failure::refused(format!("several repositories have an agent `{name}`: {}", list.join(", ")))
         .help("run the command in its repository, or use an id that only one of them has")
 }
 
 /// Writes down the repository of older runs whose worktree tells it.
 fn adopt(context: &Context) -> Result<(), Failure> {
-    if !context.database.path().exists() {
+    if !context.database.exists() {
         return Ok(());
     }
     context.with_store(async |store: &Store| {

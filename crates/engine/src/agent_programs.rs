@@ -54,7 +54,7 @@ pub fn adapter_in(
         let near = nearest(name, agents::NAMES);
         let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
         let names = agents::NAMES.join(", ");
-        return Err(Failure::usage(format!("there is no agent program `{name}`"))
+        return Err(Failure::refused(format!("there is no agent program `{name}`"))
             .help(format!("{near}the programs are {names}, and those that {file} describes")));
     };
     Ok(Arc::new(Manifest::parse(&Source::new(file, text))?))

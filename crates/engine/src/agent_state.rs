@@ -26,7 +26,7 @@ pub enum AgentState {
     Asks,
     /// It is open, and its last attempt ended this way; or it failed for good, by that.
     Ended(ExitReason),
-    /// It has come to its end.
+    /// It has ended.
     Done,
     /// It failed for good.
     Failed,
@@ -168,11 +168,11 @@ impl Seen {
             return (Self::Free, Vec::new());
         }
         let directory = RunDirectory::new(&context.state, run.id.as_str());
-        if !directory.is_held().unwrap_or(false) {
+        if !directory.is_supervised().unwrap_or(false) {
             return (Self::Free, Vec::new());
         }
         match supervisor::ask(&directory, &Request::Status) {
-            Ok(Some(Reply::Standing(standing))) if !standing.questions.is_empty() => {
+            Ok(Some(Reply::Status(standing))) if !standing.questions.is_empty() => {
                 (Self::Asking, standing.questions)
             }
             Ok(_) | Err(_) => (Self::Held, Vec::new()),

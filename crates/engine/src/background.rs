@@ -17,8 +17,9 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::system;
 
-/// How long the other process gets to hold the run.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the other process gets to hold the run. One that ends is noticed at once, so that this is for a machine with
+/// too much to do.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How a run is taken up again.
 pub struct Again<'a> {
@@ -66,7 +67,7 @@ pub fn begin(
     begin_with(context, id, how, input, Environment::Inherited)
 }
 
-/// What whoever holds a run has in its environment.
+/// What the supervisor of a run has in its environment.
 pub enum Environment {
     /// All of ours: a person who starts a run lends it what they have.
     Inherited,
@@ -74,7 +75,7 @@ pub enum Environment {
     Only(Vec<(OsString, OsString)>),
 }
 
-/// Variables without which whoever holds a run does not find its things; none of them pays for anything.
+/// Variables without which the supervisor of a run does not find its files; none of them pays for anything.
 pub const NEEDED: [&str; 31] = [
     "PATH",
     "HOME",
@@ -109,7 +110,7 @@ pub const NEEDED: [&str; 31] = [
     "RUST_BACKTRACE",
 ];
 
-/// The same, with another environment for whoever holds it.
+/// The same, with another environment for its supervisor.
 pub fn begin_with(
     context: &Context,
     id: &AgentId,
@@ -151,9 +152,8 @@ fn launch(
     if let Some(root) = &context.kit_root {
         command.arg("--kit-root").arg(context.directory.join(root));
     }
+    context.database.pass_on(&mut command);
     command
-        .arg("--db")
-        .arg(context.database.path())
         .env("BAILIWICK_STATE", &context.state)
         .current_dir(&context.directory)
         .stdin(input)
@@ -166,7 +166,7 @@ fn launch(
     // Mostly it is there in a few milliseconds.
     let mut pause = Duration::from_millis(1);
     loop {
-        if directory.is_held_by(child.id()).map_err(failed)? {
+        if directory.is_supervised_by(child.id()).map_err(failed)? {
             break;
         }
         if let Some(status) = child.try_wait().map_err(failed)? {
@@ -188,7 +188,7 @@ fn launch(
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
     }
-    // Whoever starts it may live longer than it, and must not leave it half dead.
+    // The process that starts it may live longer than it, and must not leave it half dead.
     std::thread::spawn(move || child.wait());
     Ok(log)
 }

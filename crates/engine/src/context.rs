@@ -24,7 +24,7 @@ pub struct Context {
     /// The database.
     pub database: Database,
     /// The options that a next command must be given again.
-    pub repeated: String,
+    pub global_options: String,
     /// Where services report what they do.
     pub notices: Notices,
 }
@@ -43,12 +43,9 @@ impl Context {
             None => Err(Failure::general("HOME is not set, so there is no place for state")
                 .help("set HOME, or BAILIWICK_STATE and XDG_CONFIG_HOME")),
         };
-        let mut repeated = String::new();
+        let mut global_options = String::new();
         if let Some(root) = &kit_root {
-            repeated += &format!(" --kit-root {}", root.display());
-        }
-        if let Some(database) = database {
-            repeated += &format!(" --db {database}");
+            global_options += &format!(" --kit-root {}", root.display());
         }
         let state = match (variable("BAILIWICK_STATE")?, variable("XDG_STATE_HOME")?) {
             (Some(state), _) => directory.join(state),
@@ -59,16 +56,22 @@ impl Context {
             Some(base) => directory.join(base).join("bailiwick"),
             None => home()?.join(".config/bailiwick"),
         };
+        let by_option = database.is_some();
         let named = match database {
             Some(text) => Some(text.to_owned()),
             None => variable("KEI_LEDGER_DB")?,
         };
-        let database = match named {
-            Some(text) => text.parse().map_err(|error| Failure::usage(format!("{error}")))?,
+        let location = match named {
+            Some(text) => Location::parse(&text, &state)
+                .map_err(|error| Failure::refused(format!("{error}")))?,
             None => Location::file(state.join("bailiwick.db")),
         };
-        let database = Database::at(database);
-        Ok(Self { directory, state, user_kit, kit_root, database, repeated, notices })
+        if by_option {
+            // As it is shown: without a password.
+            global_options += &format!(" --db {location}");
+        }
+        let database = Database::at(location);
+        Ok(Self { directory, state, user_kit, kit_root, database, global_options, notices })
     }
 
     /// Runs something that needs the database.

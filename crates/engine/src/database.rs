@@ -4,6 +4,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::pin::Pin;
+use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bailiwick_lifecycle::ports::{Events, StoreError};
@@ -29,7 +30,7 @@ struct Opened {
     kept: Arc<OpenDatabase>,
 }
 
-/// Which file it is that has the name: its device and its number there.
+/// Which file it is that has the name: its device and its number there. A server stays the same.
 type Identity = Option<(u64, u64)>;
 
 impl Database {
@@ -43,9 +44,17 @@ impl Database {
         &self.location
     }
 
-    /// Its file.
-    pub fn path(&self) -> &Path {
-        self.location.path()
+    /// Whether there may be something in it. A file that does not exist is not created to look.
+    pub fn exists(&self) -> bool {
+        self.location.sqlite_file().is_none_or(Path::exists)
+    }
+
+    /// Tells another process of ours to use it. A password is not for arguments, which everybody can read.
+    pub fn pass_on(&self, command: &mut Command) {
+        match (self.location.sqlite_file(), self.location.secret_text()) {
+            (Some(file), _) => drop(command.arg("--db").arg(file)),
+            (None, text) => drop(command.env("KEI_LEDGER_DB", text.unwrap_or_default())),
+        }
     }
 
     /// Opens it, unless it is open; also where somebody has put another file in its place. What failed is tried
@@ -64,7 +73,8 @@ impl Database {
     }
 
     fn identity(&self) -> Identity {
-        std::fs::metadata(self.path()).ok().map(|file| (file.dev(), file.ino()))
+        let Some(file) = self.location.sqlite_file() else { return Some((0, 0)) };
+        std::fs::metadata(file).ok().map(|file| (file.dev(), file.ino()))
     }
 }
 
@@ -127,7 +137,7 @@ impl OpenDatabase {
 }
 
 impl Drop for OpenDatabase {
-    /// What was written beside the file is brought into it: whoever opens it next has less to read.
+    /// What was written beside the file is brought into it: the next one that opens it has less to read.
     fn drop(&mut self) {
         // Inside of another runtime nobody may wait.
         if Handle::try_current().is_err() {
@@ -136,14 +146,19 @@ impl Drop for OpenDatabase {
     }
 }
 
-/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled anew for
+/// Waits for work that needs no database.
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    Ok(wait(runtime()?, work))
+}
+
+/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled again for
 /// every command, which was a tenth of this crate.
 pub fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
     let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
     runtime.block_on(work)
 }
 
-/// What drives databases: one for the whole process. It has a thread of its own, so that whoever takes long over
+/// What drives databases: one for the whole process. It has a thread of its own, so that a caller that takes long over
 /// something else while it has a database open holds up nobody.
 fn runtime() -> Result<&'static Runtime, Failure> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -153,7 +168,8 @@ fn runtime() -> Result<&'static Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("database")
-        .enable_time()
+        // Forges are asked on it as well.
+        .enable_all()
         .build()
         .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
     Ok(RUNTIME.get_or_init(|| runtime))
@@ -202,7 +218,7 @@ mod tests {
 
     /// Connections are given back by tasks: somebody has to run them, whatever those do who wait.
     #[test]
-    fn whoever_takes_long_over_something_holds_up_nobody() {
+    fn slow_caller_does_not_block_others() {
         let place = tempfile::tempdir().unwrap();
         let kept = Database::at(Location::file(place.path().join("x.db"))).open().unwrap();
         // Tests beside this one may drive it for a while.

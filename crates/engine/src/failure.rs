@@ -1,6 +1,8 @@
 //! Why a service did not do what it was asked for. Callers decide what that means for their exit code.
 
-use bailiwick_model::Problem;
+use std::borrow::Cow;
+
+use bailiwick_model::{AgentId, Problem};
 
 /// Why a service did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,12 @@ pub enum Failure {
         text: String,
         /// What to do about it.
         help: Option<String>,
+    },
+    /// The agent is at work, and its run cannot be changed meanwhile.
+    #[error("`{agent}` is at work")]
+    AtWork {
+        /// The agent.
+        agent: AgentId,
     },
     /// The request was refused: a limit, a state, an unknown name or a wrong argument stands against it.
     #[error("{text}")]
@@ -38,18 +46,36 @@ impl Failure {
     }
 
     /// The request was refused, or has a name that is not known.
-    pub fn usage(text: impl Into<String>) -> Self {
+    pub fn refused(text: impl Into<String>) -> Self {
         Self::Refused { text: text.into(), help: None }
     }
 
-    /// The same with advice.
+    /// The request was refused for this reason.
+    pub fn refused_by(error: impl std::fmt::Display) -> Self {
+        Self::refused(error.to_string())
+    }
+
+    /// The same as something that could not be done, whatever it was.
+    #[must_use]
+    pub fn into_failed(self) -> Self {
+        match self {
+            Self::Refused { text, help } => Self::Failed { text, help },
+            at_work @ Self::AtWork { .. } => Self::Failed {
+                text: at_work.to_string(),
+                help: at_work.advice().map(Cow::into_owned),
+            },
+            other @ (Self::Failed { .. } | Self::Problems(_)) => other,
+        }
+    }
+
+    /// The same with advice, if its reason has none of its own.
     #[must_use]
     pub fn help(self, advice: impl Into<String>) -> Self {
         let help = Some(advice.into());
         match self {
             Self::Failed { text, .. } => Self::Failed { text, help },
             Self::Refused { text, .. } => Self::Refused { text, help },
-            problems @ Self::Problems(_) => problems,
+            itself @ (Self::Problems(_) | Self::AtWork { .. }) => itself,
         }
     }
 
@@ -62,20 +88,25 @@ impl Failure {
         }
     }
 
-    /// The same with another text; problems keep theirs.
+    /// The same with another text; problems and reasons keep theirs.
     #[must_use]
     pub fn map_text(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Failed { text, help } => Self::Failed { text: change(text), help },
             Self::Refused { text, help } => Self::Refused { text: change(text), help },
-            problems @ Self::Problems(_) => problems,
+            itself @ (Self::Problems(_) | Self::AtWork { .. }) => itself,
         }
     }
 
     /// What to do about it.
-    pub fn advice(&self) -> Option<&str> {
+    pub fn advice(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Failed { help, .. } | Self::Refused { help, .. } => help.as_deref(),
+            Self::Failed { help, .. } | Self::Refused { help, .. } => {
+                help.as_deref().map(Cow::Borrowed)
+            }
+            Self::AtWork { agent } => Some(Cow::Owned(format!(
+                "wait for its end: bailiwick logs -f {agent}; or end it: bailiwick stop {agent}"
+            ))),
             Self::Problems(_) => None,
         }
     }

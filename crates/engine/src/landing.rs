@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use bailiwick_lifecycle::commit_subject::{CommitTitle, commit_subject};
-use bailiwick_lifecycle::landing::{self, Done, NotLanded, Order, Watched};
+use bailiwick_lifecycle::landing::{self, LandEvent, LandResult, LandingRequest, NotLanded};
 use bailiwick_lifecycle::ports::{LandError, Landing, Method, RunStore as _, Work as _};
 use bailiwick_lifecycle::verification::{Progress, Verification};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::settings::LandMethod;
-use bailiwick_model::{AgentId, Run, RunState, RunStatus, Sha256Hex};
+use bailiwick_model::{AgentId, CommitId, LedgerNote, Run, RunState, RunStatus, Sha256Hex, TreeId};
 use bailiwick_store::Event;
 use bailiwick_verify::Verdict;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::running::{next_step_hint, require_landable};
-use crate::verifying::{Against, Places, Shown, Subject};
+use crate::verifying::{Against, AgentWork, Places, VerificationReport};
 use crate::{claiming, system};
 
 const TESTS_KEPT: &str = "quality::tests-kept";
@@ -27,11 +27,21 @@ const TESTS_KEPT: &str = "quality::tests-kept";
 pub struct LandedRecord {
     pub agent_id: String,
     pub branch: String,
-    pub onto: String,
-    pub commit: String,
-    pub tree: String,
+    pub onto: CommitId,
+    pub commit: CommitId,
+    pub tree: TreeId,
     pub method: String,
     pub checkouts: Vec<PathBuf>,
+}
+
+/// What is about to land: all of a `LandedRecord` but the commit and the checkouts, which are not known yet.
+#[derive(Debug, Serialize, serde::Deserialize)]
+struct PendingLanding {
+    agent_id: String,
+    branch: String,
+    onto: CommitId,
+    tree: TreeId,
+    method: String,
 }
 
 /// What is to land, and how.
@@ -61,7 +71,7 @@ impl LandRequest {
 /// What a landing is doing.
 pub enum LandStage<'a> {
     /// Nothing stands against it, and its checks begin.
-    Checking(&'a Subject),
+    Checking(&'a AgentWork),
     /// A step of the checks.
     Progress(Progress<'a>),
 }
@@ -80,7 +90,7 @@ pub struct LandedWork {
 pub enum LandFailure {
     /// A check failed.
     #[error("checks failed")]
-    ChecksFailed(Box<Shown>),
+    ChecksFailed(Box<VerificationReport>),
     /// Anything else.
     #[error(transparent)]
     Other(#[from] Failure),
@@ -94,7 +104,7 @@ pub fn land(
 ) -> Result<LandedWork, LandFailure> {
     let base = request.base.clone();
     let places = Places { base, against: Against::Branch, ..Places::default() };
-    let subject = Subject::of_agent(context, &request.agent, &places)?;
+    let subject = AgentWork::of_agent(context, &request.agent, &places)?;
     let Some(run) = subject.run.clone() else {
         return Err(Failure::general(format!("`{}` is not in the ledger", request.agent)).into());
     };
@@ -105,31 +115,32 @@ pub fn land(
     let branch = match &request.branch {
         Some(branch) => full_name(branch),
         None => {
-            let base = subject.found()?.base();
+            let base = subject.git_work()?.base();
             base.map_err(|error| Failure::general(error.to_string()))?.branch
         }
     };
     if let Some(record) = already_landed(&subject, &run, &branch)? {
         context.notices.note(format_args!("`{}` has landed; the ledger was not told", run.id));
-        request.tell_ledger(&subject, &run, &record)?;
+        request.record_in_ledger(&subject, &run, &record)?;
+        request.release_claim(&subject, &run);
         return Ok(LandedWork { record, test_changes: None });
     }
     claiming::require_held(&subject, &run.id)?;
     let method = request.method(&subject);
-    let order = Order {
+    let order = LandingRequest {
         agent: run.id.clone(),
         branch: request.branch.as_deref().map(full_name),
         method,
         message: request.message(&subject, &run)?,
     };
     // The checks can take long; what no check can change is refused before them.
-    let could = subject.found()?.check_landing(order.branch.as_deref());
-    could.map_err(|error| refused(&subject, &request.agent, error.into()))?;
+    let check = subject.git_work()?.check_landing(order.branch.as_deref());
+    check.map_err(|error| refused(&subject, &request.agent, error.into()))?;
     tell(LandStage::Checking(&subject));
     let mut failure = None;
     let landed = landing::land(
         &order,
-        subject.found()?,
+        subject.git_work()?,
         &mut || {
             let mut step = |progress: Progress<'_>| tell(LandStage::Progress(progress));
             match subject.verify(RunMode::Both, request.checks, &[], &mut step) {
@@ -141,12 +152,12 @@ pub fn land(
             }
         },
         &mut |watched| match watched {
-            Watched::Landing(landing) => {
+            LandEvent::Landing(landing) => {
                 // The checks may have taken longer than the lease.
-                claiming::require_held_for(&subject, &run.id, landing).map_err(unrecorded)?;
-                intend(&subject, landing, method)
+                claiming::require_held_for(&subject, &run.id, landing)?;
+                write_pending_landing(&subject, landing, method)
             }
-            Watched::Moved { branch, now } => {
+            LandEvent::Moved { branch, now } => {
                 context
                     .notices
                     .note(format_args!("{branch} moved to {now:.12}; verifying the new merge"));
@@ -158,15 +169,16 @@ pub fn land(
         return Err(failure.into());
     }
     let done = landed.map_err(|error| refused(&subject, &request.agent, error))?;
-    let shown = Shown::new(Some(run.id.to_string()), &done.verification);
+    let shown = VerificationReport::new(Some(run.id.to_string()), &done.verification);
     subject.record(&shown)?;
     let record = record(&run.id, &done, method);
-    request.tell_ledger(&subject, &run, &record)?;
+    request.record_in_ledger(&subject, &run, &record)?;
+    request.release_claim(&subject, &run);
     Ok(LandedWork { record, test_changes: test_changes(&done.verification) })
 }
 
 impl LandRequest {
-    fn method(&self, subject: &Subject) -> Method {
+    fn method(&self, subject: &AgentWork) -> Method {
         self.method.unwrap_or(match subject.settings.land.method {
             LandMethod::Merge => Method::Merge,
             LandMethod::Squash => Method::Squash,
@@ -174,7 +186,7 @@ impl LandRequest {
         })
     }
 
-    fn message(&self, subject: &Subject, run: &Run) -> Result<String, Failure> {
+    fn message(&self, subject: &AgentWork, run: &Run) -> Result<String, Failure> {
         let chosen = match &self.title {
             Some(title) => Some(title.to_string()),
             None => subject.context.with_store(async |store| {
@@ -188,18 +200,25 @@ impl LandRequest {
         Ok(landing::message(&title, run, policy.as_deref()))
     }
 
+    /// A branch that waits for a pull request keeps its claim.
+    fn release_claim(&self, subject: &AgentWork, run: &Run) {
+        if self.branch.is_none() {
+            claiming::forge::release(&subject.context, &run.id);
+        }
+    }
+
     /// A run that lands is done first; one whose branch waits for a pull request stays done.
-    fn tell_ledger(
+    fn record_in_ledger(
         &self,
-        subject: &Subject,
+        subject: &AgentWork,
         run: &Run,
         record: &LandedRecord,
     ) -> Result<(), Failure> {
         let detail = serde_json::to_string(record)
             .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
-        let kind = if self.branch.is_some() { "proposed" } else { "landed" };
+        let note = if self.branch.is_some() { LedgerNote::Proposed } else { LedgerNote::Landed };
         subject.context.with_store(async |store| {
-            store.append_run_note(&run.id, kind, &detail).await?;
+            store.append_run_note(&run.id, note, &detail).await?;
             if run.status == RunStatus::Running {
                 store.change_status(&run.id, RunStatus::Done, Some("verified")).await?;
             }
@@ -212,41 +231,33 @@ impl LandRequest {
     }
 }
 
-/// What the ledger calls it that a person has chosen the subject of a run's commit.
-pub const TITLE: &str = "title";
-
 /// The subject that a person chose last for the commit of a run.
 pub fn chosen_title(events: &[Event]) -> Option<String> {
-    let last = events.iter().rev().find(|event| event.kind == TITLE)?;
+    let last = events.iter().rev().find(|event| event.is(LedgerNote::Title))?;
     Some(last.detail.clone())
 }
 
 /// Where it is written down that an agent's work is about to land.
-fn intention(subject: &Subject, agent: &str) -> PathBuf {
+fn pending_landing_file(subject: &AgentWork, agent: &str) -> PathBuf {
     subject.context.state.join("runs").join(agent).join("landing.json")
 }
 
-/// Writes down what is about to land, all but the commit, which is not made yet.
-fn intend(subject: &Subject, landing: &Landing, method: Method) -> Result<(), String> {
-    let record = LandedRecord {
+/// Writes down what is about to land.
+fn write_pending_landing(
+    subject: &AgentWork,
+    landing: &Landing,
+    method: Method,
+) -> Result<(), Failure> {
+    let record = PendingLanding {
         agent_id: landing.agent.clone(),
         branch: landing.branch.clone(),
         onto: landing.onto.clone(),
-        commit: String::new(),
         tree: landing.tree.clone(),
         method: name(method).to_owned(),
-        checkouts: Vec::new(),
     };
-    let text = serde_json::to_string(&record).map_err(|error| error.to_string())?;
-    system::write_whole(&intention(subject, &landing.agent), &text).map_err(unrecorded)
-}
-
-/// Why what is about to land could not be written down.
-fn unrecorded(failure: Failure) -> String {
-    match failure {
-        Failure::Failed { text, .. } | Failure::Refused { text, .. } => text,
-        Failure::Problems(_) => "it cannot be written down".to_owned(),
-    }
+    let text = serde_json::to_string(&record)
+        .map_err(|error| Failure::general(format!("the landing cannot be recorded: {error}")))?;
+    system::write_whole(&pending_landing_file(subject, &landing.agent), &text)
 }
 
 /// What became of tests: weaker ones that the task allows, and how many were executed.
@@ -261,28 +272,38 @@ fn test_changes(verification: &Verification) -> Option<String> {
 /// What a run has landed though the ledger was not told, because we were killed in between: a commit
 /// of the branch that has the tree which was verified, on the base which it was verified on.
 fn already_landed(
-    subject: &Subject,
+    subject: &AgentWork,
     run: &Run,
     branch: &str,
 ) -> Result<Option<LandedRecord>, Failure> {
-    let Ok(text) = std::fs::read(intention(subject, run.id.as_str())) else { return Ok(None) };
-    let Ok(intended) = serde_json::from_slice::<LandedRecord>(&text) else { return Ok(None) };
-    let tip = subject.repository.commit(branch)?.filter(|_| intended.branch == branch);
+    let Ok(text) = std::fs::read(pending_landing_file(subject, run.id.as_str())) else {
+        return Ok(None);
+    };
+    let Ok(pending) = serde_json::from_slice::<PendingLanding>(&text) else { return Ok(None) };
+    let tip = subject.repository.commit(branch)?.filter(|_| pending.branch == branch);
     let Some(tip) = tip else { return Ok(None) };
-    let range = format!("{}..{tip}", intended.onto);
+    let range = format!("{}..{tip}", pending.onto);
     let format = "--format=%H %T %(trailers:key=Bailiwick-Agent,valueonly,separator=%x20)";
-    let wanted = format!(" {} {}", intended.tree, run.id);
+    let wanted = format!(" {} {}", pending.tree, run.id);
     let log = subject.repository.git().run(["log", "--first-parent", format, &range])?;
     let log = String::from_utf8_lossy(&log);
     let landed = log.lines().find_map(|line| line.trim_end().strip_suffix(&wanted));
-    Ok(landed.map(|commit| LandedRecord { commit: commit.to_owned(), ..intended }))
+    Ok(landed.map(|commit| LandedRecord {
+        agent_id: pending.agent_id,
+        branch: pending.branch,
+        onto: pending.onto,
+        commit: CommitId::new(commit),
+        tree: pending.tree,
+        method: pending.method,
+        checkouts: Vec::new(),
+    }))
 }
 
 fn may_land(run: &Run) -> Result<(), Failure> {
     match run.status {
         RunStatus::Running | RunStatus::Done if !run.half_spawned => Ok(()),
         RunStatus::Merged if run.state == RunState::Merged => {
-            Err(Failure::usage(format!("`{}` is merged: it has landed already", run.id))
+            Err(Failure::refused(format!("`{}` is merged: it has landed already", run.id))
                 .help(next_step_hint(run)))
         }
         RunStatus::Running
@@ -291,7 +312,7 @@ fn may_land(run: &Run) -> Result<(), Failure> {
         | RunStatus::Merged
         | RunStatus::Rejected => {
             let text = format!("`{}` is {}, and cannot land", run.id, run.state);
-            Err(Failure::usage(text).help(next_step_hint(run)))
+            Err(Failure::refused(text).help(next_step_hint(run)))
         }
     }
 }
@@ -308,7 +329,7 @@ fn name(method: Method) -> &'static str {
     }
 }
 
-fn record(agent: &AgentId, done: &Done, method: Method) -> LandedRecord {
+fn record(agent: &AgentId, done: &LandResult, method: Method) -> LandedRecord {
     LandedRecord {
         agent_id: agent.to_string(),
         branch: done.branch.clone(),
@@ -335,27 +356,30 @@ fn nothing_to_land(run: Option<&Run>, agent: &AgentId) -> String {
     }
 }
 
-fn refused(subject: &Subject, agent: &AgentId, error: NotLanded) -> LandFailure {
+fn refused(subject: &AgentWork, agent: &AgentId, error: NotLanded<Failure>) -> LandFailure {
     match error {
         NotLanded::Failed(verification) => {
-            let shown = Shown::new(Some(agent.to_string()), &verification);
+            let shown = VerificationReport::new(Some(agent.to_string()), &verification);
             match subject.record(&shown) {
                 Ok(()) => LandFailure::ChecksFailed(Box::new(shown)),
                 Err(failure) => failure.into(),
             }
         }
-        NotLanded::Refused(error @ LandError::Unclean { .. }) => Failure::usage(error.to_string())
-            .help("commit or stash what is there, or land on a branch of its own: --branch NAME")
-            .into(),
+        NotLanded::Refused(error @ LandError::Unclean { .. }) => {
+            Failure::refused(error.to_string())
+                .help(
+                    "commit or stash what is there, or land on a branch of its own: --branch NAME",
+                )
+                .into()
+        }
         NotLanded::Refused(LandError::Nothing { branch, .. }) => {
             let short = branch.strip_prefix("refs/heads/").unwrap_or(&branch);
-            Failure::usage(format!("nothing to land: {short} has all that `{agent}` made"))
+            Failure::refused(format!("nothing to land: {short} has all that `{agent}` made"))
                 .help(nothing_to_land(subject.run.as_ref(), agent))
                 .into()
         }
-        NotLanded::Refused(error) => Failure::usage(error.to_string()).into(),
-        NotLanded::KeptMoving { .. } | NotLanded::Unrecorded(_) => {
-            Failure::general(error.to_string()).into()
-        }
+        NotLanded::Refused(error) => Failure::refused(error.to_string()).into(),
+        NotLanded::Stopped(failure) => failure.into_failed().into(),
+        NotLanded::KeptMoving { .. } => Failure::general(error.to_string()).into(),
     }
 }

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use bailiwick_fleet::admission::compile::{McpDefinition, SubagentDefinition};
 use bailiwick_fleet::admission::review::file_variable;
+use bailiwick_fleet::bundle::NamedSource;
 use bailiwick_fleet::ports::AttemptOwner;
 use bailiwick_fleet::subagents::{ParallelLimits, contract_faults};
 use bailiwick_model::task;
 use bailiwick_model::template::{AgentType, Template};
 use bailiwick_resources::{
-    AuditLevel, ContextPolicy, McpTransport, OutputContract, OutputFormat, ValueFrom,
-    WorkspaceScope,
+    AuditLevel, McpTransport, OutputContract, OutputFormat, ValueFrom, WorkspaceScope,
 };
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,9 @@ pub struct Managed {
     /// Skills whose files arrive with it.
     #[serde(default)]
     pub skills: Vec<ManagedSkill>,
+    /// The sources in its context that it can hand to sub-agents.
+    #[serde(default)]
+    pub sources: Vec<NamedSource>,
 }
 
 /// A skill whose files arrive with an agent.
@@ -54,10 +57,13 @@ pub struct Managed {
 pub struct ManagedSkill {
     /// Its name.
     pub name: String,
-    /// Its directory.
+    /// Its directory; empty for a package.
     pub path: String,
     /// In this commit.
     pub commit: String,
+    /// The package and its digest, if it is one.
+    #[serde(default)]
+    pub package: Option<String>,
 }
 
 /// The MCP servers of a run, and the secrets that they are told.
@@ -93,7 +99,7 @@ impl Managed {
         system::write_whole(&directory.path().join(FILE), &text)
     }
 
-    /// The servers that a task chooses, with the values that whoever holds the run was given for them.
+    /// The servers that a task chooses, with the values that the supervisor was given for them.
     pub fn servers(
         &self,
         chosen: &[task::Line],
@@ -102,7 +108,7 @@ impl Managed {
         let mut found = Servers::default();
         for name in chosen {
             let Some(server) = self.servers.iter().find(|one| one.name == name.as_str()) else {
-                return Err(Failure::usage(format!("the run was given no MCP server `{name}`")));
+                return Err(Failure::refused(format!("the run was given no MCP server `{name}`")));
             };
             let described = described(server, directory, &mut found, &set_variable)?;
             found.all.insert(name.to_string(), described);
@@ -127,6 +133,7 @@ impl Managed {
             contract: Some(child.spec.output_contract.clone()),
             audit_level: self.audit_level,
             skills: self.skills.iter().filter(knows).cloned().collect(),
+            sources: Vec::new(),
         }
     }
 
@@ -136,14 +143,14 @@ impl Managed {
     }
 }
 
-/// The files in which agent programs are told of their servers.
+/// The files in which agent programs read about their servers.
 const TOLD_IN: [&str; 4] = ["mcp.json", "config.toml", "settings.json", "opencode.json"];
 /// How far below its home they are, at most.
 const DEEPEST: usize = 4;
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Takes away what told an agent program of its servers' secrets: its attempt is over, and a secret lies
-/// nowhere in plain text. The next attempt is told anew.
+/// nowhere in plain text. The next attempt gets them again.
 pub fn forget(home: &Path, secrets: &[String]) {
     if !secrets.is_empty() {
         forget_below(home, secrets, DEEPEST);
@@ -248,24 +255,7 @@ pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
     })
 }
 
-/// What a sub-agent is told of all that its parent has to read.
-pub fn told(child: &SubagentDefinition, message: &str, context: Option<&str>) -> String {
-    match (child.spec.context_policy, context) {
-        (ContextPolicy::FullRedacted, Some(context)) => {
-            format!("{message}\n\n# What your parent was given\n\n{context}")
-        }
-        (
-            ContextPolicy::FullRedacted
-            | ContextPolicy::SummaryOnly
-            | ContextPolicy::SelectedSources
-            | ContextPolicy::ArtifactOnly
-            | ContextPolicy::NoContext,
-            _,
-        ) => message.to_owned(),
-    }
-}
-
-/// A contract in words: who is held to something is told of it.
+/// A contract in words: an agent that is held to something can read it.
 fn asked_for(contract: &OutputContract) -> String {
     let form = match contract.format {
         OutputFormat::Summary => "a summary in Markdown",

@@ -43,7 +43,7 @@ pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result
 /// What a run was told after its task, in that order; and what of it it has not heard.
 pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<String>), Failure> {
     let directory = RunDirectory::new(&context.state, run.as_str());
-    let not_heard = directory.not_heard().map_err(|error| {
+    let not_heard = directory.pending_messages().map_err(|error| {
         Failure::general(format!("what `{run}` has not heard cannot be read: {error}"))
     })?;
     let events =

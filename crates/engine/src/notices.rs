@@ -1,4 +1,4 @@
-//! What a service reports while it works, for whoever called it to show.
+//! What a service reports while it works, for its caller to show.
 
 use std::fmt;
 use std::sync::Arc;

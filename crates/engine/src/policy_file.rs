@@ -69,7 +69,7 @@ pub fn recorded(directory: &RunDirectory) -> Result<CompiledPolicy, Failure> {
 pub fn unnamed(context: &Context) -> Result<Failure, Failure> {
     let names = sources::working_kit(context)?.role_names()?;
     let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    Ok(Failure::usage("say what binds it: --role ROLE or --task FILE")
+    Ok(Failure::refused("say what binds it: --role ROLE or --task FILE")
         .help(format!("roles: {names} (bailiwick roles list says what each may do)")))
 }
 

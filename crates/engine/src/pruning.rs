@@ -86,7 +86,8 @@ fn agent_item(
         return Ok(None);
     }
     // To look is not to hold: a dry run writes nothing.
-    let at_work = RunDirectory::new(&context.state, run.id.as_str()).is_held().unwrap_or(true);
+    let at_work =
+        RunDirectory::new(&context.state, run.id.as_str()).is_supervised().unwrap_or(true);
     let (remove, why) = judge(run.state, at_work, forced.contains(&run.id));
     let bytes = places.iter().map(|place| size(place)).sum();
     let what = format!("agent {}", run.name);

@@ -1,20 +1,20 @@
 //! Rejecting an agent's work: it is kept, and lands nowhere.
 
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
-use bailiwick_model::{AgentId, RunStatus};
+use bailiwick_model::{AgentId, CommitId, RunStatus};
 use bailiwick_source_control::git::REJECTED_MARKER;
 
 use crate::failure::Failure;
 use crate::running::next_step_hint;
-use crate::system;
-use crate::verifying::Subject;
+use crate::verifying::AgentWork;
+use crate::{claiming, system};
 
 /// Keeps the work and tells the ledger; gives the commit that has it.
 pub fn reject(
-    subject: &Subject,
+    subject: &AgentWork,
     agent: &AgentId,
     reason: Option<&str>,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<CommitId>, Failure> {
     if let Some(run) = &subject.run {
         run.status.may_become(RunStatus::Rejected).map_err(|_| {
             let text = match run.status {
@@ -23,7 +23,7 @@ pub fn reject(
                     format!("`{agent}` is {}, and cannot be rejected", run.state)
                 }
             };
-            Failure::usage(text).help(next_step_hint(run))
+            Failure::refused(text).help(next_step_hint(run))
         })?;
     }
     let work = subject.work.clone();
@@ -43,11 +43,12 @@ pub fn reject(
     subject.context.with_store(async |store| {
         Ok(store.change_status(agent, RunStatus::Rejected, reason).await?)
     })?;
+    claiming::forge::release(&subject.context, agent);
     Ok(kept)
 }
 
 /// Notes beside the run, out of the agent's reach, that the reference which keeps its work is ours.
-fn note_rejection(subject: &Subject, agent: &AgentId) -> Result<(), Failure> {
+fn note_rejection(subject: &AgentWork, agent: &AgentId) -> Result<(), Failure> {
     let run = subject.context.state.join("runs").join(agent.as_str());
     if run.is_dir() {
         system::write_whole(&run.join(REJECTED_MARKER), "")?;

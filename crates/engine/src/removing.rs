@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError, spec_sha};
-use bailiwick_model::claim::Outcome;
-use bailiwick_model::{AgentId, Run, RunState, RunStatus};
+use bailiwick_model::claim::ClaimOutcome;
+use bailiwick_model::{AgentId, LedgerNote, Run, RunState, RunStatus};
 use bailiwick_runner::supervisor::{RunDirectory, RunLock};
 use bailiwick_source_control::Repository;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::verifying::{Places, Subject};
-use crate::{agent_names, system};
-
-/// What the ledger calls it that the files of a run were removed on purpose.
-pub const FILES_REMOVED: &str = "files-removed";
+use crate::running::bound_issue;
+use crate::verifying::{AgentWork, Places};
+use crate::{agent_names, claiming, system};
 
 /// The names of the files that a spawn writes for its agent into the checkout.
 const TASK_FILES: [&str; 3] = [".gitignore", "task.toml", "prompt.md"];
@@ -37,12 +35,11 @@ pub fn remove(
     let agent = agent_names::require(context, name)?;
     let run = context.with_store(async |store| Ok(store.get(&agent).await?))?;
     let Some(_lock) = hold(context, &run)? else {
-        return Err(Failure::usage(format!("`{name}` is at work"))
-            .help(format!("end it first: bailiwick stop {name}")));
+        return Err(Failure::AtWork { agent: name.clone() });
     };
     let unused = run.state == RunState::Ready && !has_work(context, &run)?;
     if !run.status.next().is_empty() && which == RemoveWork::Finished && !unused {
-        return Err(Failure::usage(format!("`{name}` is {}: its work would be lost", run.state))
+        return Err(Failure::refused(format!("`{name}` is {}: its work would be lost", run.state))
             .help(format!("reject it first: bailiwick reject {name}; or say --force")));
     }
     let removed = remove_files(context, &run)?;
@@ -68,9 +65,9 @@ fn has_work(context: &Context, run: &Run) -> Result<bool, Failure> {
     if !run.worktree_path.as_ref().is_some_and(|path| Path::new(path).exists()) {
         return Ok(false);
     }
-    let subject = Subject::of_agent(context, &run.id, &Places::default())?;
+    let subject = AgentWork::of_agent(context, &run.id, &Places::default())?;
     let failed = |error: WorkError| Failure::general(error.to_string());
-    let work = subject.found()?;
+    let work = subject.git_work()?;
     let snapshot = work.snapshot(&work.base().map_err(failed)?).map_err(failed)?;
     Ok(snapshot.commit != subject.base || snapshot.head != subject.base)
 }
@@ -82,8 +79,19 @@ pub enum Removed {
     Nothing,
 }
 
+/// Whether a run has left anything on the disk that can be removed.
+pub fn has_files(context: &Context, run: &Run) -> bool {
+    let worktree = run.worktree_path.as_ref().map(PathBuf::from);
+    let private = private_places(context, run).into_iter().chain(worktree);
+    let has_task = task_directory(context, run).is_ok_and(|task| task.is_some());
+    has_task || private.into_iter().any(|place| place.exists())
+}
+
 /// Removes the worktree, the task directory and the private files of a run that the caller holds.
 pub fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
+    // What its issue was not told, nobody could tell it afterwards.
+    bound_issue::complete(context, &run.id);
+    claiming::forge::release(context, &run.id);
     let task = task_directory(context, run)?;
     let worktree = run.worktree_path.as_ref().map(PathBuf::from);
     let places = private_places(context, run).into_iter().chain(task.clone());
@@ -116,10 +124,14 @@ pub fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
     context.with_store(async |store| {
         if removed == Removed::Files {
             store
-                .append_run_note(&run.id, FILES_REMOVED, "worktree, task and private files")
+                .append_run_note(
+                    &run.id,
+                    LedgerNote::FilesRemoved,
+                    "worktree, task and private files",
+                )
                 .await?;
         }
-        Ok(store.release_run(&run.id, Outcome::Revoked, now).await?)
+        Ok(store.release_run(&run.id, ClaimOutcome::Revoked, now).await?)
     })?;
     Ok(removed)
 }

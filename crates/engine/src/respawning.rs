@@ -3,31 +3,31 @@
 use bailiwick_kit::task_text;
 use bailiwick_lifecycle::respawn::{Former, failure_report};
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::{AgentId, Run, RunState, RunStatus, Source};
+use bailiwick_model::{AgentId, LedgerNote, Run, RunState, RunStatus, Source};
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::SpawnLock;
 use bailiwick_store::Event;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::landing::{TITLE, chosen_title};
+use crate::landing::chosen_title;
 use crate::managed::Managed;
 use crate::rejecting::reject;
 use crate::running::forbidden_files::left_out;
 use crate::running::next_step_hint;
-use crate::spawning::{Lineage, Naming, Spawned, spawn};
-use crate::verifying::{Places, Shown, Subject, VERIFICATION_FAILED};
+use crate::spawning::{Naming, SpawnBindings, Spawned, spawn};
+use crate::verifying::{AgentWork, Places, VerificationReport};
 use crate::{policy_file, system};
 
 /// An attempt whose task can be tried again. Nobody else works on it meanwhile.
 pub struct Respawn {
     context: Context,
-    subject: Subject,
+    subject: AgentWork,
     lock: SpawnLock,
     run: Run,
     events: Vec<Event>,
     all: Vec<Run>,
-    failed: Option<Shown>,
+    failed: Option<VerificationReport>,
 }
 
 impl Respawn {
@@ -38,20 +38,20 @@ impl Respawn {
         former: &AgentId,
         named: Option<&AgentId>,
     ) -> Result<Self, Failure> {
-        let subject = Subject::of_agent(context, former, &Places::default())?;
+        let subject = AgentWork::of_agent(context, former, &Places::default())?;
         let lock = subject.lock(former)?;
         let (run, events, all) = subject.context.with_store(async |store| {
             let events = store.events(former.as_str()).await?;
             Ok((store.get(former).await?, events, store.list(None).await?))
         })?;
         if run.status == RunStatus::Merged && run.state != RunState::RolledBack {
-            return Err(Failure::usage(format!("`{former}` has landed"))
+            return Err(Failure::refused(format!("`{former}` has landed"))
                 .help(format!("undo it first: bailiwick rollback {former}")));
         }
         if named.is_none() {
             require_first(&run, &all)?;
         }
-        let last = events.iter().rev().find(|event| event.kind == VERIFICATION_FAILED);
+        let last = events.iter().rev().find(|event| event.is(LedgerNote::VerificationFailed));
         let failed = last.and_then(|event| serde_json::from_str(&event.detail).ok());
         Ok(Self { context: context.clone(), subject, lock, run, events, all, failed })
     }
@@ -63,7 +63,8 @@ impl Respawn {
 
     /// Why it was rejected or rolled back, if somebody said it.
     pub fn recorded_reason(&self) -> Option<String> {
-        let said = self.events.iter().rev().find(|event| event.kind == "rejected");
+        let said =
+            self.events.iter().rev().find(|event| event.kind == RunStatus::Rejected.as_str());
         let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
         said.or_else(|| reverted(&self.events).filter(|_| self.is_rolled_back()))
     }
@@ -83,7 +84,7 @@ impl Respawn {
         let Self { context, subject, lock, run, events, all, failed } = self;
         let former = &run.id;
         if failed.is_none() && reason.is_none() && !rolled_back {
-            return Err(Failure::usage(format!("nothing says what was wrong with `{former}`"))
+            return Err(Failure::refused(format!("nothing says what was wrong with `{former}`"))
                 .help(format!(
                     "verify it first: bailiwick verify {former}, or say why: --reason TEXT"
                 )));
@@ -107,19 +108,19 @@ impl Respawn {
         let source = Source::new(source.file.to_string(), text);
         let fork_parent = subject.run.as_ref().and_then(|run| run.dna.clone());
         // What bound the first attempt from above binds the next one.
-        let lineage = match directory.path().join("policy.json").is_file() {
-            true => Lineage::again(policy_file::recorded(&directory)?.policy, fork_parent),
-            false => Lineage { fork_parent, ..Lineage::default() },
+        let bindings = match directory.path().join("policy.json").is_file() {
+            true => SpawnBindings::again(policy_file::recorded(&directory)?.policy, fork_parent),
+            false => SpawnBindings { fork_parent, ..SpawnBindings::default() },
         };
         // So does what it was handed.
-        let lineage = Lineage { managed: Managed::of(&directory)?, ..lineage };
-        let spawned = spawn(&subject.context, &source, Naming::Name(Some(&id)), base, lineage)?;
+        let bindings = SpawnBindings { managed: Managed::of(&directory)?, ..bindings };
+        let spawned = spawn(&subject.context, &source, Naming::Name(Some(&id)), base, bindings)?;
         let id = AgentId::parse(&spawned.agent_id)
             .map_err(|error| Failure::general(error.to_string()))?;
-        // One that was delegated stays where it was in its tree; a title is for the task, whoever does it.
+        // One that was delegated stays where it was in its tree; a title is for the task, whichever agent does it.
         context.with_store(async |store| {
             if let Some(title) = chosen_title(&events) {
-                store.append_run_note(&id, TITLE, &title).await?;
+                store.append_run_note(&id, LedgerNote::Title, &title).await?;
             }
             if let Some(mut delegate) = store.delegate(former).await? {
                 delegate.run = id.clone();
@@ -158,7 +159,7 @@ fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
     let Some(again) = all.iter().rfind(is_open_again) else { return Ok(()) };
     let (former, name) = (&run.name, &again.name);
     let text = format!("`{former}` was respawned already: `{name}` is {}", again.state);
-    Err(Failure::usage(text).help(format!(
+    Err(Failure::refused(text).help(format!(
         "{}; or make another one beside it: bailiwick respawn {former} --agent-id ID",
         next_step_hint(again)
     )))
@@ -166,7 +167,7 @@ fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
 
 /// Why work that had landed was reverted, if somebody said it.
 fn reverted(events: &[Event]) -> Option<String> {
-    let last = events.iter().rev().find(|event| event.kind == "rolled-back")?;
+    let last = events.iter().rev().find(|event| event.is(LedgerNote::RolledBack))?;
     let detail: serde_json::Value = serde_json::from_str(&last.detail).ok()?;
     Some(detail.get("reason")?.as_str()?.to_owned())
 }
@@ -197,12 +198,12 @@ fn next_id(former: &AgentId, taken: &[AgentId]) -> Result<AgentId, Failure> {
         AgentId::parse(&format!("{}{end}", stem.trim_end_matches(['-', '.'])))
     });
     for id in ids.take(10_000) {
-        let id = id.map_err(|error| Failure::usage(error.to_string()))?;
+        let id = id.map_err(|error| Failure::refused(error.to_string()))?;
         if !taken.contains(&id) {
             return Ok(id);
         }
     }
-    Err(Failure::usage("no id is free; give one: --agent-id ID"))
+    Err(Failure::refused("no id is free; give one: --agent-id ID"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use bailiwick_lifecycle::ports::{
     Base, LandError, Landing, Merge, Method, RunStore as _, Snapshot, Work as _, WorkError,
 };
 use bailiwick_lifecycle::verification::Progress;
-use bailiwick_model::{AgentId, Run, RunState, RunStatus};
+use bailiwick_model::{AgentId, CommitId, LedgerNote, Run, RunState, RunStatus, TreeId};
 use bailiwick_source_control::{GitWork, SpawnLock};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::landing::LandedRecord;
 use crate::options::CheckOptions;
 use crate::running::next_step_hint;
-use crate::verifying::{Places, Shown, Subject};
+use crate::verifying::{AgentWork, Places, VerificationReport};
 
 /// How often a rollback is tried while its branch moves.
 const MAX_ATTEMPTS: u32 = 5;
@@ -24,8 +24,8 @@ const MAX_ATTEMPTS: u32 = 5;
 pub struct RolledBack {
     pub agent_id: String,
     pub branch: String,
-    pub commit: String,
-    pub reverted: String,
+    pub commit: CommitId,
+    pub reverted: CommitId,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct RolledBack {
 pub enum RollbackFailure {
     /// A check of the reverted tree failed.
     #[error("checks failed")]
-    ChecksFailed(Box<Shown>),
+    ChecksFailed(Box<VerificationReport>),
     /// Anything else.
     #[error(transparent)]
     Other(#[from] Failure),
@@ -49,7 +49,7 @@ impl From<bailiwick_source_control::GitError> for RollbackFailure {
 
 /// A run whose landed work can be reverted. Nobody else works on it meanwhile.
 pub struct Rollback {
-    subject: Subject,
+    subject: AgentWork,
     run: Run,
     /// What it has landed.
     pub record: LandedRecord,
@@ -59,7 +59,7 @@ pub struct Rollback {
 impl Rollback {
     /// Looks up what a run has landed; an error if there is nothing to revert.
     pub fn begin(context: &Context, agent: &AgentId) -> Result<Self, Failure> {
-        let mut subject = Subject::of_agent(context, agent, &Places::default())?;
+        let mut subject = AgentWork::of_agent(context, agent, &Places::default())?;
         let lock = subject.lock(agent)?;
         subject.recover()?;
         let (run, record) = landed(&subject, agent)?;
@@ -97,15 +97,15 @@ impl Rollback {
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Option<RolledBack>, RollbackFailure> {
         let Self { subject, run, record, .. } = self;
-        let work = subject.found()?;
-        let failed = |error: WorkError| Failure::usage(error.to_string());
+        let work = subject.git_work()?;
+        let failed = |error: WorkError| Failure::refused(error.to_string());
         let base = tip(subject, &record.branch)?;
         let plan = work.plan_rollback(&record.commit, Some(&record.onto), &base.tip);
         let tree = match plan.map_err(failed)?.merge {
             Merge::Clean { tree } => tree,
             Merge::Conflicts(conflicts) => {
                 let paths: Vec<&str> = conflicts.iter().map(|c| c.path.as_str()).collect();
-                return Err(Failure::usage(format!(
+                return Err(Failure::refused(format!(
                     "later work on the same lines is in the way: {}",
                     paths.join(", ")
                 ))
@@ -134,17 +134,17 @@ impl Rollback {
         match work.check_landing_of(&landing) {
             Err(LandError::Moved { .. }) => return Ok(None),
             Err(error @ LandError::Unclean { .. }) => {
-                return Err(Failure::usage(error.to_string())
+                return Err(Failure::refused(error.to_string())
                     .help("commit or stash what is there")
                     .into());
             }
-            Err(error) => return Err(Failure::usage(error.to_string()).into()),
+            Err(error) => return Err(Failure::refused(error.to_string()).into()),
             Ok(()) => {}
         }
         if let Some(checks) = checks.filter(|_| base.tip != record.commit) {
             let done = subject.verify_reverted(&base, &landing.work, checks, tell)?;
             if !done.results.is_empty() && !done.holds() {
-                let shown = Shown::new(Some(run.id.to_string()), &done);
+                let shown = VerificationReport::new(Some(run.id.to_string()), &done);
                 return Err(RollbackFailure::ChecksFailed(Box::new(shown)));
             }
         }
@@ -157,7 +157,7 @@ impl Rollback {
                 reason: reason.map(ToOwned::to_owned),
             })),
             Err(LandError::Moved { .. }) => Ok(None),
-            Err(error) => Err(Failure::usage(error.to_string()).into()),
+            Err(error) => Err(Failure::refused(error.to_string()).into()),
         }
     }
 
@@ -180,7 +180,7 @@ impl Rollback {
 }
 
 /// What a run has landed, if it has and that was not taken back.
-fn landed(subject: &Subject, agent: &AgentId) -> Result<(Run, LandedRecord), Failure> {
+fn landed(subject: &AgentWork, agent: &AgentId) -> Result<(Run, LandedRecord), Failure> {
     let (run, events) = subject.context.with_store(async |store| {
         let run = store.find(agent).await?;
         Ok((run, store.events(agent.as_str()).await?))
@@ -190,31 +190,36 @@ fn landed(subject: &Subject, agent: &AgentId) -> Result<(Run, LandedRecord), Fai
     };
     if run.state == RunState::RolledBack {
         let text = format!("`{agent}` was rolled back already");
-        return Err(Failure::usage(text).help(next_step_hint(&run)));
+        return Err(Failure::refused(text).help(next_step_hint(&run)));
     }
     if run.status != RunStatus::Merged {
         let text = format!("`{agent}` is {}, and has not landed", run.state);
-        return Err(Failure::usage(text).help(next_step_hint(&run)));
+        return Err(Failure::refused(text).help(next_step_hint(&run)));
     }
-    let record = events.iter().rev().find(|event| event.kind == "landed");
+    let record = events.iter().rev().find(|event| event.is(LedgerNote::Landed));
     let record = record.and_then(|event| serde_json::from_str(&event.detail).ok());
     let Some(record) = record else {
-        return Err(Failure::usage(format!("nothing tells what `{agent}` has landed"))
+        return Err(Failure::refused(format!("nothing tells what `{agent}` has landed"))
             .help("it was merged by other means; revert it by hand"));
     };
     Ok((run, record))
 }
 
 /// The branch that the work has landed on, as it is now.
-fn tip(subject: &Subject, branch: &str) -> Result<Base, Failure> {
-    let gone = || Failure::usage(format!("{branch} is gone"));
+fn tip(subject: &AgentWork, branch: &str) -> Result<Base, Failure> {
+    let gone = || Failure::refused(format!("{branch} is gone"));
     let tip = subject.repository.commit(branch)?.ok_or_else(gone)?;
     let tree = subject.repository.git().line(["rev-parse", &format!("{tip}^{{tree}}")])?;
-    Ok(Base { branch: branch.to_owned(), tip, tree, found: "it has landed there".to_owned() })
+    Ok(Base {
+        branch: branch.to_owned(),
+        tip: CommitId::new(tip),
+        tree: TreeId::new(tree),
+        found: "it has landed there".to_owned(),
+    })
 }
 
 /// What `git revert` must be given to revert a landing.
-fn by_hand(subject: &Subject, record: &LandedRecord) -> Result<String, Failure> {
+fn by_hand(subject: &AgentWork, record: &LandedRecord) -> Result<String, Failure> {
     let parents = subject.repository.git().line(["rev-list", "-1", "--parents", &record.commit])?;
     let LandedRecord { onto, commit, .. } = record;
     Ok(match parents.split_whitespace().count() {

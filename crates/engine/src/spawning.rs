@@ -8,7 +8,7 @@ use bailiwick_lifecycle::executor::{self, SpawnError};
 use bailiwick_lifecycle::ports::{Preparation, RunStore as _, WorkspaceError, Workspaces as _};
 use bailiwick_lifecycle::spawn::{Request, Step};
 use bailiwick_model::task::Line;
-use bailiwick_model::{AgentId, RunName, Settings, Source, Task};
+use bailiwick_model::{AgentId, CommitId, RunName, Settings, Source, Task};
 use bailiwick_policy::{Limits, Policy, ToolStack};
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::environment::BaseTrust;
@@ -17,11 +17,12 @@ use bailiwick_source_control::git::HeadError;
 use bailiwick_source_control::{Repository, WorktreeWorkspaces};
 use serde::Serialize;
 
-use crate::claiming::{self, Patience};
+use crate::claiming::{self, ClaimWait};
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::notices::Notices;
+use crate::taking_over::{self, NewRun, WorkspaceSource};
 use crate::verifying::settings;
 use crate::verifying::worktree_setup::{self, WorktreeSetup};
 use crate::{agent_names, policy_file, sources, system};
@@ -55,7 +56,7 @@ pub enum Naming<'a> {
 
 /// Where an agent comes from, which binds it besides its task.
 #[derive(Debug, Clone, Default)]
-pub struct Lineage {
+pub struct SpawnBindings {
     /// The identity of the attempt before it.
     pub fork_parent: Option<String>,
     /// What binds the agent that started it.
@@ -70,6 +71,8 @@ pub struct Lineage {
     pub managed: Option<Managed>,
     /// Where the setup of its task runs.
     pub setup: SetupIn,
+    /// Where the files of its worktree come from.
+    pub workspace: WorkspaceSource,
 }
 
 /// Where the setup of a task runs.
@@ -82,11 +85,11 @@ pub enum SetupIn {
     Worktree(OpenSetup),
 }
 
-impl Lineage {
+impl SpawnBindings {
     /// That of another attempt at the same task, which this policy binds.
     pub fn again(policy: Policy, fork_parent: Option<String>) -> Self {
-        let mut above = policy.above.into_iter();
-        let nearest = above.next().map(|nearest| Policy { above: above.collect(), ..nearest });
+        let mut above = policy.ancestors.into_iter();
+        let nearest = above.next().map(|nearest| Policy { ancestors: above.collect(), ..nearest });
         Self {
             fork_parent,
             above: nearest,
@@ -96,6 +99,7 @@ impl Lineage {
             limits: Limits::default(),
             managed: None,
             setup: SetupIn::default(),
+            workspace: WorkspaceSource::Base,
         }
     }
 
@@ -120,9 +124,9 @@ pub fn spawn(
     source: &Source,
     naming: Naming<'_>,
     base: &str,
-    lineage: Lineage,
+    bindings: SpawnBindings,
 ) -> Result<Spawned, Failure> {
-    spawn_within(context, source, naming, base, lineage, Patience::default())
+    spawn_within(context, source, naming, base, bindings, ClaimWait::default())
 }
 
 /// The same for who cannot wait for a claim as long as the settings say.
@@ -131,10 +135,10 @@ pub fn spawn_within(
     source: &Source,
     naming: Naming<'_>,
     base: &str,
-    lineage: Lineage,
-    patience: Patience<'_>,
+    bindings: SpawnBindings,
+    wait: ClaimWait<'_>,
 ) -> Result<Spawned, Failure> {
-    spawn_checked(context, source, naming, base, lineage, patience, &|_| Ok(()))
+    spawn_checked(context, source, naming, base, bindings, wait, &|_| Ok(()))
 }
 
 /// An agent of which nothing is made yet.
@@ -154,8 +158,8 @@ pub fn spawn_checked(
     source: &Source,
     naming: Naming<'_>,
     base: &str,
-    lineage: Lineage,
-    patience: Patience<'_>,
+    bindings: SpawnBindings,
+    wait: ClaimWait<'_>,
     check: &dyn Fn(&Planned<'_>) -> Result<(), Failure>,
 ) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
@@ -197,14 +201,24 @@ pub fn spawn_checked(
         system::random()?,
     )?;
     let compiled = policy_file::of_bound(context, &bound, Some(&id), Some(&worktree))?;
-    let limited = lineage.limit(lineage.narrow(compiled.policy.clone()))?;
+    let limited = bindings.limit(bindings.narrow(compiled.policy.clone()))?;
     let compiled = compiled.changed(|_| limited);
     if let Some(parent) = &bound.task.task.parent_agent {
         let parent = Some(agent_names::resolve(context, parent)?.to_string());
         (request.run.parent, request.run.creator) = (parent.clone(), parent);
     }
-    request.run.fork_parent.clone_from(&lineage.fork_parent);
-    let workspaces = match lineage.setup {
+    request.run.fork_parent.clone_from(&bindings.fork_parent);
+    let new = NewRun { id: &id, base: &base, policy: &compiled.policy };
+    let handover = taking_over::handover(context, &repository, new, &bindings.workspace)?;
+    let workspaces = match &handover {
+        Some(handover) => {
+            // They were copied for the run whose files these are.
+            request.preparation.copy.clear();
+            workspaces.with_files_of(handover.path().to_owned())
+        }
+        None => workspaces,
+    };
+    let workspaces = match bindings.setup {
         SetupIn::Sandbox => {
             request.preparation.setup.clear();
             workspaces
@@ -214,7 +228,7 @@ pub fn spawn_checked(
                 state: context.state.clone(),
                 repository: repository.clone(),
                 agent: id.clone(),
-                base: base.clone(),
+                base: CommitId::new(base.as_str()),
                 trust: if binding == base { BaseTrust::Trusted } else { BaseTrust::Untrusted },
                 preparation: request.preparation.clone(),
                 time: worktree_setup::time(&settings),
@@ -234,7 +248,7 @@ pub fn spawn_checked(
         // The policy of an agent that is there already stays as it is: the plan refuses its id.
         if may_be_spawned(context, &id, &request)? {
             system::write_whole(&policy, &compiled.json)?;
-            if let Some(managed) = &lineage.managed {
+            if let Some(managed) = &bindings.managed {
                 managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
             }
         }
@@ -250,7 +264,7 @@ pub fn spawn_checked(
         dna
     };
     let claimant = (&id, &bound.task, &compiled.policy);
-    let dna = claiming::take_for(context, &repository, &settings, claimant, patience, make)?;
+    let dna = claiming::take_for(context, &repository, &settings, claimant, wait, make)?;
     let directory = workspaces.task_directory(&id);
     Ok(Spawned {
         agent_id: id.to_string(),
@@ -304,14 +318,14 @@ fn no_commit(repository: &Repository, base: &str) -> Failure {
             Ok(_) => Failure::general("HEAD changed meanwhile; start the command again"),
         };
     }
-    Failure::usage(format!("`{base}` names no commit"))
+    Failure::refused(format!("`{base}` names no commit"))
         .help("give --base a branch, a tag or a commit that is in this repository")
 }
 
 /// After the first step, nothing is lost: the same call goes on where it stopped.
 fn explain(error: SpawnError, id: &AgentId, task: &str) -> Failure {
     match error {
-        SpawnError::Refused(refusal) => Failure::usage(refusal.to_string()),
+        SpawnError::Refused(refusal) => Failure::refused(refusal.to_string()),
         SpawnError::Store(error) => error.into(),
         SpawnError::Workspace(error) => Failure::from(error).help(format!(
             "nothing is lost; once it is mended, go on with: bailiwick spawn {task} --agent-id {id}"

@@ -54,3 +54,22 @@ pub fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::general(format!("our own program cannot be found: {error}")))
 }
+
+/// A file of JSON; nothing if there is none.
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
+    let unreadable =
+        |why: String| Failure::general(format!("{} cannot be read: {why}", path.display()));
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(error.to_string()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
+}
+
+/// Writes a file of JSON, whole or not at all.
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::general(error.to_string()))?;
+    write_whole(path, &text)
+}

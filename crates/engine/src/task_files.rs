@@ -31,7 +31,7 @@ pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Ha
     let mut paths: Vec<&str> = Vec::new();
     for file in files {
         if !is_plain(file) {
-            return Err(Failure::usage(format!("{file:?} is no path of the repository"))
+            return Err(Failure::refused(format!("{file:?} is no path of the repository"))
                 .help("name files from its root, without `.` and `..`"));
         }
         if !paths.contains(&file.as_str()) {
@@ -41,14 +41,16 @@ pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Ha
     let mut found = Vec::new();
     for path in paths {
         let Some(text) = repository(path)? else {
-            return Err(Failure::usage(format!("{path} is not in the commit that it starts from")));
+            return Err(Failure::refused(format!(
+                "{path} is not in the commit that it starts from"
+            )));
         };
         found.push(Handed { path: path.to_owned(), text });
     }
     let length: usize = found.iter().map(|one| one.text.len()).sum();
     match length <= MAX_BYTES {
         true => Ok(found),
-        false => Err(Failure::usage(format!(
+        false => Err(Failure::refused(format!(
             "the files that are handed over have {length} bytes, and {MAX_BYTES} may be"
         ))
         .help("name them in the message: it can read them itself")),
@@ -60,7 +62,7 @@ fn is_plain(path: &str) -> bool {
     path.split('/').all(part) && !path.chars().any(char::is_control)
 }
 
-/// What an agent is told of them, and of those that it could not be given.
+/// How they are described to an agent, with those that it could not be given.
 pub fn told(given: &[Handed], left_out: &[String]) -> String {
     let mut text = String::new();
     if !given.is_empty() {

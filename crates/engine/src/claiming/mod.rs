@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! queue   who waits, in the order in which they came
+//! forge   claims of runs that are bound to an issue, which other machines see
 //! ```
 //!
 //! The rules are `lifecycle::delegation::claim`; only repositories whose settings have `[claims]` use
 //! them. A claim ends with its run: the store sees to that when a run lands or is turned down.
 
+pub mod forge;
 mod queue;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,7 @@ use bailiwick_lifecycle::delegation::claim::{
     writable,
 };
 use bailiwick_lifecycle::ports::{Landing, Work as _};
-use bailiwick_model::claim::{Claim, Outcome};
+use bailiwick_model::claim::{Claim, ClaimOutcome};
 use bailiwick_model::globs::Area;
 use bailiwick_model::settings::{Claims, OnOverlap};
 use bailiwick_model::{AgentId, Settings, Task};
@@ -31,7 +33,7 @@ use queue::Queue;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::IfClosed;
-use crate::verifying::Subject;
+use crate::verifying::AgentWork;
 use crate::{agent_names, agent_state, policy_file, system};
 
 /// What a refusal names as its rule.
@@ -54,7 +56,7 @@ impl Obstructed {
 
 /// How long somebody can wait for a claim, whatever the settings say.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Patience<'a> {
+pub struct ClaimWait<'a> {
     /// Says that nobody needs it any more.
     pub gone: Option<&'a AtomicBool>,
     /// The longest time.
@@ -63,7 +65,7 @@ pub struct Patience<'a> {
     pub if_closed: IfClosed,
 }
 
-impl Patience<'_> {
+impl ClaimWait<'_> {
     /// In milliseconds, for who would wait as long as the settings say.
     fn at_most(self, settings: u64) -> u64 {
         let most = self.most.map(|most| u64::try_from(most.as_millis()).unwrap_or(u64::MAX));
@@ -111,12 +113,12 @@ impl<'a> Claimant<'a> {
 
     /// Takes the claim, or keeps it for longer; waits for it if the repository says so. Those who wait
     /// get it in the order in which they came.
-    fn take(&self, patience: Patience<'_>) -> Result<Acquired, Failure> {
-        let queue = Queue::beside(self.context.database.path());
+    fn take(&self, wait: ClaimWait<'_>) -> Result<Acquired, Failure> {
+        let queue = Queue::beside(self.context.database.location());
         let mut ticket = None;
         let begun = system::now_ms();
         loop {
-            if patience.if_closed == IfClosed::Refuse {
+            if wait.if_closed == IfClosed::Refuse {
                 agent_state::require_open(self.context, self.id)?;
             }
             let now = system::now_ms();
@@ -135,11 +137,11 @@ impl<'a> Claimant<'a> {
                 }
             };
             let waited = now.saturating_sub(begun);
-            if patience.is_over() {
+            if wait.is_over() {
                 let id = self.id;
                 return Err(Failure::general(format!("nobody waits for `{id}` any more")));
             }
-            let longest = patience.at_most(self.claims.patience());
+            let longest = wait.at_most(self.claims.wait_timeout());
             match next(self.claims.on_overlap, waited, longest) {
                 Next::Refuse => return Err(self.refused(&obstacle)),
                 Next::Wait if ticket.is_some() => {}
@@ -160,7 +162,7 @@ impl<'a> Claimant<'a> {
         }
     }
 
-    /// Whoever came before and waits for the same paths. One that has its claim waits for nobody.
+    /// Those that came before and wait for the same paths. One that has its claim waits for nobody.
     fn first_ahead(
         &self,
         queue: &Queue,
@@ -188,8 +190,8 @@ impl<'a> Claimant<'a> {
     }
 
     fn refused(&self, Obstructed { by, why }: &Obstructed) -> Failure {
-        Failure::usage(format!("{RULE}: `{}` may not write there now: {why}", self.id)).help(format!(
-            "land or reject `{by}` first, or give this task other files; whoever started `{by}` can \
+        Failure::refused(format!("{RULE}: `{}` may not write there now: {why}", self.id)).help(format!(
+            "land or reject `{by}` first, or give this task other files; the caller that started `{by}` can \
              close it as well. `bailiwick claims list` shows who has what, and `on-overlap = \"wait\"` \
              under [claims] of the settings makes agents wait"
         ))
@@ -206,13 +208,13 @@ impl<'a> Claimant<'a> {
         let id = self.id;
         match held {
             Some((claim, Holding::Holds)) => Ok(claim),
-            Some((claim, Holding::Stale(by))) => Err(Failure::usage(format!(
+            Some((claim, Holding::Stale(by))) => Err(Failure::refused(format!(
                 "{RULE}: `{id}` may not land: its claim {} is stale, since {}",
                 claim.fence,
                 by.reason()
             ))
             .help(format!("begin again from what is there now: bailiwick respawn {id}"))),
-            Some((claim, Holding::Released(release))) => Err(Failure::usage(format!(
+            Some((claim, Holding::Released(release))) => Err(Failure::refused(format!(
                 "{RULE}: `{id}` may not land: its claim {} has ended ({})",
                 claim.fence, release.outcome
             ))
@@ -225,12 +227,12 @@ impl<'a> Claimant<'a> {
         }
     }
 
-    /// Takes the claim at once: whoever has one there now comes first.
+    /// Takes the claim at once: one that has a claim there now comes first.
     fn take_now(&self) -> Result<Claim, Failure> {
         let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
         let Self { context, id, wish, .. } = self;
         let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
-        match claimant.take(Patience::default())? {
+        match claimant.take(ClaimWait::default())? {
             Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
             Acquired::Obstructed(met) => Err(self.refused(&Obstructed::by(&met))),
         }
@@ -245,7 +247,7 @@ impl<'a> Claimant<'a> {
             Some(_) if outside(&self.wish.area(), self.id, changes).is_none() => {
                 self.take_now().map(drop)
             }
-            Some(path) => Err(Failure::usage(format!(
+            Some(path) => Err(Failure::refused(format!(
                 "{RULE}: `{}` may not land: it changes `{path}`, which its claim {} is not on",
                 self.id, claim.fence
             ))
@@ -263,34 +265,35 @@ pub fn take_for<T>(
     repository: &Repository,
     settings: &Settings,
     (id, task, policy): (&AgentId, &Task, &Policy),
-    patience: Patience<'_>,
+    wait: ClaimWait<'_>,
     spawn: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let Some(claimant) = Claimant::of(context, repository, settings, id, task, policy)? else {
         return spawn();
     };
-    let acquired = claimant.take(patience)?;
+    let acquired = claimant.take(wait)?;
     let spawned = spawn();
     if let (Err(_), Acquired::Granted(claim)) = (&spawned, acquired) {
         let now = system::now_ms();
         context.with_store(async |store| {
-            Ok(store.release(claim.fence, Outcome::Failed, now).await?)
+            Ok(store.release(claim.fence, ClaimOutcome::Failed, now).await?)
         })?;
     }
     spawned
 }
 
 /// Takes the claim of an agent that is about to start, or keeps it for longer.
-pub fn take_again(subject: &Subject, id: &AgentId, if_closed: IfClosed) -> Result<(), Failure> {
-    let patience = Patience { if_closed, ..Patience::default() };
+pub fn take_again(subject: &AgentWork, id: &AgentId, if_closed: IfClosed) -> Result<(), Failure> {
+    let wait = ClaimWait { if_closed, ..ClaimWait::default() };
     of_subject(subject, id, |claimant| match claimant {
-        Some(claimant) => claimant.take(patience).map(drop),
+        Some(claimant) => claimant.take(wait).map(drop),
         None => Ok(()),
     })
 }
 
 /// An error if somebody else was given the same paths since the agent's claim was taken.
-pub fn require_held(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
+pub fn require_held(subject: &AgentWork, id: &AgentId) -> Result<(), Failure> {
+    forge::require_fence(subject, id)?;
     of_subject(subject, id, |claimant| match claimant {
         Some(claimant) => claimant.require_held().map(drop),
         // Whether there is anything that needs one is seen when it lands.
@@ -299,9 +302,14 @@ pub fn require_held(subject: &Subject, id: &AgentId) -> Result<(), Failure> {
 }
 
 /// The same, and an error if this landing changes what the claim is not on.
-pub fn require_held_for(subject: &Subject, id: &AgentId, landing: &Landing) -> Result<(), Failure> {
+pub fn require_held_for(
+    subject: &AgentWork,
+    id: &AgentId,
+    landing: &Landing,
+) -> Result<(), Failure> {
+    forge::require(subject, id, landing)?;
     of_subject(subject, id, |claimant| {
-        let changes = subject.found()?.changes(&landing.onto, &landing.tree);
+        let changes = subject.git_work()?.changes(&landing.onto, &landing.tree);
         let changes = changes.map_err(|error| Failure::general(error.to_string()))?;
         match claimant {
             Some(claimant) => claimant.require_held_for(&changes),
@@ -314,7 +322,7 @@ pub fn require_held_for(subject: &Subject, id: &AgentId, landing: &Landing) -> R
 fn require_unchanged(id: &AgentId, changes: &[Change]) -> Result<(), Failure> {
     match outside(&Area::default(), id, changes) {
         None => Ok(()),
-        Some(path) => Err(Failure::usage(format!(
+        Some(path) => Err(Failure::refused(format!(
             "{RULE}: `{id}` may not land: it changes `{path}` and has no claim, since it has no tool that \
              writes files or may write none"
         ))
@@ -326,11 +334,11 @@ fn require_unchanged(id: &AgentId, changes: &[Change]) -> Result<(), Failure> {
 
 /// Does this where the repository uses claims: with the agent and what it may write, if it may write.
 fn of_subject(
-    subject: &Subject,
+    subject: &AgentWork,
     id: &AgentId,
     act: impl FnOnce(Option<&Claimant<'_>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let Subject { context, repository, settings, bound, .. } = subject;
+    let AgentWork { context, repository, settings, bound, .. } = subject;
     if settings.claims.is_none() {
         return Ok(());
     }
@@ -343,7 +351,7 @@ fn of_subject(
 /// took it. How many claims there were.
 pub fn let_go(context: &Context, id: &AgentId) -> Result<usize, Failure> {
     let now = system::now_ms();
-    context.with_store(async |store| Ok(store.release_run(id, Outcome::Expired, now).await?))
+    context.with_store(async |store| Ok(store.release_run(id, ClaimOutcome::Expired, now).await?))
 }
 
 fn reasons(obstacles: &[Obstacle]) -> String {

@@ -4,9 +4,10 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bailiwick_lifecycle::delegation::claim::ClaimRequest;
+use bailiwick_store::Location;
 
 /// The queue of all who share a database.
 pub(super) struct Queue {
@@ -29,10 +30,8 @@ impl Drop for Ticket {
 
 impl Queue {
     /// The one of a database.
-    pub(super) fn beside(database: &Path) -> Self {
-        let mut place = database.as_os_str().to_owned();
-        place.push(".waiting");
-        Self { place: place.into() }
+    pub(super) fn beside(database: &Location) -> Self {
+        Self { place: database.companion(".waiting") }
     }
 
     /// Takes the last place. All that are there were entered, and are held, before its number is known.
@@ -64,7 +63,7 @@ impl Queue {
                 Err(error) => return Err(error),
             };
             match file.try_lock_shared() {
-                // One that is just entered is not there yet for whoever has no place.
+                // One that is just entered is not there yet for one that has no place.
                 Ok(()) if ticket.is_none() => {}
                 Ok(()) => drop(fs::remove_file(&path)),
                 Err(TryLockError::WouldBlock) => {

@@ -1,4 +1,4 @@
-//! Whoever asks for an agent: what binds it, and what an agent of it is given by that.
+//! The caller that asks for an agent: what binds it, and what its agents are given by that.
 
 use bailiwick_kit::templates::assignment::{Assignment, assign};
 use bailiwick_kit::templates::select::{Inherited, KnownModel, Overrides, Setting, effective};
@@ -17,7 +17,7 @@ use super::startable::both;
 use super::starting::SpawnAgent;
 use crate::agent_programs::USUAL;
 use crate::failure::Failure;
-use crate::verifying::{Places, Subject, settings};
+use crate::verifying::{AgentWork, Places, settings};
 use crate::{policy_file, system};
 
 /// How many levels may be below the first agent, unless the settings say otherwise.
@@ -26,7 +26,7 @@ const DEEPEST: u32 = 2;
 /// writing and the network away from it, and leaves every tool that reads.
 const USUAL_ROLE: &str = "developer";
 
-/// All about whoever asks.
+/// All about the caller.
 pub(super) struct Caller {
     /// How it stands among agents; nothing for a person.
     pub(super) delegate: Option<Delegate>,
@@ -36,7 +36,7 @@ pub(super) struct Caller {
     pub(super) policy: Option<Policy>,
     pub(super) settings: Settings,
     pub(super) base: String,
-    /// The commit whose kit binds it, and whoever it starts.
+    /// The commit whose kit binds it and the agents that it starts.
     pub(super) binding: String,
     pub(super) role: Option<RoleName>,
     pub(super) cli: Option<String>,
@@ -84,7 +84,7 @@ impl Given {
 }
 
 impl Session {
-    /// Everything about whoever asks.
+    /// Everything about the caller.
     pub(super) fn asking(&self) -> Result<Caller, Failure> {
         let Some(id) = &self.caller else {
             let repository = self.context.require_repository()?;
@@ -104,7 +104,7 @@ impl Session {
                 may_start: vec!["*".to_owned()],
             });
         };
-        let subject = Subject::of_agent(&self.context, id, &Places::default())?;
+        let subject = AgentWork::of_agent(&self.context, id, &Places::default())?;
         let directory = RunDirectory::new(&self.context.state, id.as_str());
         let policy = policy_file::recorded(&directory)?.policy;
         let (run, known) = self
@@ -125,8 +125,8 @@ impl Session {
             delegate: Some(delegate),
             task: table,
             policy: Some(policy),
-            base: run.base.unwrap_or_else(|| subject.base.clone()),
-            binding: subject.commit.clone(),
+            base: run.base.unwrap_or_else(|| subject.base.to_string()),
+            binding: subject.kit_commit.clone(),
             role: Some(subject.bound.role.name.clone()),
             cli: text(&task.agent.cli).or_else(|| subject.settings.run.cli.clone()),
             model: text(&task.agent.model),
@@ -143,14 +143,14 @@ impl Caller {
         &self,
         asked: &SpawnAgent,
         template: Option<&Template>,
-    ) -> Result<(Depth, Option<Depth>), String> {
+    ) -> Result<(Depth, Option<Depth>), Failure> {
         let own = Depth(self.delegate.as_ref().map_or(0, |delegate| delegate.depth));
         let limits = Limits {
             template: self.delegate.as_ref().and_then(|own| own.deepest).map(Depth),
             stack: Some(Depth(self.settings.delegation.max_depth.unwrap_or(DEEPEST))),
             call: None,
         };
-        let depth = limits.spawn(own).map_err(|error| error.to_string())?;
+        let depth = limits.spawn(own).map_err(Failure::refused_by)?;
         let below = Limits {
             template: Limits::below(depth, template.and_then(|template| template.max_depth)),
             stack: limits.smallest().map(|(most, _)| most),
@@ -164,7 +164,7 @@ impl Caller {
         asked: &SpawnAgent,
         template: Option<&Template>,
         known: &[KnownModel],
-    ) -> Result<Given, String> {
+    ) -> Result<Given, Failure> {
         let call = Overrides {
             model: asked.model.as_deref(),
             reasoning_effort: asked.reasoning_effort.as_deref(),
@@ -179,10 +179,10 @@ impl Caller {
         if let Some(template) = template {
             let name = asked.agent_name.as_deref();
             let assignment = assign(template, name, call, inherited, known);
-            return assignment.map(Given::of).map_err(|error| error.to_string());
+            return assignment.map(Given::of).map_err(Failure::refused_by);
         }
         let plain = effective(call, None, &Template::plain(), inherited);
-        plain.check(known).map_err(|error| error.to_string())?;
+        plain.check(known).map_err(Failure::refused_by)?;
         Ok(Given {
             agent_name: None,
             prompt: None,
@@ -195,12 +195,12 @@ impl Caller {
     }
 
     /// The role that binds it: the template's, else the caller's.
-    pub(super) fn role_of(&self, template: Option<&Template>) -> Result<RoleName, String> {
+    pub(super) fn role_of(&self, template: Option<&Template>) -> Result<RoleName, Failure> {
         let named = template.and_then(|template| template.role.clone());
         if let Some(role) = named.or_else(|| self.role.clone()) {
             return Ok(role);
         }
-        RoleName::parse(USUAL_ROLE).map_err(|error| error.to_string())
+        RoleName::parse(USUAL_ROLE).map_err(Failure::refused_by)
     }
 
     /// Which templates it may start: those of its template that its caller may start as well.
@@ -227,7 +227,7 @@ impl Caller {
     }
 
     /// An error if an agent could write what its caller may not.
-    fn require_inside(&self, files: &[String]) -> Result<(), String> {
+    fn require_inside(&self, files: &[String]) -> Result<(), Failure> {
         for policy in self.policy.iter().flat_map(Policy::all) {
             let limited =
                 policy.rules.iter().any(|rule| rule.gate == Some(GateModule::ScopeFilesWhitelist));
@@ -244,7 +244,9 @@ impl Caller {
                 }
             };
             let may = policy.whitelist.join(", ");
-            return Err(format!("{what}, so no agent of yours may; name files among {may}"));
+            return Err(Failure::refused(format!(
+                "{what}, so no agent of yours may; name files among {may}"
+            )));
         }
         Ok(())
     }
@@ -258,12 +260,12 @@ impl Caller {
     pub(super) fn context_limits(
         &self,
         template: Option<&Template>,
-    ) -> Result<Option<ContextLimits>, String> {
+    ) -> Result<Option<ContextLimits>, Failure> {
         let own = self.task.get("agent").and_then(|agent| agent.get("context"));
-        let own: Option<ContextLimits> = own
-            .map(|own| own.clone().try_into())
-            .transpose()
-            .map_err(|error| format!("the caller's own limits cannot be read: {error}"))?;
+        let own: Option<ContextLimits> =
+            own.map(|own| own.clone().try_into()).transpose().map_err(|error| {
+                Failure::refused(format!("the caller's own limits cannot be read: {error}"))
+            })?;
         Ok(match (template.and_then(|template| template.context), own) {
             (Some(limits), Some(own)) => Some(limits.within(own)),
             (limits, own) => limits.or(own),
@@ -278,7 +280,7 @@ impl Caller {
         template: Option<&Template>,
         asked: &SpawnAgent,
         (delegate, (servers, files)): (&Delegate, (&[String], Option<&[String]>)),
-    ) -> Result<String, String> {
+    ) -> Result<String, Failure> {
         let mut all = Table::new();
         for kept in ["scope", "verification", "output", "workspace", "parameters"] {
             if let Some(table) = self.task.get(kept) {
@@ -290,7 +292,7 @@ impl Caller {
         if let Some(parent) = &delegate.parent {
             task.insert("parent-agent".to_owned(), parent.to_string().into());
         }
-        // Whoever is not bound by its own commit starts nobody who is.
+        // A caller that is not bound by its own commit starts nobody who is.
         if self.binding != self.base {
             task.insert("kit-commit".to_owned(), self.binding.clone().into());
         }
@@ -319,7 +321,7 @@ impl Caller {
                 .map(|value| agent.insert(kept.to_owned(), value.clone()));
         }
         if let Some(limits) = self.context_limits(template)? {
-            let limits = Table::try_from(limits).map_err(|error| error.to_string())?;
+            let limits = Table::try_from(limits).map_err(Failure::refused_by)?;
             agent.insert("context".to_owned(), limits.into());
         }
         if let Some(files) = &asked.hand_over {
@@ -333,7 +335,8 @@ impl Caller {
         all.insert("budget".to_owned(), budget(&delegate.reserved).into());
         let body = Table::from_iter([("text".to_owned(), delegate.message.clone().into())]);
         all.insert("body".to_owned(), body.into());
-        toml::to_string(&all).map_err(|error| format!("its task cannot be written: {error}"))
+        toml::to_string(&all)
+            .map_err(|error| Failure::refused(format!("its task cannot be written: {error}")))
     }
 }
 

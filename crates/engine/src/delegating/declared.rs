@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use bailiwick_fleet::admission::compile::SubagentDefinition;
 use bailiwick_fleet::subagents::{ActiveSubagents, may_start};
 use bailiwick_kit::templates::list::{AgentListed, AgentsListed, ListAgents};
 use bailiwick_model::template::{AgentType, Template};
@@ -11,7 +12,8 @@ use bailiwick_runner::supervisor::RunDirectory;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
-use super::session::{Session, said};
+use super::context_slice::context_hint;
+use super::session::Session;
 use super::standing::Status;
 use crate::failure::Failure;
 use crate::managed::{Managed, template};
@@ -29,9 +31,9 @@ impl Declared {
             .collect()
     }
 
-    pub(super) fn listed(&self, asked: &ListAgents) -> Result<Value, String> {
+    pub(super) fn listed(&self, asked: &ListAgents) -> Result<Value, Failure> {
         let wanted = asked.agent_type.as_deref().map(AgentType::parse).transpose();
-        let wanted = wanted.map_err(|error| error.to_string())?;
+        let wanted = wanted.map_err(Failure::refused_by)?;
         let expanded = asked.expanded.unwrap_or(false);
         let mut agents = Vec::new();
         for one in self.templates() {
@@ -53,25 +55,27 @@ impl Declared {
             return Err(self.no_such(wanted.as_str()));
         }
         serde_json::to_value(AgentsListed { agents, errors: Vec::new() })
-            .map_err(|error| error.to_string())
+            .map_err(Failure::refused_by)
     }
 
     /// The one that is asked for; there are no others, whatever the commit has.
-    pub(super) fn template(&self, asked: Option<&AgentType>) -> Result<Template, String> {
+    pub(super) fn template(&self, asked: Option<&AgentType>) -> Result<Template, Failure> {
         let Some(asked) = asked else {
-            return Err(format!(
+            return Err(Failure::refused(format!(
                 "name an agent_type among those that you may start: {}",
                 self.names()
-            ));
+            )));
         };
         let mut all = self.templates().into_iter();
         let found = all.find(|one| one.agent_type.folds_to(asked));
         found.ok_or_else(|| self.no_such(asked.as_str()))
     }
 
-    fn no_such(&self, name: &str) -> String {
+    fn no_such(&self, name: &str) -> Failure {
         let may = self.names();
-        format!("agent_type \"{name}\" is not among those that you may start: {may}")
+        Failure::refused(format!(
+            "agent_type \"{name}\" is not among those that you may start: {may}"
+        ))
     }
 
     fn names(&self) -> String {
@@ -81,7 +85,12 @@ impl Declared {
 
     fn templates(&self) -> Vec<Template> {
         // What has no name that can be asked for was refused when its stack was compiled.
-        self.0.subagents.iter().filter_map(|one| template(one).ok()).collect()
+        let described = |one: &SubagentDefinition| {
+            let mut template = template(one).ok()?;
+            template.description.push_str(&context_hint(one, &self.0.sources));
+            Some(template)
+        };
+        self.0.subagents.iter().filter_map(described).collect()
     }
 }
 
@@ -104,7 +113,7 @@ impl Session {
         name: &str,
         caller: &Caller,
         all: &[Delegate],
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let Some(definition) = declared.0.subagent(name) else {
             return Err(declared.no_such(name));
         };
@@ -120,7 +129,7 @@ impl Session {
                 *at_work.by_definition.entry(one.agent_type.clone()).or_default() += 1;
             }
             if !handed.contains_key(parent) {
-                handed.insert(parent.clone(), self.handed(parent).map_err(said)?);
+                handed.insert(parent.clone(), self.handed(parent)?);
             }
             let Some(Some(theirs)) = handed.get(parent) else { continue };
             at_work.stack += u32::from(theirs.belongs.stack == belongs.stack);
@@ -128,31 +137,31 @@ impl Session {
             at_work.repository += u32::from(theirs.belongs.repository == belongs.repository);
         }
         may_start(name, &definition.spec, &at_work, &declared.0.parallel)
-            .map_err(|reached| format!("collab spawn failed: {reached}"))
+            .map_err(|reached| Failure::refused(format!("collab spawn failed: {reached}")))
     }
 
     /// The same for one that is taken up again.
-    pub(super) fn require_parallel_again(&self, one: &Delegate) -> Result<(), String> {
-        let Some(declared) = self.declared().map_err(said)? else { return Ok(()) };
-        let caller = self.asking().map_err(said)?;
+    pub(super) fn require_parallel_again(&self, one: &Delegate) -> Result<(), Failure> {
+        let Some(declared) = self.declared()? else { return Ok(()) };
+        let caller = self.asking()?;
         self.require_parallel(&declared, &one.agent_type, &caller, &self.delegates()?)
     }
 
-    /// How one that has come to its end stands when its contract is looked at, and what is wrong with what
+    /// How one that has ended stands when its contract is looked at, and what is wrong with what
     /// it returned; nothing where it has none.
     pub(super) fn held_to_contract(
         &self,
         one: &Delegate,
         status: Status,
-    ) -> Result<(Status, Option<Vec<String>>), String> {
+    ) -> Result<(Status, Option<Vec<String>>), Failure> {
         let Status::Completed(words) = status else { return Ok((status, None)) };
-        let handed = self.handed(&one.run).map_err(said)?;
+        let handed = self.handed(&one.run)?;
         let Some(handed) = handed.filter(|handed| handed.contract.is_some()) else {
             return Ok((Status::Completed(words), None));
         };
         let last = self.attempts(&one.run)?.pop();
         let returned = match &last {
-            Some(last) => messages::final_message(&self.context, &one.run, last).map_err(said)?,
+            Some(last) => messages::final_message(&self.context, &one.run, last)?,
             None => words.clone(),
         };
         let faults = handed.faults(&returned);

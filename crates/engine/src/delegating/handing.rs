@@ -3,9 +3,10 @@
 use bailiwick_model::template::Template;
 
 use super::caller::Caller;
-use super::session::{Session, said};
+use super::session::Session;
 use super::starting::SpawnAgent;
 use crate::counted::counted;
+use crate::failure::Failure;
 use crate::task_files;
 
 impl Session {
@@ -15,19 +16,19 @@ impl Session {
         asked: &SpawnAgent,
         caller: &Caller,
         template: Option<&Template>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let Some(files) = &asked.hand_over else { return Ok(()) };
         if let Some(limits) = caller.context_limits(template)?
             && files.len() > usize::try_from(limits.files).unwrap_or(usize::MAX)
         {
-            return Err(format!(
+            return Err(Failure::refused(format!(
                 "{} {} handed over, and it may load {}; name others in the message",
                 counted(files.len(), "file"),
                 if files.len() == 1 { "is" } else { "are" },
                 limits.files
-            ));
+            )));
         }
-        let repository = self.context.require_repository().map_err(said)?;
-        task_files::read(&repository, &caller.base, files).map(drop).map_err(said)
+        let repository = self.context.require_repository()?;
+        task_files::read(&repository, &caller.base, files).map(drop)
     }
 }

@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::server::{Answer, Server};
+use super::server::{CallHandler, Server};
 use crate::context::variable;
 use crate::failure::Failure;
 use crate::system::random_name;
@@ -51,12 +51,12 @@ pub enum Announcement {
 
 /// Serves until it is ended; `announce` hears how it is reached.
 pub fn serve(
-    answer: &Answer,
+    answer: &CallHandler,
     address: SocketAddr,
     announce: &dyn Fn(Announcement),
 ) -> Result<(), Failure> {
     if !address.ip().is_loopback() {
-        return Err(Failure::usage(format!("{address} can be reached from other machines"))
+        return Err(Failure::refused(format!("{address} can be reached from other machines"))
             .help("use an address of the loopback, such as 127.0.0.1:7777"));
     }
     let shown = Sha256Hex::of(format!("Bearer {}", token(announce)?).as_bytes());
@@ -89,7 +89,7 @@ pub fn serve(
                 let answering = service_fn(|request| answered(&service, &shown, request));
                 let mut connection = hyper::server::conn::http1::Builder::new();
                 connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                // Whoever is gone needs no answer.
+                // A caller that is gone needs no answer.
                 let _ = connection.serve_connection(TokioIo::new(stream), answering).await;
                 drop(place);
             });
@@ -140,7 +140,7 @@ fn token(announce: &dyn Fn(Announcement)) -> Result<String, Failure> {
     match variable(TOKEN)? {
         Some(token) if token.len() >= MIN_TOKEN_LENGTH => Ok(token),
         Some(_) => {
-            Err(Failure::usage(format!("{TOKEN} is shorter than {MIN_TOKEN_LENGTH} characters"))
+            Err(Failure::refused(format!("{TOKEN} is shorter than {MIN_TOKEN_LENGTH} characters"))
                 .help("leave it out, and one is made"))
         }
         None => {

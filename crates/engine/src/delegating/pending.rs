@@ -1,5 +1,5 @@
-//! Agents that are just being started, or taken up again. Whoever does so holds a file on their id, and the
-//! new process inherits it: if nobody holds it, whoever did was killed.
+//! Agents that are just being started, or taken up again. The process that does so holds a file on their id, and the
+//! new process inherits it: if nobody holds it, that process was killed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek as _, Write as _};
@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, Delegate, RunStatus};
 
-use super::session::{Session, said};
+use super::session::Session;
 use crate::background::Input;
 use crate::claiming;
+use crate::failure::Failure;
 
 /// Held while an agent is being started.
 pub(super) struct Pending {
@@ -30,7 +31,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // One that stays is taken away by whoever finds it.
+        // One that stays is removed by the next process that finds it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -42,7 +43,7 @@ impl Session {
 
     /// Says that an agent is being started, or taken up again with these words. Called in its turn,
     /// before it is written down that it is pending.
-    pub(super) fn pending(&self, run: &AgentId, words: Option<&str>) -> Result<Pending, String> {
+    pub(super) fn pending(&self, run: &AgentId, words: Option<&str>) -> Result<Pending, Failure> {
         let path = self.pending_file(run);
         let hold = || -> io::Result<File> {
             let place = self.context.state.join("starting");
@@ -61,12 +62,14 @@ impl Session {
             file.rewind()?;
             Ok(file)
         };
-        let file = hold().map_err(|error| format!("{} cannot be held: {error}", path.display()))?;
+        let file = hold().map_err(|error| {
+            Failure::general(format!("{} cannot be held: {error}", path.display()))
+        })?;
         Ok(Pending { path, file, words: words.is_some() })
     }
 
     /// Puts right what somebody left who was killed while he started an agent.
-    pub fn tidy(&self) -> Result<(), String> {
+    pub fn tidy(&self) -> Result<(), Failure> {
         // Nobody is asked to wait where there is nothing to do.
         if !self.delegates()?.iter().any(|one| one.pending) {
             return Ok(());
@@ -78,16 +81,16 @@ impl Session {
         Ok(())
     }
 
-    fn tidy_one(&self, one: &Delegate) -> Result<(), String> {
+    fn tidy_one(&self, one: &Delegate) -> Result<(), Failure> {
         let path = self.pending_file(&one.run);
         let _file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(format!("{}: {error}", path.display())),
+            Err(error) => return Err(Failure::general(format!("{}: {error}", path.display()))),
             Ok(file) => match file.try_lock() {
                 Ok(()) => Some(file),
                 Err(TryLockError::WouldBlock) => return Ok(()),
                 Err(TryLockError::Error(error)) => {
-                    return Err(format!("{}: {error}", path.display()));
+                    return Err(Failure::general(format!("{}: {error}", path.display())));
                 }
             },
         };
@@ -97,17 +100,17 @@ impl Session {
             one.closed |= never;
         })?;
         if never {
-            let why = Some("whoever started it was killed before it began");
+            let why = Some("the process that started it was killed before it began");
             let failed = self.context.with_store(async |store| {
                 Ok(store.change_status(&one.run, RunStatus::Failed, why).await?)
             });
             // It may not be in the ledger at all, and have a claim all the same.
             let _ = failed;
-            claiming::let_go(&self.context, &one.run).map_err(said)?;
+            claiming::let_go(&self.context, &one.run)?;
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(format!("{}: {error}", path.display()))
+                Err(Failure::general(format!("{}: {error}", path.display())))
             }
             Ok(()) | Err(_) => Ok(()),
         }

@@ -15,11 +15,12 @@ use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::merging::{MERGE_AGENT, MergeAgent};
 use super::standing::{ListActiveAgents, Wait};
 use super::starting::SpawnAgent;
 use super::talking::{CloseAgent, SendInput, SetThreadNote};
 
-/// What every agent program is told of us.
+/// How we describe ourselves to every agent program.
 const INSTRUCTIONS: &str = "Starts other agents, each in a worktree and sandbox of its own, with no more rights than you \
      have. See list_agents for what there is, spawn_agent to start one, wait for what it returns.";
 
@@ -27,11 +28,11 @@ const INSTRUCTIONS: &str = "Starts other agents, each in a worktree and sandbox 
 pub const SPAWNABLE: &str = "spawnable_agents";
 /// How many of them are told with the tool; the others are found by `list_agents`.
 const TOLD: usize = 12;
-/// How much is told of each.
+/// How much is said about each.
 const WORDS: usize = 120;
 
 /// Answers a tool by its name, until nobody needs the answer any more.
-pub type Answer = Arc<dyn Fn(&str, Value, &AtomicBool) -> Result<Value, String> + Send + Sync>;
+pub type CallHandler = Arc<dyn Fn(&str, Value, &AtomicBool) -> Result<Value, String> + Send + Sync>;
 
 /// One type of agents that the caller may start.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,7 +41,7 @@ struct Spawnable {
     description: String,
 }
 
-/// Says that nobody needs an answer any more, when whoever asked for it is dropped.
+/// Says that nobody needs an answer any more, when its caller is dropped.
 struct Leaving(Arc<AtomicBool>);
 
 impl Drop for Leaving {
@@ -52,12 +53,12 @@ impl Drop for Leaving {
 /// The server of one caller.
 #[derive(Clone)]
 pub struct Server {
-    answer: Answer,
+    answer: CallHandler,
 }
 
 impl Server {
     /// A server that asks this for every answer.
-    pub fn new(answer: Answer) -> Self {
+    pub fn new(answer: CallHandler) -> Self {
         Self { answer }
     }
 }
@@ -81,6 +82,11 @@ fn tools(spawnable: &[Spawnable]) -> Vec<Tool> {
             "close_agent",
             "End an agent that you started, with all below it; its work stays on its branch",
         ),
+        tool::<MergeAgent>(
+            MERGE_AGENT,
+            "Take the changes of an agent that has completed into your own files. Changes that conflict \
+             with yours are refused.",
+        ),
         tool::<SetThreadNote>("set_thread_note", "Put a note on an agent that you started"),
     ];
     for tool in tools.iter_mut().filter(|tool| tool.name == "spawn_agent") {
@@ -96,7 +102,7 @@ fn tools(spawnable: &[Spawnable]) -> Vec<Tool> {
     tools
 }
 
-/// Which types there are, for whoever reads the schema.
+/// Which types there are, for readers of the schema.
 fn hint(spawnable: &[Spawnable]) -> String {
     let one = |one: &Spawnable| {
         let line = one.description.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
+use super::merging::MERGE_AGENT;
 use super::server::SPAWNABLE;
 use super::startable::lets;
 use crate::context::Context;
@@ -56,6 +57,19 @@ impl Delegation for Session {
         consent: Consent,
         gone: &AtomicBool,
     ) -> Result<Value, String> {
+        // The text is all that the calling agent gets.
+        self.perform(tool, arguments, consent, gone).map_err(|failure| failure.in_one_line())
+    }
+}
+
+impl Session {
+    fn perform(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        consent: Consent,
+        gone: &AtomicBool,
+    ) -> Result<Value, Failure> {
         if tool == SPAWNABLE {
             return self.spawnable();
         }
@@ -67,20 +81,17 @@ impl Delegation for Session {
             "wait" => self.wait(&read(arguments)?, gone),
             "send_input" => self.send_input(&read(arguments)?),
             "close_agent" => self.close_agent(&read(arguments)?),
+            MERGE_AGENT => self.merge_agent(&read(arguments)?),
             "set_thread_note" => self.set_thread_note(&read(arguments)?),
-            other => Err(format!("unsupported call: {other}")),
+            other => Err(Failure::refused(format!("unsupported call: {other}"))),
         }
     }
 }
 
-fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, String> {
+fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
     let arguments = if arguments.is_null() { json!({}) } else { arguments.clone() };
-    serde_json::from_value(arguments).map_err(|error| format!("failed to parse arguments: {error}"))
-}
-
-/// A failure in one line, for an agent.
-pub(super) fn said(failure: Failure) -> String {
-    failure.in_one_line()
+    serde_json::from_value(arguments)
+        .map_err(|error| Failure::refused(format!("failed to parse arguments: {error}")))
 }
 
 impl Session {
@@ -96,19 +107,19 @@ impl Session {
         }
     }
 
-    /// Which types the caller may start, and when to use them: for whoever describes the tool to its
-    /// model. Who may start nobody is told of nobody.
-    fn spawnable(&self) -> Result<Value, String> {
+    /// Which types the caller may start, and when to use them: for the description of the tool to its
+    /// model. A caller that may start nobody gets an empty list.
+    fn spawnable(&self) -> Result<Value, Failure> {
         if let Some(caller) = &self.caller
             && self.decided(caller, "spawn_agent", &json!({}))?.outcome == Outcome::Deny
         {
             return Ok(json!([]));
         }
-        let Caller { may_start, binding, .. } = self.asking().map_err(said)?;
-        if let Some(declared) = self.declared().map_err(said)? {
+        let Caller { may_start, binding, .. } = self.asking()?;
+        if let Some(declared) = self.declared()? {
             return Ok(declared.spawnable());
         }
-        let all = self.binding_templates(&binding).map_err(said)?.inventory().templates;
+        let all = self.binding_templates(&binding)?.inventory().templates;
         let names: Vec<AgentType> = all.iter().map(|(name, _)| name.clone()).collect();
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
@@ -120,43 +131,51 @@ impl Session {
     }
 
     /// An error if the policy of the caller denies the tool. Its program asks the gate before, but
-    /// whoever has a shell inside of the sandbox reaches the socket as well.
+    /// a shell inside of the sandbox reaches the socket as well.
     fn require_allowed(
         &self,
         tool: &str,
         arguments: &Value,
         consent: Consent,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let Some(caller) = &self.caller else { return Ok(()) };
         let decision = self.decided(caller, tool, arguments)?;
         match (decision.outcome, consent) {
             // Where a person has to approve it, the gate has asked them before the program called.
             (Outcome::Allow, _) | (Outcome::Ask, Consent::Given) => Ok(()),
-            (Outcome::Ask, Consent::Absent) | (Outcome::Deny, _) => Err(decision.message()),
+            (Outcome::Ask, Consent::Absent) | (Outcome::Deny, _) => {
+                Err(Failure::refused(decision.message()))
+            }
         }
     }
 
     /// What the policy of the caller says of a tool.
-    fn decided(&self, caller: &AgentId, tool: &str, arguments: &Value) -> Result<Decision, String> {
+    fn decided(
+        &self,
+        caller: &AgentId,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<Decision, Failure> {
         let directory = RunDirectory::new(&self.context.state, caller.as_str());
-        let policy = policy_file::recorded(&directory).map_err(said)?.policy;
+        let policy = policy_file::recorded(&directory)?.policy;
         let payload = json!({
             "tool_name": format!("mcp__{OWN_SERVER}__{tool}"),
             "tool_input": arguments,
         });
-        let call = Dialect::Claude
-            .read(payload.to_string().as_bytes(), &[OWN_SERVER.to_owned()])
-            .map_err(|error| format!("the call cannot be read: {error:?}"))?;
+        let call =
+            Dialect::Claude
+                .read(payload.to_string().as_bytes(), &[OWN_SERVER.to_owned()])
+                .map_err(|error| Failure::refused(format!("the call cannot be read: {error:?}")))?;
         Ok(decide(&policy, &call, &Facts::default()))
     }
 
-    fn list_agents(&self, asked: &ListAgents) -> Result<Value, String> {
-        if let Some(declared) = self.declared().map_err(said)? {
+    fn list_agents(&self, asked: &ListAgents) -> Result<Value, Failure> {
+        if let Some(declared) = self.declared()? {
             return declared.listed(asked);
         }
-        let all = self.templates().map_err(said)?;
-        let listed = list(&all, asked).map_err(|error| error.to_string())?;
-        serde_json::to_value(listed).map_err(|error| error.to_string())
+        let all = self.templates()?;
+        let listed = list(&all, asked).map_err(Failure::refused_by)?;
+        serde_json::to_value(listed).map_err(Failure::refused_by)
     }
 
     /// The templates that the caller may know: a person those that are there now, an agent those of the
@@ -168,7 +187,7 @@ impl Session {
         }
     }
 
-    /// The templates that agents are started from, whoever starts them: those of the commit that binds.
+    /// The templates that all agents are started from: those of the commit that binds.
     pub(super) fn binding_templates(&self, binding: &str) -> Result<Templates, Failure> {
         let repository = self.context.require_repository()?;
         let inside = match &self.caller {
@@ -198,19 +217,17 @@ impl Session {
         sources::binding_commit(&repository, named, &base).map(Some)
     }
 
-    pub(super) fn delegates(&self) -> Result<Vec<Delegate>, String> {
-        self.context.with_store(async |store| Ok(store.delegates().await?)).map_err(said)
+    pub(super) fn delegates(&self) -> Result<Vec<Delegate>, Failure> {
+        self.context.with_store(async |store| Ok(store.delegates().await?))
     }
 
-    pub(super) fn keep(&self, delegate: &Delegate) -> Result<(), String> {
-        self.context
-            .with_store(async |store| Ok(store.save_delegate(delegate).await?))
-            .map_err(said)
+    pub(super) fn keep(&self, delegate: &Delegate) -> Result<(), Failure> {
+        self.context.with_store(async |store| Ok(store.save_delegate(delegate).await?))
     }
 
     /// An agent that the caller may speak to, of all that there are.
-    pub(super) fn below(&self, id: &str) -> Result<Delegate, String> {
-        let unknown = || format!("`{id}` {NOT_YOURS}");
+    pub(super) fn below(&self, id: &str) -> Result<Delegate, Failure> {
+        let unknown = || Failure::refused(format!("`{id}` {NOT_YOURS}"));
         let id = AgentId::parse(id.trim()).map_err(|_| unknown())?;
         let all = self.delegates()?;
         let found = all.iter().find(|one| one.run == id && self.is_above(one, &all));
@@ -244,7 +261,7 @@ impl Session {
     }
 
     /// Waits for its turn.
-    pub(super) fn turn(&self) -> Result<Turn, String> {
+    pub(super) fn turn(&self) -> Result<Turn, Failure> {
         let path: PathBuf = self.context.state.join("delegation.lock");
         let open = || -> std::io::Result<File> {
             std::fs::create_dir_all(&self.context.state)?;
@@ -252,9 +269,9 @@ impl Session {
             file.lock()?;
             Ok(file)
         };
-        open()
-            .map(|file| Turn { _file: file })
-            .map_err(|error| format!("{} cannot be held: {error}", path.display()))
+        open().map(|file| Turn { _file: file }).map_err(|error| {
+            Failure::general(format!("{} cannot be held: {error}", path.display()))
+        })
     }
 }
 

@@ -13,8 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::session::{Session, said};
+use super::session::Session;
 use crate::counted::counted;
+use crate::failure::Failure;
 use crate::{messages, system};
 
 const MIN_WAIT_MS: u64 = 10_000;
@@ -122,7 +123,7 @@ struct Active {
 }
 
 impl Session {
-    pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, String> {
+    pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, Failure> {
         self.tidy()?;
         let all = self.delegates()?;
         let above = |one: &&Delegate| self.is_above(one, &all);
@@ -132,15 +133,15 @@ impl Session {
             }
             "all" if self.root.is_some() => {
                 // What others started in the same repository can be looked at.
-                let here = Some(self.repository().map_err(said)?);
+                let here = Some(self.repository()?);
                 all.iter().filter(|one| one.repository == here || above(one)).collect()
             }
             // All that an agent may see is below it.
             "descendants" | "all" => all.iter().filter(above).collect(),
             other => {
-                return Err(format!(
+                return Err(Failure::refused(format!(
                     "unsupported scope \"{other}\"; expected one of: children, descendants, all"
-                ));
+                )));
             }
         };
         let mut agents = Vec::new();
@@ -173,29 +174,29 @@ impl Session {
                     .unwrap_or_default(),
                 reasoning_effort: one.reasoning_effort.clone(),
                 updated_at: since,
-                notifications: messages::notifications(&self.context, &one.run).map_err(said)?,
+                notifications: messages::notifications(&self.context, &one.run)?,
             });
         }
         agents.sort_by(|one, other| one.thread_id.cmp(&other.thread_id));
         Ok(json!({"agents": agents}))
     }
 
-    /// Ends at once when whoever waits is gone.
-    pub(super) fn wait(&self, asked: &Wait, gone: &AtomicBool) -> Result<Value, String> {
+    /// Ends at once when the waiting caller is gone.
+    pub(super) fn wait(&self, asked: &Wait, gone: &AtomicBool) -> Result<Value, Failure> {
         if asked.ids.is_empty() {
-            return Err("ids must be non-empty".to_owned());
+            return Err(Failure::refused("ids must be non-empty"));
         }
-        let patience = match asked.timeout_ms {
+        let timeout = match asked.timeout_ms {
             None => USUAL,
             Some(1..) => {
                 asked.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(MIN_WAIT_MS, MAX_WAIT_MS)
             }
-            Some(_) => return Err("timeout_ms must be greater than zero".to_owned()),
+            Some(_) => return Err(Failure::refused("timeout_ms must be greater than zero")),
         };
         self.tidy()?;
         let waited: Vec<Delegate> =
             asked.ids.iter().map(|id| self.below(id)).collect::<Result<_, _>>()?;
-        let deadline = Instant::now() + Duration::from_millis(patience);
+        let deadline = Instant::now() + Duration::from_millis(timeout);
         loop {
             let mut ended = BTreeMap::new();
             for one in &waited {
@@ -205,7 +206,7 @@ impl Session {
                 }
             }
             if gone.load(Ordering::Relaxed) {
-                return Err("nobody waits any more".to_owned());
+                return Err(Failure::refused("nobody waits any more"));
             }
             let timed_out = ended.is_empty() && Instant::now() > deadline;
             if ended.is_empty() && !timed_out {
@@ -237,10 +238,10 @@ impl Session {
     }
 
     /// What these agents have had the caller notified of, by agent; those that have nothing are left out.
-    fn notifications(&self, of: &[Delegate]) -> Result<serde_json::Map<String, Value>, String> {
+    fn notifications(&self, of: &[Delegate]) -> Result<serde_json::Map<String, Value>, Failure> {
         let mut all = serde_json::Map::new();
         for one in of {
-            let told = messages::notifications(&self.context, &one.run).map_err(said)?;
+            let told = messages::notifications(&self.context, &one.run)?;
             if !told.is_empty() {
                 all.insert(one.run.to_string(), json!(told));
             }
@@ -249,13 +250,12 @@ impl Session {
     }
 
     /// What an agent received and returned.
-    fn result(&self, one: &Delegate) -> Result<Value, String> {
+    fn result(&self, one: &Delegate) -> Result<Value, Failure> {
         let run = self.context.with_store(async |store| Ok(store.find(&one.run).await?));
-        let Some(run) = run.map_err(said)? else { return Ok(Value::Null) };
+        let Some(run) = run? else { return Ok(Value::Null) };
         let last = self.attempts(&one.run)?.into_iter().reduce(together);
-        let whole =
-            |last: &Attempt| messages::final_message(&self.context, &one.run, last).map_err(said);
-        let (later, not_heard) = messages::told_later(&self.context, &one.run).map_err(said)?;
+        let whole = |last: &Attempt| messages::final_message(&self.context, &one.run, last);
+        let (later, not_heard) = messages::told_later(&self.context, &one.run)?;
         let mut result = json!({
             "received": one.message,
             "received_later": later,
@@ -275,7 +275,7 @@ impl Session {
     }
 
     /// How an agent stands that has ended, with all that it said and not only the beginning of it.
-    pub(super) fn in_full(&self, one: &Delegate, status: Status) -> Result<Status, String> {
+    pub(super) fn in_full(&self, one: &Delegate, status: Status) -> Result<Status, Failure> {
         match status {
             Status::Completed(_) | Status::Errored(_) => {
                 let last = self.attempts(&one.run)?.pop();
@@ -283,8 +283,7 @@ impl Session {
                 let Some(last) = last.filter(|last| last.ending.is_some()) else {
                     return Ok(status);
                 };
-                let words =
-                    messages::final_message(&self.context, &one.run, &last).map_err(said)?;
+                let words = messages::final_message(&self.context, &one.run, &last)?;
                 Ok(ended(&last, words))
             }
             Status::PendingInit | Status::Running | Status::Shutdown | Status::NotFound => {
@@ -293,22 +292,22 @@ impl Session {
         }
     }
 
-    pub(crate) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, String> {
-        self.context.with_store(async |store| Ok(store.attempts(Some(run)).await?)).map_err(said)
+    pub(crate) fn attempts(&self, run: &AgentId) -> Result<Vec<Attempt>, Failure> {
+        self.context.with_store(async |store| Ok(store.attempts(Some(run)).await?))
     }
 
     /// Every agent that was delegated, and the roots of their trees.
-    pub fn known(&self) -> Result<Vec<Delegate>, String> {
+    pub fn known(&self) -> Result<Vec<Delegate>, Failure> {
         self.delegates()
     }
 
     /// How an agent stands, with its last attempt, which has used what all of them have.
-    pub fn seen(&self, one: &Delegate) -> Result<(Status, Option<Attempt>), String> {
+    pub fn seen(&self, one: &Delegate) -> Result<(Status, Option<Attempt>), Failure> {
         Ok((self.status(one)?, self.attempts(&one.run)?.into_iter().reduce(together)))
     }
 
     /// How long an agent has worked, in milliseconds, in all its attempts.
-    pub fn worked(&self, one: &Delegate) -> Result<u64, String> {
+    pub fn worked(&self, one: &Delegate) -> Result<u64, Failure> {
         let took = |attempt: &Attempt| {
             attempt.ended_at.unwrap_or_else(system::now_ms).saturating_sub(attempt.started_at)
         };
@@ -316,14 +315,14 @@ impl Session {
     }
 
     /// How an agent stands.
-    pub fn status(&self, one: &Delegate) -> Result<Status, String> {
+    pub fn status(&self, one: &Delegate) -> Result<Status, Failure> {
         self.status_since(one).map(|(status, _)| status)
     }
 
     /// The same, with since when.
-    fn status_since(&self, one: &Delegate) -> Result<(Status, Option<u64>), String> {
+    fn status_since(&self, one: &Delegate) -> Result<(Status, Option<u64>), Failure> {
         let known = self.context.with_store(async |store| Ok(store.delegate(&one.run).await?));
-        let known = known.map_err(said)?;
+        let known = known?;
         let closed = known.as_ref().is_none_or(|known| known.closed);
         if known.is_some_and(|known| known.pending && !known.closed) {
             return Ok((Status::PendingInit, Some(one.created_at)));

@@ -5,7 +5,7 @@ use bailiwick_policy::tool::matches;
 
 /// Whether a list lets a type be started. In a name `-` and `_` are the same, as when it is asked for,
 /// unless one of all that there are is called just so.
-pub(super) fn lets(list: &[String], name: &AgentType, all: &[AgentType]) -> bool {
+pub(crate) fn lets(list: &[String], name: &AgentType, all: &[AgentType]) -> bool {
     list.iter().any(|entry| match entry.contains(['*', '?']) {
         true => matches(entry, name.as_str()),
         false => AgentType::parse(entry)

@@ -22,15 +22,16 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::pending::Pending;
-use super::session::{Session, said};
+use super::session::Session;
 use super::standing::MAX_WAIT_MS;
 use super::startable::lets;
 use super::talking::{Item, input};
-use crate::claiming::Patience;
+use crate::claiming::ClaimWait;
 use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions};
-use crate::spawning::{Lineage, Naming, SetupIn, spawn_within};
-use crate::{agent_programs, agent_state, background, logins, managed, sources, system, templates};
+use crate::spawning::{Naming, SetupIn, SpawnBindings, spawn_within};
+use crate::taking_over::WorkspaceSource;
+use crate::{agent_programs, agent_state, background, logins, sources, system, templates};
 
 /// How many agents of one tree may be at work at once, unless the settings say otherwise.
 const MAX_AGENTS: u32 = 12;
@@ -63,12 +64,16 @@ pub struct SpawnAgent {
     pub model: Option<String>,
     /// Another effort than the template's
     pub reasoning_effort: Option<String>,
-    /// A note for whoever lists agents
+    /// A note that is shown in lists of agents
     pub thread_note: Option<String>,
     /// Globs of the files that it may write, among those that you may; all of those if left out
     pub files: Option<Vec<String>>,
     /// Files whose texts it is given with the message, by their paths in the commit that you started from
     pub hand_over: Option<Vec<String>>,
+    /// Names of sources in your context that it is given, if its context policy is selected-sources
+    pub sources: Option<Vec<String>>,
+    /// Ids of finished agents of yours whose results it is given, if its context policy is artifact-only
+    pub artifacts: Option<Vec<String>>,
     /// What you think it will take, in tokens
     pub estimated_tokens: Option<u64>,
     /// The same in answers of its model
@@ -129,23 +134,23 @@ struct Birth {
     delegate: Delegate,
     task: String,
     base: String,
-    lineage: Lineage,
+    bindings: SpawnBindings,
     how: RunOptions,
 }
 
 impl Session {
-    /// Gives up waiting for a claim when whoever asks is gone.
+    /// Gives up waiting for a claim when the caller is gone.
     pub(super) fn spawn_agent(
         &self,
         asked: &SpawnAgent,
         gone: &AtomicBool,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Failure> {
         require_own_place(asked.working_directory.as_deref())?;
         if asked.estimated_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
-            return Err("estimated_usd must be greater than zero".to_owned());
+            return Err(Failure::refused("estimated_usd must be greater than zero"));
         }
         let agent_type = asked_type(asked.agent_type.as_deref(), asked.agent_name.as_deref());
-        let agent_type = agent_type.map_err(|error| error.to_string())?;
+        let agent_type = agent_type.map_err(Failure::refused_by)?;
         let message = input(asked.message.as_deref(), asked.items.as_deref())?;
         self.tidy()?;
         let turn = self.turn()?;
@@ -163,7 +168,7 @@ impl Session {
                 one.reserved = Allowance::default();
             })?;
             self.settle()?;
-            return Err(format!("collab spawn failed: {why}"));
+            return Err(Failure::refused(format!("collab spawn failed: {}", why.in_one_line())));
         }
         let now = self.change(&run, |one| one.pending = false)?;
         drop(turn);
@@ -181,11 +186,11 @@ impl Session {
         asked: &SpawnAgent,
         agent_type: Option<&AgentType>,
         message: String,
-    ) -> Result<(Birth, Pending), String> {
-        let caller = self.asking().map_err(said)?;
+    ) -> Result<(Birth, Pending), Failure> {
+        let caller = self.asking()?;
         let all = self.delegates()?;
         self.require_room(&caller, &all)?;
-        let declared = self.declared().map_err(said)?;
+        let declared = self.declared()?;
         let template = match &declared {
             None => self.template(&caller, agent_type)?,
             Some(declared) => Some(declared.template(agent_type)?),
@@ -201,11 +206,11 @@ impl Session {
         let template = template.as_ref();
         let (depth, deepest) = caller.depth(asked, template)?;
         self.require_files(asked, &caller, template)?;
-        let program = self.program(&caller, template).map_err(said)?;
+        let program = self.program(&caller, template)?;
         let known = models(program.as_ref());
         let given = caller.assignment(asked, template, &known)?;
         let role = caller.role_of(template)?;
-        let run = AgentId::make(&role, system::now_ms(), system::random().map_err(said)?);
+        let run = AgentId::make(&role, system::now_ms(), system::random()?);
         let name = template.map_or("", |template| template.agent_type.as_str());
         let estimate = Known {
             caller: asked.estimate(),
@@ -220,29 +225,26 @@ impl Session {
             },
             price: given.model.as_deref().and_then(|model| price(&caller.settings, model)),
         };
-        let mut purse = match &caller.delegate {
-            Some(parent) => Some(self.purse(parent, &all)?),
+        let mut reservations = match &caller.delegate {
+            Some(parent) => Some(self.reservations(parent, &all)?),
             None => None,
         };
-        let reserved = match &mut purse {
-            Some(purse) => purse.reserve(&run, &estimate)?,
+        let reserved = match &mut reservations {
+            Some(reservations) => reservations.reserve(&run, &estimate)?,
             None => self.reserve_of_session(&run, &estimate, &all)?,
         };
-        let names = self.binding_templates(&caller.binding).map_err(said)?.names();
+        let names = self.binding_templates(&caller.binding)?.names();
         let delegate = Delegate {
             run,
             parent: caller.delegate.as_ref().map(|parent| parent.run.clone()),
             session: self.root.clone(),
-            repository: Some(self.repository().map_err(said)?),
+            repository: Some(self.repository()?),
             depth: depth.0,
             deepest: deepest.map(|deepest| deepest.0),
             agent_type: name.to_owned(),
             agent_name: given.agent_name.clone(),
             note: asked.thread_note.clone().or_else(|| given.note(name)),
-            message: match child {
-                Some(child) => managed::told(child, &message, caller.context()),
-                None => message,
-            },
+            message: self.handed_context(asked, declared.as_ref(), child, &caller, message)?,
             model: given.model.clone(),
             reasoning_effort: given.effort.clone(),
             may_start: caller.may_start(template, &names),
@@ -253,16 +255,17 @@ impl Session {
             created_at: system::now_ms(),
         };
         let servers = child.map(|child| child.mcp_servers.as_slice()).unwrap_or_default();
-        let files = self.files_of(&caller, asked, &role).map_err(said)?;
+        let files = self.files_of(&caller, asked, &role)?;
         let places = (servers, files.as_deref());
         let task = caller.task_text(&role, &given, template, asked, (&delegate, places))?;
         // First taken off, then kept: what fails between the two is put right when anything settles.
-        if let Some(purse) = purse {
-            self.charge(&purse)?;
+        if let Some(reservations) = reservations {
+            self.charge(&reservations)?;
         }
         let pending = self.pending(&delegate.run, None)?;
         self.keep(&delegate)?;
-        let lineage = Lineage {
+        let bindings = SpawnBindings {
+            workspace: WorkspaceSource::Base,
             fork_parent: None,
             above: caller.policy,
             lists: given.lists,
@@ -274,42 +277,42 @@ impl Session {
             setup: SetupIn::Sandbox,
         };
         let how = self.how_paid(program.as_ref());
-        Ok((Birth { delegate, task, base: caller.base, lineage, how }, pending))
+        Ok((Birth { delegate, task, base: caller.base, bindings, how }, pending))
     }
 
-    fn start(&self, birth: &Birth, pending: &Pending, gone: &AtomicBool) -> Result<(), String> {
+    fn start(&self, birth: &Birth, pending: &Pending, gone: &AtomicBool) -> Result<(), Failure> {
         let run = &birth.delegate.run;
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
-        let lineage = birth.lineage.clone();
+        let bindings = birth.bindings.clone();
         let if_closed = IfClosed::Refuse;
-        let patience = Patience { gone: Some(gone), most: Some(CLAIM), if_closed };
-        spawn_within(&self.context, &source, Naming::Exactly(run), &birth.base, lineage, patience)
-            .map_err(said)?;
-        let input = pending.input().map_err(|error| format!("`{run}` cannot begin: {error}"))?;
+        let wait = ClaimWait { gone: Some(gone), most: Some(CLAIM), if_closed };
+        spawn_within(&self.context, &source, Naming::Exactly(run), &birth.base, bindings, wait)?;
+        let input = pending
+            .input()
+            .map_err(|error| Failure::refused(format!("`{run}` cannot begin: {error}")))?;
         let begun = match gone.load(Ordering::Relaxed) {
-            true => Err(format!("nobody waits for `{run}` any more")),
+            true => Err(Failure::refused(format!("nobody waits for `{run}` any more"))),
             false => agent_state::require_open(&self.context, run)
                 .and_then(|()| background::begin(&self.context, run, &birth.how, input))
-                .map(drop)
-                .map_err(said),
+                .map(drop),
         };
         if let Err(why) = &begun {
             // It is in the ledger, and will not run.
             let failed = self.context.with_store(async |store| {
-                Ok(store.change_status(run, RunStatus::Failed, Some(why)).await?)
+                Ok(store.change_status(run, RunStatus::Failed, Some(&why.in_one_line())).await?)
             });
-            failed.map_err(said)?;
+            failed?;
         }
         begun
     }
 
     /// An error if no more agents of the caller's tree may be at work.
-    pub(super) fn require_space(&self) -> Result<(), String> {
-        let caller = self.asking().map_err(said)?;
+    pub(super) fn require_space(&self) -> Result<(), Failure> {
+        let caller = self.asking()?;
         self.require_room(&caller, &self.delegates()?)
     }
 
-    fn require_room(&self, caller: &Caller, all: &[Delegate]) -> Result<(), String> {
+    fn require_room(&self, caller: &Caller, all: &[Delegate]) -> Result<(), Failure> {
         let most = caller.settings.delegation.most_at_once.unwrap_or(MAX_AGENTS);
         let root = |one: &Delegate| {
             let mut at = one;
@@ -324,14 +327,16 @@ impl Session {
         };
         let own = caller.delegate.as_ref().and_then(root);
         // Those that no run is above are of one tree if they are of one repository.
-        let repository = Some(self.repository().map_err(said)?);
+        let repository = Some(self.repository()?);
         let same =
             |one: &Delegate| root(one) == own && (own.is_some() || one.repository == repository);
         let busy = all.iter().filter(|one| one.depth > 0 && same(one) && !one.closed);
         let busy = busy.filter(|one| self.is_busy(one)).count();
         match u32::try_from(busy).unwrap_or(u32::MAX) < most {
             true => Ok(()),
-            false => Err(format!("collab spawn failed: agent thread limit reached (max {most})")),
+            false => Err(Failure::refused(format!(
+                "collab spawn failed: agent thread limit reached (max {most})"
+            ))),
         }
     }
 
@@ -339,26 +344,26 @@ impl Session {
         &self,
         caller: &Caller,
         asked: Option<&AgentType>,
-    ) -> Result<Option<Template>, String> {
+    ) -> Result<Option<Template>, Failure> {
         let Some(asked) = asked else {
             return match caller.may_start.iter().any(|glob| glob == "*") {
                 true => Ok(None),
-                false => Err(format!(
+                false => Err(Failure::refused(format!(
                     "name an agent_type among those that you may start: {}",
                     caller.may_start.join(", ")
-                )),
+                ))),
             };
         };
-        let all = self.binding_templates(&caller.binding).map_err(said)?;
+        let all = self.binding_templates(&caller.binding)?;
         let found = all.find(asked.as_str());
         self.require_committed(asked, &found)?;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = found.map_err(Failure::refused_by)?;
         let name = &found.template().agent_type;
         if !lets(&caller.may_start, name, &all.names()) {
             let may = caller.may_start.join(", ");
-            return Err(format!(
+            return Err(Failure::refused(format!(
                 "agent_type \"{name}\" is not among those that you may start: {may}"
-            ));
+            )));
         }
         Ok(Some(found.template().clone()))
     }
@@ -368,11 +373,11 @@ impl Session {
         &self,
         asked: &AgentType,
         committed: &Result<FoundTemplate, TemplateError>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         if self.caller.is_some() {
             return Ok(());
         }
-        let seen = templates::working(&self.context).map_err(said)?.find(asked.as_str());
+        let seen = templates::working(&self.context)?.find(asked.as_str());
         let how = match (committed, &seen) {
             (Ok(committed), Ok(seen)) if committed.template() == seen.template() => return Ok(()),
             // There is none to start, and what is said of the commit's says why.
@@ -382,7 +387,7 @@ impl Session {
                 "differs from what is in HEAD, which agents start from"
             }
         };
-        Err(format!("agent_type \"{asked}\" {how}; commit it first"))
+        Err(Failure::refused(format!("agent_type \"{asked}\" {how}; commit it first")))
     }
 
     /// As the caller is run, and paid for in the same way if the agent's program knows that way.
@@ -415,9 +420,11 @@ fn models(program: &dyn Adapter) -> Vec<KnownModel> {
 }
 
 /// Every agent works in a worktree of its own.
-fn require_own_place(directory: Option<&str>) -> Result<(), String> {
+fn require_own_place(directory: Option<&str>) -> Result<(), Failure> {
     match directory.map(str::trim) {
         None | Some("" | "." | "./") => Ok(()),
-        Some(_) => Err("spawn_agent in a different working_directory was not approved".to_owned()),
+        Some(_) => {
+            Err(Failure::refused("spawn_agent in a different working_directory was not approved"))
+        }
     }
 }

@@ -8,19 +8,23 @@ use bailiwick_runner::supervisor;
 use rmcp::ServiceExt as _;
 use serde_json::Value;
 
-use super::server::{Answer, Server};
+use super::merged_files;
+use super::merging::MERGE_AGENT;
+use super::server::{CallHandler, Server};
 use crate::failure::Failure;
 
 /// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
-pub fn forwarding(socket: PathBuf) -> Answer {
+pub fn forwarding(socket: PathBuf) -> CallHandler {
     Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-        supervisor::forward(&socket, tool, arguments, gone)
-            .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))
+        let answer = supervisor::forward(&socket, tool, arguments, gone)
+            .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))?;
+        // The supervisor has merged; this process is in the sandbox of the agent whose files change.
+        if tool == MERGE_AGENT { merged_files::write(&answer) } else { Ok(answer) }
     })
 }
 
 /// Serves until the program closes its end.
-pub fn serve(answer: Answer) -> Result<(), Failure> {
+pub fn serve(answer: CallHandler) -> Result<(), Failure> {
     let failed = |error: String| Failure::general(format!("the MCP server: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session::{Session, said};
+use super::session::Session;
+use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::{background, claiming, system};
 
@@ -72,23 +73,28 @@ fn submission(run: &AgentId) -> String {
 }
 
 /// What an agent is told, of the two ways to say it.
-pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<String, String> {
+pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<String, Failure> {
     match (message, items) {
-        (Some(_), Some(_)) => Err("Provide either message or items, but not both".to_owned()),
-        (None, None) => Err("Provide one of: message or items".to_owned()),
+        (Some(_), Some(_)) => {
+            Err(Failure::refused("Provide either message or items, but not both"))
+        }
+        (None, None) => Err(Failure::refused("Provide one of: message or items")),
         (Some(message), None) if message.trim().is_empty() => {
-            Err("Empty message can't be sent to an agent".to_owned())
+            Err(Failure::refused("Empty message can't be sent to an agent"))
         }
         (Some(message), None) => Ok(message.to_owned()),
-        (None, Some([])) => Err("Items can't be empty".to_owned()),
+        (None, Some([])) => Err(Failure::refused("Items can't be empty")),
         (None, Some(items)) => {
             if let Some(other) = items.iter().find(|item| item.kind != "text") {
-                return Err(format!("items of type {:?} cannot be sent; use text", other.kind));
+                return Err(Failure::refused(format!(
+                    "items of type {:?} cannot be sent; use text",
+                    other.kind
+                )));
             }
             let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
             let text = texts.join("\n\n");
             match text.trim().is_empty() {
-                true => Err("Empty message can't be sent to an agent".to_owned()),
+                true => Err(Failure::refused("Empty message can't be sent to an agent")),
                 false => Ok(text),
             }
         }
@@ -96,11 +102,11 @@ pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<Str
 }
 
 impl Session {
-    pub(super) fn send_input(&self, asked: &SendInput) -> Result<Value, String> {
+    pub(super) fn send_input(&self, asked: &SendInput) -> Result<Value, Failure> {
         let text = input(asked.message.as_deref(), asked.items.as_deref())?;
         let one = self.below(&asked.id)?;
         if one.closed {
-            return Err(format!("`{}` is closed; start another agent", one.run));
+            return Err(Failure::refused(format!("`{}` is closed; start another agent", one.run)));
         }
         if asked.interrupt && self.at_work(&one.run) {
             self.stop(&one.run, "interrupted by the agent above it")?;
@@ -110,15 +116,15 @@ impl Session {
         let deadline = Instant::now() + HEARS;
         loop {
             match supervisor::ask(&directory, &message) {
-                Ok(Some(Reply::Done | Reply::Standing(_))) => break,
-                Ok(Some(Reply::Refused(why))) => return Err(why),
+                Ok(Some(Reply::Done | Reply::Status(_))) => break,
+                Ok(Some(Reply::Refused(why))) => return Err(Failure::refused(why)),
                 // It begins, or its work is being checked: nobody listens yet, or any more.
                 Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
                     if Instant::now() > deadline {
-                        return Err(format!(
+                        return Err(Failure::refused(format!(
                             "`{}` cannot hear it now; say it again later",
                             one.run
-                        ));
+                        )));
                     }
                     std::thread::sleep(Duration::from_millis(100));
                 }
@@ -132,15 +138,17 @@ impl Session {
     }
 
     /// Takes an agent up again that has ended; what was reserved for it may have gone to others.
-    fn take_up(&self, run: &AgentId, text: &str) -> Result<(), String> {
+    fn take_up(&self, run: &AgentId, text: &str) -> Result<(), Failure> {
         self.tidy()?;
         let turn = self.turn()?;
         let one = self.below(run.as_str())?;
         if one.closed {
-            return Err(format!("`{run}` is closed; start another agent"));
+            return Err(Failure::refused(format!("`{run}` is closed; start another agent")));
         }
         if self.is_busy(&one) {
-            return Err(format!("`{run}` is about to begin; say it again in a moment"));
+            return Err(Failure::refused(format!(
+                "`{run}` is about to begin; say it again in a moment"
+            )));
         }
         self.require_raised(&one)?;
         self.require_space()?;
@@ -150,12 +158,13 @@ impl Session {
         self.change(&one.run, |one| one.pending = true)?;
         self.settle()?;
         drop(turn);
-        let input = pending.input().map_err(|error| format!("`{run}` cannot be told: {error}"))?;
+        let input = pending
+            .input()
+            .map_err(|error| Failure::refused(format!("`{run}` cannot be told: {error}")))?;
         let before = self.attempts(run)?.len();
         // It is paid for as before.
         let how = RunOptions { login: None, ..self.how.clone() };
         let begun = background::begin(&self.context, &one.run, &how, input)
-            .map_err(said)
             .and_then(|log| self.heard(run, before, &log));
         let _turn = self.turn()?;
         self.change(&one.run, |one| one.pending = false)?;
@@ -164,24 +173,27 @@ impl Session {
     }
 
     /// An error if an agent that was taken up again ended before it could hear anything.
-    fn heard(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), String> {
+    fn heard(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), Failure> {
         let deadline = Instant::now() + HEARS;
         // Who waits for a claim hears it later.
         while self.attempts(run)?.len() <= before && Instant::now() < deadline {
             if !self.at_work(run) && self.attempts(run)?.len() <= before {
                 let log = std::fs::read_to_string(log).unwrap_or_default();
                 let why = log.lines().rev().find(|line| !line.trim().is_empty());
-                return Err(format!("`{run}` did not go on: {}", why.unwrap_or_default().trim()));
+                return Err(Failure::refused(format!(
+                    "`{run}` did not go on: {}",
+                    why.unwrap_or_default().trim()
+                )));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
-    pub(super) fn close_agent(&self, asked: &CloseAgent) -> Result<Value, String> {
+    pub(super) fn close_agent(&self, asked: &CloseAgent) -> Result<Value, Failure> {
         let one = self
             .below(&asked.id)
-            .map_err(|_| "Not permitted to close agents outside your subtree.".to_owned())?;
+            .map_err(|_| Failure::refused("Not permitted to close agents outside your subtree."))?;
         let before = self.in_full(&one, self.status(&one)?)?;
         let all = self.delegates()?;
         // Leaves first: nobody is left whom nobody waits for.
@@ -197,20 +209,20 @@ impl Session {
             // One that cannot be closed now keeps none of the others.
             match self.close(run) {
                 Ok(claims) => let_go += claims,
-                Err(why) => wrong.push(why),
+                Err(why) => wrong.push(why.in_one_line()),
             }
         }
         let _turn = self.turn()?;
         self.settle()?;
         match (wrong.is_empty(), let_go) {
-            (false, _) => Err(wrong.join("; ")),
+            (false, _) => Err(Failure::refused(wrong.join("; "))),
             (true, 0) => Ok(json!({"status": before.json()})),
             (true, claims) => Ok(json!({"status": before.json(), "claims_let_go": claims})),
         }
     }
 
     /// Closes one agent, and says how many claims it had.
-    fn close(&self, run: &AgentId) -> Result<usize, String> {
+    fn close(&self, run: &AgentId) -> Result<usize, Failure> {
         // First closed, so that nobody takes it up again.
         let turn = self.turn()?;
         self.change(run, |one| one.closed = true)?;
@@ -222,7 +234,7 @@ impl Session {
     }
 
     /// Lets go of what a closed agent has that is not at work; says how many claims it had.
-    pub(super) fn free(&self, run: &AgentId) -> Result<usize, String> {
+    pub(super) fn free(&self, run: &AgentId) -> Result<usize, Failure> {
         if self.attempts(run)?.is_empty() {
             // It never began, and never will: what it claimed is free.
             let failed = self.context.with_store(async |store| {
@@ -233,10 +245,10 @@ impl Session {
             let _ = failed;
         }
         // Others may have its paths; its work can land as long as none of them took any.
-        claiming::let_go(&self.context, run).map_err(said)
+        claiming::let_go(&self.context, run)
     }
 
-    pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, String> {
+    pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, Failure> {
         let one = self.below(&asked.id)?;
         let note = asked.note.clone().filter(|note| !note.trim().is_empty());
         let _turn = self.turn()?;
@@ -252,10 +264,10 @@ impl Session {
         &self,
         run: &AgentId,
         change: impl FnOnce(&mut Delegate),
-    ) -> Result<Delegate, String> {
+    ) -> Result<Delegate, Failure> {
         let all = self.delegates()?;
         let one = all.into_iter().find(|one| one.run == *run);
-        let mut one = one.ok_or_else(|| format!("there is no agent `{run}`"))?;
+        let mut one = one.ok_or_else(|| Failure::refused(format!("there is no agent `{run}`")))?;
         change(&mut one);
         self.keep(&one)?;
         Ok(one)
@@ -270,7 +282,7 @@ impl Session {
             && let Ok(_turn) = self.turn()
         {
             for one in below.iter().filter(|one| one.pending) {
-                // Whoever is starting it sees this, and ends it; if that one was killed as well, who tidies
+                // The process that is starting it sees this, and ends it; if that one was killed as well, who tidies
                 // up finds it as long as it is pending.
                 let _ = self.change(&one.run, |one| one.closed = true);
             }
@@ -288,7 +300,7 @@ impl Session {
     }
 
     /// Ends an agent, and waits until it is gone.
-    pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), String> {
+    pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), Failure> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         let deadline = Instant::now() + CLOSE_TIMEOUT;
         loop {
@@ -298,7 +310,7 @@ impl Session {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                return Err(format!("`{run}` did not end in time"));
+                return Err(Failure::refused(format!("`{run}` did not end in time")));
             }
             std::thread::sleep(Duration::from_millis(50));
         }

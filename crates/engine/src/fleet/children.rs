@@ -23,7 +23,7 @@ pub(super) fn of(context: &Context, agent: &AgentId) -> Result<Vec<LaunchedChild
 
 fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
     let context = &session.context;
-    let (status, last) = session.seen(one).map_err(Failure::general)?;
+    let (status, last) = session.seen(one).map_err(Failure::into_failed)?;
     let cursor = context.with_store(async |store| Ok(store.last_event(&one.run).await?))?;
     let used = last.as_ref().map(|last| last.used).unwrap_or_default();
     let (state, detail) = stands(status, last.as_ref());
@@ -40,7 +40,7 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
         }
     };
     // Counted after the questions: those of one that was taken up again are never taken for earlier ones.
-    let attempts = session.attempts(&one.run).map_err(Failure::general)?.len();
+    let attempts = session.attempts(&one.run).map_err(Failure::into_failed)?.len();
     Ok(LaunchedChild {
         agent: one.run.to_string(),
         subagent: one.agent_type.clone(),
@@ -86,7 +86,7 @@ fn stands(status: Status, last: Option<&Attempt>) -> (ChildState, String) {
     }
 }
 
-/// Whoever is closed after it has come to its end has come to its end.
+/// A child that is closed after it has ended has ended.
 fn closed(last: Option<&Attempt>) -> (ChildState, String) {
     match last.map(|last| (last.ending, last.detail.clone())) {
         Some((Some(ExitReason::Completed), words)) => (ChildState::Completed, words),
@@ -98,7 +98,7 @@ fn closed(last: Option<&Attempt>) -> (ChildState, String) {
 fn questions(context: &Context, run: &AgentId) -> Vec<(String, String)> {
     let directory = RunDirectory::new(&context.state, run.as_str());
     match supervisor::ask(&directory, &Request::Status) {
-        Ok(Some(Reply::Standing(standing))) => standing.questions,
+        Ok(Some(Reply::Status(standing))) => standing.questions,
         Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => Vec::new(),
     }
 }

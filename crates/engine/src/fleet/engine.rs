@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bailiwick_fleet::admission::compile::SkillFiles;
 use bailiwick_fleet::ports::{
-    Engine, EngineError, EngineEvent, FinishedWork, Launch, Launched, LaunchedChild, LaunchedState,
-    ModelKey,
+    Engine, EngineError, EngineEvent, FinishedWork, Launch, LaunchWorkspace, Launched,
+    LaunchedChild, LaunchedState, ModelKey, Rebased,
 };
 use bailiwick_fleet::subagents::ParallelLimits;
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
@@ -20,7 +20,7 @@ use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, EventKind, ExitReason};
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
-use bailiwick_model::{AgentId, Run, RunStatus, Source, Task};
+use bailiwick_model::{AgentId, LedgerNote, Run, RunStatus, Source, Task};
 use bailiwick_resources::RunCost;
 use bailiwick_runner::agents;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
@@ -29,14 +29,16 @@ use bailiwick_store::Store;
 use tokio::runtime::Handle;
 
 use super::children;
+use super::rebasing::Rebases;
 use crate::background::{self, Environment, Input};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::managed::{Managed, ManagedSkill};
 use crate::options::RunOptions;
-use crate::running::granted;
-use crate::spawning::{Lineage, Naming, spawn};
-use crate::verifying::{Places, Shown, Subject};
+use crate::running::{bound_issue, granted};
+use crate::spawning::{Naming, SpawnBindings, spawn};
+use crate::taking_over::WorkspaceSource;
+use crate::verifying::{AgentWork, Places, VerificationReport};
 use crate::{agent_programs, launched_for, logins};
 
 /// The longest patch that is kept.
@@ -50,19 +52,17 @@ const CUT_FROM: usize = 3_900;
 /// Among how many of the last events the whole of it is looked for.
 const LAST_EVENTS: u32 = 500;
 
-/// The note of work whose checks all hold.
-const VERIFIED: &str = "verified";
-
 /// Runs of this machine.
 pub struct LocalEngine {
     context: Context,
     store: Arc<Store>,
+    rebases: Arc<Rebases>,
 }
 
 impl LocalEngine {
     /// Whose state and database these are.
     pub fn new(context: Context, store: Arc<Store>) -> Self {
-        Self { context, store }
+        Self { context, store, rebases: Arc::default() }
     }
 
     /// Does something that waits for programs and files, on a thread of its own.
@@ -95,7 +95,7 @@ impl Engine for LocalEngine {
         let agent = agent.to_owned();
         self.apart(move |context| {
             let id = id(&agent)?;
-            let held = RunDirectory::new(&context.state, id.as_str()).is_held();
+            let held = RunDirectory::new(&context.state, id.as_str()).is_supervised();
             held.map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
         })
         .await
@@ -113,7 +113,7 @@ impl Engine for LocalEngine {
             let answer = if yes { Answer::Allow } else { Answer::Deny };
             let asked = supervisor::ask(&directory, &Request::Answer { id: question, answer });
             match asked.map_err(|error| Failure::general(error.to_string()))? {
-                Some(Reply::Done | Reply::Standing(_)) => Ok(true),
+                Some(Reply::Done | Reply::Status(_)) => Ok(true),
                 Some(Reply::Refused(_)) | None => Ok(false),
             }
         })
@@ -145,13 +145,19 @@ impl Engine for LocalEngine {
         let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
         self.apart(move |context| {
             let id = id(&agent)?;
-            let held = RunDirectory::new(&context.state, id.as_str()).is_held();
+            let held = RunDirectory::new(&context.state, id.as_str()).is_supervised();
             if !held.map_err(|error| Failure::general(error.to_string()))? {
                 Handle::current().block_on(store.delete_events(&id))?;
             }
             Ok(())
         })
         .await
+    }
+
+    async fn rebase(&self, agent: &str, onto: &str) -> Result<Rebased, EngineError> {
+        let (agent, onto) = (agent.to_owned(), onto.to_owned());
+        let rebases = Arc::clone(&self.rebases);
+        self.apart(move |context| rebases.rebase(context, id(&agent)?, &onto)).await
     }
 
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
@@ -174,7 +180,7 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
     let held = || {
         directory
-            .is_held()
+            .is_supervised()
             .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
     };
     if held()? {
@@ -193,7 +199,12 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     })?;
     if !spawned {
         let source = Source::new(format!("the task of {id}"), told(launch)?);
-        spawn(&context, &source, Naming::Exactly(&id), &launch.base, lineage(launch)?)?;
+        spawn(&context, &source, Naming::Exactly(&id), &launch.base, bindings(launch)?)?;
+    }
+    if let Some(issue) = &launch.issue {
+        bound_issue::bind(&context, &id, issue)?;
+        // A refusal ends the attempt here, with its reason.
+        bound_issue::require_entry(&context, &id)?;
     }
     let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
     let input = match &launch.resume {
@@ -203,15 +214,15 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     background::begin_with(&context, &id, &how, input, environment).map(drop)
 }
 
-/// All that whoever holds it has in its environment: nothing of ours but what a program needs to find its
+/// All that its supervisor has in its environment: nothing of ours but what a program needs to find its
 /// things, what was admitted, and the key of the model where that is lent.
 fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
     let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     let ours = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
-    let needed = background::NEEDED.iter().chain(&logins::PLACES);
+    let needed = background::NEEDED.iter().chain(&logins::ENDPOINT_VARIABLES);
     let mut all: Vec<(OsString, OsString)> = needed.filter_map(ours).collect();
     match launch.model_key {
-        ModelKey::Lent => all.extend(logins::LENT.iter().filter_map(ours)),
+        ModelKey::Lent => all.extend(logins::CREDENTIAL_VARIABLES.iter().filter_map(ours)),
         ModelKey::Withheld if spends_a_login(&task) => {
             return Err(Failure::general(
                 "it is to be paid for with a login of this machine, which is not lent to it",
@@ -233,7 +244,7 @@ fn spends_a_login(task: &Task) -> bool {
     }
 }
 
-/// Whoever has no key is not started: it would only find that out by itself.
+/// An agent without a key is not started: it would only find that out by itself.
 fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
     let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
     let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
@@ -256,7 +267,7 @@ fn written(words: &str) -> Result<File, Failure> {
 }
 
 /// What binds the agent besides its task: the limits of stack, profile and repository.
-fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
+fn bindings(launch: &Launch) -> Result<SpawnBindings, Failure> {
     let limits = launch.limits.clone();
     let managed = Managed {
         servers: limits.mcp_servers,
@@ -266,15 +277,22 @@ fn lineage(launch: &Launch) -> Result<Lineage, Failure> {
         contract: None,
         audit_level: limits.audit_level,
         skills: limits.skills.into_iter().map(|skill| from_commit(skill, launch)).collect(),
+        sources: launch.sources.clone(),
     };
-    Ok(Lineage { limits: limits.limits, managed: Some(managed), ..Lineage::default() })
+    let workspace = match &launch.workspace {
+        LaunchWorkspace::New => WorkspaceSource::Base,
+        LaunchWorkspace::NotReused(why) => WorkspaceSource::NotReused(why.clone()),
+        LaunchWorkspace::TakeOver(earlier) => WorkspaceSource::TakeOver(id(earlier)?),
+    };
+    let managed = Some(managed);
+    Ok(SpawnBindings { limits: limits.limits, managed, workspace, ..SpawnBindings::default() })
 }
 
 /// A skill out of the commit whose kit binds the agent.
 fn from_commit(skill: SkillFiles, launch: &Launch) -> ManagedSkill {
-    let SkillFiles { name, path } = skill;
+    let SkillFiles { name, path, package } = skill;
     let commit = launch.kit_from.as_ref().unwrap_or(&launch.base).clone();
-    ManagedSkill { name, path, commit }
+    ManagedSkill { name, path, commit, package }
 }
 
 /// The task with all that the agent is to read in it.
@@ -297,15 +315,15 @@ fn told(launch: &Launch) -> Result<String, Failure> {
 
 /// On a thread of its own, over the store that is open already: each run is looked at in each turn.
 fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launched>, Failure> {
-    // First: what is written down by whoever holds it is all there once nobody does.
+    // First: what its supervisor writes is all there once nobody holds it.
     let directory = RunDirectory::new(&context.state, id.as_str());
     let held = directory
-        .is_held()
+        .is_supervised()
         .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
-    // Whoever held it was killed: what was granted to it in files goes now, and not with some later command.
+    // Its supervisor was killed: what was granted to it in files goes now, and not with some later command.
     if !held
         && directory.granted().exists()
-        && let Ok(Some(_unheld)) = directory.keep_unheld()
+        && let Ok(Some(_unheld)) = directory.block_start()
     {
         granted::forget(&directory).map_err(|error| {
             Failure::general(format!("what {id} was granted cannot be taken away: {error}"))
@@ -316,7 +334,11 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         // Nobody has judged what is still at work, and its events are many.
         let note = match held {
             true => None,
-            false => store.last_run_note(id, (VERIFIED, "verification-failed")).await?,
+            false => {
+                store
+                    .last_run_note(id, (LedgerNote::Verified, LedgerNote::VerificationFailed))
+                    .await?
+            }
         };
         Ok::<_, StoreError>((run, attempts, note, store.last_event(id).await?))
     })?;
@@ -333,7 +355,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     };
     if held {
         let asked = supervisor::ask(&directory, &Request::Status);
-        if let Ok(Some(Reply::Standing(standing))) = asked {
+        if let Ok(Some(Reply::Status(standing))) = asked {
             launched.questions = standing.questions;
         }
         launched.state = match (attempts.last(), launched.questions.is_empty()) {
@@ -344,7 +366,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         return Ok(Some(launched));
     }
     let Some(last) = attempts.last() else {
-        // Nobody holds it and nothing was begun: whoever started it was killed.
+        // Nobody holds it and nothing was begun: the process that started it was killed.
         launched.state = match run.status {
             RunStatus::Failed => LaunchedState::Failed,
             RunStatus::Running | RunStatus::Done | RunStatus::Merged | RunStatus::Rejected => {
@@ -357,7 +379,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     let verdict = note.filter(|(at, _, _)| *at >= last.started_at);
     launched.state = match last.ending {
         Some(ExitReason::Completed) => match &verdict {
-            Some((_, kind, _)) if kind == VERIFIED => LaunchedState::Verified,
+            Some((_, kind, _)) if kind == LedgerNote::Verified.as_str() => LaunchedState::Verified,
             Some(_) => LaunchedState::Rejected,
             // It ended, and its supervisor was killed before its work was checked.
             None => LaunchedState::Failed,
@@ -370,7 +392,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         }
     };
     if let Some((_, _, text)) = verdict {
-        let shown: Shown = serde_json::from_str(&text)
+        let shown: VerificationReport = serde_json::from_str(&text)
             .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
         let work = finished(context, id, &run, &shown)?;
         let report =
@@ -420,7 +442,7 @@ fn finished(
     context: &Context,
     id: &AgentId,
     run: &Run,
-    shown: &Shown,
+    shown: &VerificationReport,
 ) -> Result<Option<FinishedWork>, Failure> {
     let (Some(commit), Some(tree)) = (&shown.work, &shown.worktree_tree) else { return Ok(None) };
     // Its worktree may be put away by now, and where we were started is of no matter.
@@ -434,22 +456,14 @@ fn finished(
     let begun = match &run.base {
         Some(base) => base.clone(),
         None => {
-            let subject = Subject::of_agent(&context, id, &Places::default())?;
-            subject.found()?.base().map_err(said)?.tip
+            let subject = AgentWork::of_agent(&context, id, &Places::default())?;
+            subject.git_work()?.base().map_err(said)?.tip.into()
         }
     };
-    let arguments =
-        ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", &begun, commit];
-    let patch = git.run(arguments)?;
-    if patch.len() > MAX_PATCH_BYTES {
-        // Nothing of it is proposed; the run ends all the same.
+    // Nothing of a patch that is too long is proposed; the run ends all the same.
+    let Some(Change { patch, history, files }) = change(&git, &begun, commit)? else {
         return Ok(None);
-    }
-    let history = history(&git, &begun, commit)?;
-    let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", &begun, commit])?;
-    let files = String::from_utf8_lossy(&names);
-    let files: Vec<String> =
-        files.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    };
     Ok(Some(FinishedWork {
         base: begun,
         commit: commit.clone(),
@@ -464,7 +478,29 @@ fn finished(
     }))
 }
 
-/// What every commit between two says and adds. What a merge has from a commit that is told of is told with
+/// What a commit changes.
+pub(super) struct Change {
+    pub(super) patch: Vec<u8>,
+    pub(super) history: Option<Vec<u8>>,
+    pub(super) files: Vec<String>,
+}
+
+/// What a commit changes; nothing if the patch is too long to be kept.
+pub(super) fn change(git: &Git, begun: &str, commit: &str) -> Result<Option<Change>, Failure> {
+    let arguments =
+        ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", begun, commit];
+    let patch = git.run(arguments)?;
+    if patch.len() > MAX_PATCH_BYTES {
+        return Ok(None);
+    }
+    let history = history(git, begun, commit)?;
+    let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", begun, commit])?;
+    let files = String::from_utf8_lossy(&names);
+    let files = files.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Ok(Some(Change { patch, history, files }))
+}
+
+/// What every commit between two says and adds. What a merge has from a listed commit is listed with
 /// that, so that of the merge itself only what none of its parents has is left.
 fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
     let range = format!("{begun}..{commit}");
@@ -501,20 +537,20 @@ mod tests {
 
     use bailiwick_fleet::ports::{Engine as _, LaunchedState};
     use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
-    use bailiwick_model::AgentId;
     use bailiwick_model::attempt::{Allowance, Attempt, Used};
     use bailiwick_model::event::{ExitReason, Phase};
+    use bailiwick_model::{AgentId, LedgerNote};
     use bailiwick_runner::supervisor::RunDirectory;
     use bailiwick_source_control::git::Git;
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
 
-    use super::{LocalEngine, VERIFIED, history};
+    use super::{LocalEngine, history};
     use crate::context::Context;
     use crate::database::Database;
     use crate::launched_for;
     use crate::notices::Notices;
-    use crate::verifying::Shown;
+    use crate::verifying::VerificationReport;
 
     async fn for_a_moment(over: impl Fn() -> bool) {
         for _ in 0..200 {
@@ -535,7 +571,7 @@ mod tests {
             user_kit: scratch.place().join("config"),
             kit_root: None,
             database: Database::at(database),
-            repeated: String::new(),
+            global_options: String::new(),
             notices: Notices::default(),
         };
         LocalEngine::new(context, store)
@@ -591,7 +627,7 @@ mod tests {
         assert!(!held("two").await);
         drop(lock);
         let directory = RunDirectory::new(&scratch.state(), "one");
-        for_a_moment(|| !directory.is_held().unwrap()).await;
+        for_a_moment(|| !directory.is_supervised().unwrap()).await;
         assert!(!held("one").await);
         assert!(engine.is_held("no id").await.is_err());
     }
@@ -609,7 +645,7 @@ mod tests {
         let (id, mut attempt) = begun(&engine, &base).await;
         (attempt.phase, attempt.ending) = (Phase::Over, Some(ExitReason::Completed));
         engine.store.update_attempt(&attempt).await.unwrap();
-        let shown = Shown {
+        let shown = VerificationReport {
             agent_id: Some(id.to_string()),
             base_branch: None,
             base: Some(base.clone()),
@@ -621,7 +657,7 @@ mod tests {
             left_out: Vec::new(),
         };
         let shown = serde_json::to_string(&shown).unwrap();
-        engine.store.append_run_note(&id, VERIFIED, &shown).await.unwrap();
+        engine.store.append_run_note(&id, LedgerNote::Verified, &shown).await.unwrap();
         let lost = engine.state("one").await.unwrap_err();
         assert!(lost.to_string().contains("not in a git repository"), "{lost}");
         let checkout = scratch.root().display().to_string();
@@ -663,7 +699,7 @@ mod tests {
         assert!(git.run_limited(&["log", "nothing..such"], 40).is_err());
     }
 
-    /// Whoever held it was killed: what it was granted goes, and nobody is kept from holding it again.
+    /// Its supervisor was killed: what it was granted goes, and nobody is kept from holding it again.
     #[tokio::test]
     async fn a_look_takes_away_what_was_granted_and_leaves_the_lock_as_it_is() {
         let scratch = Scratch::bare();
@@ -678,7 +714,7 @@ mod tests {
         assert!(directory.granted().exists(), "somebody is at work");
         drop(held);
         // A program that another test starts at this moment has it until it is itself.
-        for_a_moment(|| !directory.is_held().unwrap()).await;
+        for_a_moment(|| !directory.is_supervised().unwrap()).await;
         let lock = directory.path().join("lock");
         std::fs::write(&lock, "somebody").unwrap();
         engine.state("one").await.unwrap();

@@ -4,13 +4,16 @@
 //! ```text
 //! engine       attempts as runs of ours, each held by a process of its own
 //! children     what their agents have started through us
+//! rebasing     their work on another commit, checked there
 //! world        repositories, forges and agent programs, as they are
 //! servers      MCP servers, asked for their tools and remembered for a while
 //! workspaces   worktrees, and the git that works on them
 //! ```
 
 mod children;
+mod code_owners;
 pub mod engine;
+mod rebasing;
 pub mod servers;
 pub mod workspaces;
 pub mod world;

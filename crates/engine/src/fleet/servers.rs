@@ -12,7 +12,9 @@ use bailiwick_fleet::admission::conditions::McpProbe;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AgentMcpServer, DiscoveredTool, McpTransport, Object};
 use bailiwick_runner::sandbox::{Launcher, Level};
-use bailiwick_runner::servers::{Answer, Program, Silence, TIMEOUT, ask_program, ask_remote};
+use bailiwick_runner::servers::{
+    NoToolList, Program, ServerError, TIMEOUT, ToolList, ask_program, ask_remote,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
@@ -20,7 +22,7 @@ use crate::system;
 
 /// How long an answer is remembered, in milliseconds.
 const GOOD_FOR: u64 = 10 * 60 * 1000;
-/// How long it is remembered that there was none: whoever mends a server sees that soon.
+/// How long it is remembered that there was none: a person who mends a server sees that soon.
 const BAD_FOR: u64 = 60 * 1000;
 /// How long a turn waits for a server that nobody has asked before.
 const FIRST: Duration = Duration::from_secs(5);
@@ -32,23 +34,23 @@ const OLDEST: u64 = 60 * 60 * 1000;
 #[serde(deny_unknown_fields)]
 struct Remembered {
     at: u64,
-    answer: Outcome,
+    answer: DiscoveryOutcome,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Outcome {
+enum DiscoveryOutcome {
     Tools(Vec<DiscoveredTool>),
     TimedOut(String),
     Failed(String),
 }
 
-impl Outcome {
-    fn of(answer: Answer) -> Self {
+impl DiscoveryOutcome {
+    fn of(answer: ToolList) -> Self {
         match answer {
             Ok(tools) => Self::Tools(tools),
-            Err(silence @ Silence::TimedOut(_)) => Self::TimedOut(silence.to_string()),
-            Err(silence @ Silence::Failed(_)) => Self::Failed(silence.to_string()),
+            Err(silence @ NoToolList::TimedOut(_)) => Self::TimedOut(silence.to_string()),
+            Err(silence @ NoToolList::Failed(_)) => Self::Failed(silence.to_string()),
         }
     }
 
@@ -104,7 +106,7 @@ async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
             let asked = tokio::spawn(refresh(file, spec.clone()));
             match tokio::time::timeout(FIRST, asked).await {
                 Ok(answer) => answer.unwrap_or_else(|error| McpProbe::Failed(error.to_string())),
-                // It goes on, and is remembered for whoever asks next.
+                // It goes on, and is remembered for the next request.
                 Err(_) => McpProbe::NotYet,
             }
         }
@@ -120,7 +122,7 @@ async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
     {
         return McpProbe::NotYet;
     }
-    let answer = Outcome::of(ask(&spec).await);
+    let answer = DiscoveryOutcome::of(ask(&spec).await);
     let remembered = Remembered { at: system::now_ms(), answer };
     if let Ok(text) = serde_json::to_string(&remembered) {
         // What cannot be remembered is asked again.
@@ -137,8 +139,8 @@ fn file(context: &Context, spec: &AgentMcpServer) -> PathBuf {
     context.state.join("probes").join("servers").join(format!("{digest}.json"))
 }
 
-async fn ask(spec: &AgentMcpServer) -> Answer {
-    let missing = |what: &str| Err(Silence::Failed(format!("it has no {what}")));
+async fn ask(spec: &AgentMcpServer) -> ToolList {
+    let missing = |what| Err(ServerError::Undeclared(what).into());
     match spec.transport {
         McpTransport::Stdio => {
             let Some(command) = spec.command.clone() else { return missing("program") };
@@ -146,18 +148,16 @@ async fn ask(spec: &AgentMcpServer) -> Answer {
             let program = Program { command, arguments, level: Level::Full };
             let asked = tokio::task::spawn_blocking(move || {
                 let launcher = Launcher::own();
-                let launcher = launcher.map_err(|error| Silence::Failed(error.to_string()))?;
+                let launcher =
+                    launcher.map_err(|error| ServerError::NotStarted(error.to_string()))?;
                 ask_program(&launcher, &program, TIMEOUT)
             });
-            asked.await.unwrap_or_else(|error| Err(Silence::Failed(format!("it broke: {error}"))))
+            asked.await.unwrap_or_else(|error| Err(ServerError::Broke(error.to_string()).into()))
         }
         McpTransport::StreamableHttp => match &spec.url {
             Some(url) => ask_remote(url, TIMEOUT).await,
             None => missing("address"),
         },
-        McpTransport::Sse => Err(Silence::Failed(
-            "a server of sse is not asked before a run: make it lazy, or use streamable-http"
-                .to_owned(),
-        )),
+        McpTransport::Sse => Err(ServerError::Sse.into()),
     }
 }

@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_fleet::ports::{WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport};
+use bailiwick_fleet::ports::{
+    RunWorktree, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
+};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::AgentId;
 use bailiwick_source_control::git::WorkspaceOperations;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::taking_over;
 
 /// Where worktrees are, agents' and people's.
 fn root(context: &Context) -> PathBuf {
@@ -27,24 +30,25 @@ pub fn has_files(path: &str) -> bool {
     Path::new(path).join(".git").exists()
 }
 
-/// The worktree of a run that the ledger knows, and its branch.
-pub fn worktree(context: &Context, agent: &str) -> Result<Option<(String, String)>, Failure> {
+/// The worktree of a run that the ledger knows.
+pub fn worktree(context: &Context, agent: &str) -> Result<Option<RunWorktree>, Failure> {
     let Ok(id) = AgentId::parse(agent) else { return Ok(None) };
     let run = context.with_store(async |store| Ok(store.find(&id).await?))?;
     let Some(run) = run.filter(|run| !run.half_spawned) else { return Ok(None) };
     let Some(path) = run.worktree_path.filter(|path| has_files(path)) else { return Ok(None) };
     // As it is called wherever workspaces are compared.
     let real = std::fs::canonicalize(&path).ok().and_then(|real| real.to_str().map(str::to_owned));
-    Ok(Some((real.unwrap_or(path), run.branch)))
+    let origin = taking_over::origin(&context.state, &id)?;
+    Ok(Some(RunWorktree { path: real.unwrap_or(path), branch: run.branch, origin }))
 }
 
 /// Does something with the files of a workspace of the repository that this context is in.
 pub fn work_on(
     context: &Context,
     place: &WorkspacePlace,
-    deed: &WorkspaceOperation,
+    operation: &WorkspaceOperation,
 ) -> Result<WorkspaceReport, WorkspaceError> {
     let operations = WorkspaceOperations::new(&context.directory, &root(context), &context.state);
     let operations = operations.map_err(|error| WorkspaceError::Failed(error.to_string()))?;
-    operations.perform(place, deed)
+    operations.perform(place, operation)
 }

@@ -6,14 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bailiwick_fleet::admission::OwnerFacts;
+use bailiwick_fleet::admission::code_owners::Grammar;
 use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
 use bailiwick_fleet::admission::snapshot::Frozen;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::ports::{
-    FetchError, FetchedCommit, FleetStore, Forge as _, ForgeError, WorkspaceError,
-    WorkspaceOperation, WorkspacePlace, WorkspaceReport, World,
+    BackgroundWork, FetchError, FetchedCommit, FleetStore, Forge as _, ForgeError, RunWorktree,
+    WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport, World, WorldError,
 };
 use bailiwick_kit::bind;
 use bailiwick_model::{Sha256Hex, Source};
@@ -29,10 +31,10 @@ use bailiwick_source_control::git;
 use bailiwick_store::Store;
 use serde_json::{Value, json};
 
-use super::{servers, workspaces};
+use super::{code_owners, servers, workspaces};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::running::skill_files;
+use crate::running::{skill_files, skill_packages};
 use crate::{sources, system};
 
 /// How much of a diff or a list is read.
@@ -63,28 +65,34 @@ impl LocalWorld {
         &self,
         repository: &Repository,
         work: impl FnOnce(&Context, &Checkout) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, WorldError> {
         let context = self.at(repository);
         let done = tokio::task::spawn_blocking(move || {
             let checkout = context.require_repository()?;
             work(&context, &checkout)
         })
         .await;
-        done.map_err(|error| format!("it broke: {error}"))?.map_err(|failure| failure.in_one_line())
+        done.map_err(panicked)?.map_err(|failure| WorldError::Checkout(failure.in_one_line()))
     }
 
-    async fn credential(&self, repository: &Repository) -> Result<Option<Token>, String> {
+    async fn credential(&self, repository: &Repository) -> Result<Option<Token>, WorldError> {
         let Some(key) = &repository.credential_ref else { return Ok(None) };
         let value = self
             .store
             .secret_value(bailiwick_resources::DEFAULT_NAMESPACE, &key.name, &key.key)
             .await
-            .map_err(|error| error.to_string())?;
-        let Some(value) = value else {
-            return Err(format!("the credential `{}/{}` is not there", key.name, key.key));
-        };
-        let text = String::from_utf8(value).map_err(|_| "the credential is no text".to_owned())?;
-        Token::parse(text.trim()).map(Some).map_err(|error| error.to_string())
+            .map_err(|error| WorldError::Records(error.to_string()))?;
+        let (name, key) = (key.name.clone(), key.key.clone());
+        let Some(value) = value else { return Err(WorldError::NoCredential { name, key }) };
+        match String::from_utf8(value) {
+            Err(_) => {
+                Err(WorldError::BadCredential { name, key, why: "it is not text".to_owned() })
+            }
+            Ok(text) => match Token::parse(text.trim()) {
+                Ok(token) => Ok(Some(token)),
+                Err(error) => Err(WorldError::BadCredential { name, key, why: error.to_string() }),
+            },
+        }
     }
 }
 
@@ -111,15 +119,6 @@ impl World for LocalWorld {
         open(repository, token, &self.context.state)
     }
 
-    async fn commit(
-        &self,
-        repository: &Repository,
-        reference: &str,
-        sha: Option<&str>,
-    ) -> Result<Option<String>, String> {
-        self.fetch_commit(repository, reference, sha).await.map_err(|fault| fault.to_string())
-    }
-
     async fn fetch_commit(
         &self,
         repository: &Repository,
@@ -128,12 +127,12 @@ impl World for LocalWorld {
     ) -> Result<Option<String>, FetchError> {
         if let Some(wanted) = sha.map(str::to_owned) {
             let here = self.apart(repository, move |_, checkout| held_here(checkout, &wanted));
-            let here = here.await.map_err(FetchError::Failed)?;
+            let here = here.await?;
             if here.is_some() {
                 return Ok(here);
             }
         }
-        let token = self.credential(repository).await.map_err(FetchError::Failed)?;
+        let token = self.credential(repository).await?;
         let state = &self.context.state;
         let found = fetch(repository, token.clone(), state, reference).await?;
         match sha {
@@ -147,7 +146,10 @@ impl World for LocalWorld {
         }
     }
 
-    async fn fetched_commits(&self, repository: &Repository) -> Result<Vec<FetchedCommit>, String> {
+    async fn fetched_commits(
+        &self,
+        repository: &Repository,
+    ) -> Result<Vec<FetchedCommit>, WorldError> {
         self.apart(repository, |_, checkout| Ok(git::retained_commits(&checkout.git())?)).await
     }
 
@@ -155,7 +157,7 @@ impl World for LocalWorld {
         &self,
         repository: &Repository,
         fetched: &[FetchedCommit],
-    ) -> Result<(), String> {
+    ) -> Result<(), WorldError> {
         let fetched = fetched.to_vec();
         self.apart(repository, move |_, checkout| {
             fetched.iter().try_for_each(|held| Ok(git::release_commit(&checkout.git(), held)?))
@@ -168,7 +170,7 @@ impl World for LocalWorld {
         repository: &Repository,
         base: &str,
         head: &str,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, WorldError> {
         let (base, head) = (base.to_owned(), head.to_owned());
         self.apart(repository, move |_, checkout| {
             let names = [
@@ -207,7 +209,8 @@ impl World for LocalWorld {
                 let adapter = adapter(context, &stack);
                 let role = role(context, checkout, &commit, &stack);
                 let found = skills.iter().map(|skill| {
-                    (skill.name().to_owned(), skill_at(checkout, &commit, &skill.spec))
+                    let found = skill_at(context, checkout, &commit, &skill.spec);
+                    (skill.name().to_owned(), found)
                 });
                 let doc = stack.agents_doc_ref.as_ref();
                 let doc = doc.map(|doc| text_at(checkout, &commit, &doc.path));
@@ -223,7 +226,7 @@ impl World for LocalWorld {
                 facts.role = role;
                 facts.skills = skills;
             }
-            Err(why) => facts.adapter = AdapterProbe::Unavailable(why),
+            Err(error) => facts.adapter = AdapterProbe::Unavailable(error.to_string()),
         }
         facts.mcp = servers::probes(&self.context, &frozen.mcp_servers).await;
         facts
@@ -263,7 +266,7 @@ impl World for LocalWorld {
                 let found = self.apart(spec, move |_, checkout| {
                     sources::committed_file(checkout, &sha, "AGENTS.md")
                 });
-                let found = found.await.map_err(FetchError::Failed)?;
+                let found = found.await?;
                 found.map(|text| part("AGENTS.md", at, text))
             }
             ContextSource::FailingJobLog => match &run.source_refs.job_id {
@@ -294,12 +297,15 @@ impl World for LocalWorld {
         })
     }
 
-    async fn redactions(&self) -> Result<Vec<String>, String> {
+    async fn redactions(&self) -> Result<Vec<String>, WorldError> {
         let file = self.context.user_kit.join(REDACT);
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(format!("{} cannot be read: {error}", file.display())),
+            Err(error) => {
+                let (file, why) = (file.display().to_string(), error.to_string());
+                return Err(WorldError::Unreadable { file, why });
+            }
         };
         let lines = text.lines().map(str::trim);
         let patterns = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -330,6 +336,15 @@ impl World for LocalWorld {
         tokio::time::sleep(Duration::from_millis(millis)).await;
     }
 
+    async fn timer(&self, millis: u64) {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+    }
+
+    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
+        tokio::spawn(work);
+        None
+    }
+
     async fn ignored(&self, repository: &Repository, sha: &str) -> Option<Vec<String>> {
         let sha = sha.to_owned();
         let text = self
@@ -341,6 +356,19 @@ impl World for LocalWorld {
         Some(text.unwrap_or_default().lines().map(str::to_owned).collect())
     }
 
+    async fn code_owners(&self, repository: &Repository, sha: &str) -> OwnerFacts {
+        let Some(grammar) = Grammar::of(repository.forge) else {
+            return OwnerFacts::Unusable("its forge has no accounts".to_owned());
+        };
+        let sha = sha.to_owned();
+        let read =
+            move |_: &Context, checkout: &Checkout| code_owners::read(checkout, &sha, grammar);
+        match self.apart(repository, read).await {
+            Ok(owners) => owners,
+            Err(error) => OwnerFacts::Unusable(error.to_string()),
+        }
+    }
+
     fn workspace_path(&self, name: &str) -> Option<String> {
         workspaces::path(&self.context, name)
     }
@@ -349,23 +377,21 @@ impl World for LocalWorld {
         workspaces::has_files(path)
     }
 
-    async fn worktree(&self, agent: &str) -> Result<Option<(String, String)>, String> {
+    async fn worktree(&self, agent: &str) -> Result<Option<RunWorktree>, WorldError> {
         let (context, agent) = (self.context.clone(), agent.to_owned());
         let found = move || workspaces::worktree(&context, &agent);
         let found = tokio::task::spawn_blocking(found).await;
-        found
-            .map_err(|error| format!("it broke: {error}"))?
-            .map_err(|failure| failure.in_one_line())
+        found.map_err(panicked)?.map_err(|failure| WorldError::Records(failure.in_one_line()))
     }
 
     async fn work_on(
         &self,
         repository: &Repository,
         place: &WorkspacePlace,
-        deed: WorkspaceOperation,
+        operation: WorkspaceOperation,
     ) -> Result<WorkspaceReport, WorkspaceError> {
         let (context, place) = (self.at(repository), place.clone());
-        let work = move || workspaces::work_on(&context, &place, &deed);
+        let work = move || workspaces::work_on(&context, &place, &operation);
         let done = tokio::task::spawn_blocking(work).await;
         done.map_err(|error| WorkspaceError::Failed(format!("it broke: {error}")))?
     }
@@ -373,7 +399,7 @@ impl World for LocalWorld {
 
 impl LocalWorld {
     async fn forge_of(&self, repository: &Repository) -> Result<AnyForge, FetchError> {
-        let token = self.credential(repository).await.map_err(FetchError::Failed)?;
+        let token = self.credential(repository).await?;
         Ok(open(repository, token, &self.context.state)?)
     }
 
@@ -391,7 +417,7 @@ impl LocalWorld {
             text.truncate(MAX_OUTPUT_BYTES);
             Ok(String::from_utf8_lossy(&text).into_owned())
         });
-        said.await.map_err(FetchError::Failed)
+        Ok(said.await?)
     }
 
     /// What a run's commit has that the commit before it, or the branch that it goes to, has not; nothing if
@@ -482,6 +508,10 @@ fn seen(adapter: &dyn Adapter, program: Option<&ProgramFacts>) -> AdapterProbe {
 }
 
 /// The adapter that is launched: the one that the stack names, else that of its base agent.
+fn panicked(_: tokio::task::JoinError) -> WorldError {
+    WorldError::Panicked
+}
+
 fn name_of(stack: &AgentStack) -> String {
     match stack.adapter.as_str() {
         "" => stack.base_agent.as_str().to_owned(),
@@ -539,8 +569,13 @@ fn role(context: &Context, checkout: &Checkout, commit: &str, stack: &AgentStack
     }
 }
 
-/// A skill as the commit has it.
-fn skill_at(checkout: &Checkout, commit: &str, skill: &AgentSkill) -> SkillProbe {
+/// A skill as the commit, or the package, has it.
+fn skill_at(
+    context: &Context,
+    checkout: &Checkout,
+    commit: &str,
+    skill: &AgentSkill,
+) -> SkillProbe {
     let path = skill.source_ref.path.clone().unwrap_or_default();
     let file = match skill.format {
         SkillFormat::Inline => {
@@ -548,8 +583,14 @@ fn skill_at(checkout: &Checkout, commit: &str, skill: &AgentSkill) -> SkillProbe
             return SkillProbe::Found { digest: Sha256Hex::of(&text).to_string(), text };
         }
         SkillFormat::Package => {
-            let why = "packages are not fetched here: put the skill into the repository";
-            return SkillProbe::Invalid(why.to_owned());
+            let reference = skill.source_ref.package.as_deref().unwrap_or_default();
+            return match skill_packages::read(&context.user_kit, reference) {
+                Ok(package) => SkillProbe::Found {
+                    digest: package.digest.to_string(),
+                    text: package.instructions,
+                },
+                Err(failure) => SkillProbe::Invalid(failure.in_one_line()),
+            };
         }
         SkillFormat::File => path,
         SkillFormat::Directory => return directory_at(checkout, commit, &path),

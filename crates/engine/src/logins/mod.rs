@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bailiwick_model::task::Login;
 use bailiwick_runner::agents::adapter::Adapter;
-use bailiwick_runner::proxy::{Fresh, Key, Upstream, Wire};
+use bailiwick_runner::proxy::{Fresh, Key, ModelApi, ProxyError, Upstream};
 
 use found::{FoundLogin, Usage};
 
@@ -35,8 +35,8 @@ const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
 const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 const AMAZON_TOKEN: &str = "AWS_BEARER_TOKEN_BEDROCK";
 
-/// The variables that pay for models, and those that say which project pays. Whoever has them spends them.
-pub const LENT: [&str; 17] = [
+/// The variables that pay for models, and those that say which project pays. A program that has them spends them.
+pub const CREDENTIAL_VARIABLES: [&str; 17] = [
     "ANTHROPIC_API_KEY",
     "CODEX_API_KEY",
     "OPENAI_API_KEY",
@@ -57,7 +57,7 @@ pub const LENT: [&str; 17] = [
 ];
 
 /// The variables that say where models are: they open nothing.
-pub const PLACES: [&str; 5] = [
+pub const ENDPOINT_VARIABLES: [&str; 5] = [
     "ANTHROPIC_BASE_URL",
     "OPENAI_BASE_URL",
     "GOOGLE_GEMINI_BASE_URL",
@@ -66,7 +66,7 @@ pub const PLACES: [&str; 5] = [
 ];
 
 /// Where a model is, and what opens it.
-struct Known {
+struct ModelEndpoint {
     /// Variables that may hold the key, the first that is set counts.
     keys: &'static [&'static str],
     /// A variable that may say where the model is.
@@ -77,27 +77,27 @@ struct Known {
     header: (&'static str, &'static str),
 }
 
-fn known(wire: Wire) -> Known {
+fn endpoint(wire: ModelApi) -> ModelEndpoint {
     match wire {
-        Wire::Anthropic => Known {
+        ModelApi::Anthropic => ModelEndpoint {
             keys: &["ANTHROPIC_API_KEY"],
             place: "ANTHROPIC_BASE_URL",
             otherwise: "https://api.anthropic.com",
             header: ("x-api-key", ""),
         },
-        Wire::Responses => Known {
+        ModelApi::Responses => ModelEndpoint {
             keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
             place: "OPENAI_BASE_URL",
             otherwise: "https://api.openai.com/v1",
             header: ("authorization", "Bearer "),
         },
-        Wire::Chat => Known {
+        ModelApi::Chat => ModelEndpoint {
             keys: &["OPENAI_API_KEY"],
             place: "OPENAI_BASE_URL",
             otherwise: "https://api.openai.com/v1",
             header: ("authorization", "Bearer "),
         },
-        Wire::Gemini => Known {
+        ModelApi::Gemini => ModelEndpoint {
             keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
             place: "GOOGLE_GEMINI_BASE_URL",
             otherwise: "https://generativelanguage.googleapis.com",
@@ -107,12 +107,12 @@ fn known(wire: Wire) -> Known {
 }
 
 /// The variables that may hold the key of a model.
-pub fn keys(wire: Wire) -> &'static [&'static str] {
-    known(wire).keys
+pub fn keys(wire: ModelApi) -> &'static [&'static str] {
+    endpoint(wire).keys
 }
 
 /// The model, and the secrets that open it; nothing if the program has no model of ours.
-pub fn paid(
+pub fn resolve(
     adapter: &dyn Adapter,
     login: Login,
 ) -> Result<Option<(Upstream, Vec<String>)>, Failure> {
@@ -132,7 +132,7 @@ pub fn require_usable(adapter: &dyn Adapter, login: Login) -> Result<(), Failure
         return Ok(());
     }
     let (name, login) = (adapter.name(), login.as_str());
-    Err(Failure::usage(format!(
+    Err(Failure::refused(format!(
         "{name} cannot be run with the login `{login}`: it would talk to its own hosts instead of the model \
          proxy, and nothing would count what it spends"
     ))
@@ -177,8 +177,8 @@ fn from(base: String, key: Key, origin: &str) -> Upstream {
 }
 
 /// The model of a wire, with the person's key; and the key, so that it is never shown.
-fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>), Failure> {
-    let Known { keys, place, otherwise, header: (header, before) } = known(wire);
+fn upstream(adapter: &dyn Adapter, wire: ModelApi) -> Result<(Upstream, Vec<String>), Failure> {
+    let ModelEndpoint { keys, place, otherwise, header: (header, before) } = endpoint(wire);
     let mut found = None;
     for name in keys {
         found = found.or(variable(name)?.map(|key| (*name, key)));
@@ -199,15 +199,16 @@ fn upstream(adapter: &dyn Adapter, wire: Wire) -> Result<(Upstream, Vec<String>)
 /// The model that a person's own subscription of Claude Code opens. The token stays here, as a key does:
 /// the program gets a placeholder.
 fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
-    let Known { place, otherwise, .. } = known(Wire::Anthropic);
+    let ModelEndpoint { place, otherwise, .. } = endpoint(ModelApi::Anthropic);
     let base = variable(place)?.unwrap_or_else(|| otherwise.to_owned());
     if let Some(token) = variable(CLAUDE_TOKEN)? {
-        let key = bearer(&token).map_err(Failure::general)?;
+        let key = bearer(&token).map_err(|error| Failure::general(error.to_string()))?;
         return Ok((from(base, key, CLAUDE_TOKEN), vec![token]));
     }
     let file = variable("HOME")?.map(PathBuf::from).unwrap_or_default().join(CLAUDE_LOGIN);
-    let (first, token) = claude_token(&file).map_err(|why| {
-        Failure::general(why).help("log in with claude itself first, or run `claude setup-token`")
+    let (first, token) = claude_token(&file).map_err(|error| {
+        Failure::general(error.to_string())
+            .help("log in with claude itself first, or run `claude setup-token`")
     })?;
     let origin = format!("the login in {}", file.display());
     // The person's own claude writes a new one there before the old one is over.
@@ -215,13 +216,34 @@ fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
     Ok((from(base, key, &origin), vec![token]))
 }
 
+/// Why a person's own login gives no key.
+#[derive(Debug, thiserror::Error)]
+enum LoginError {
+    #[error("neither {CLAUDE_TOKEN} nor {} has a login", file.display())]
+    NoClaudeLogin { file: PathBuf },
+    #[error("the login cannot be used: {0}")]
+    BadKey(#[from] ProxyError),
+    #[error("`{0}` gave none")]
+    NoneGiven(&'static str),
+    #[error("`aws` does not say until when they are good")]
+    NoExpiry,
+    #[error("{program}: {error}")]
+    NotStarted { program: String, error: std::io::Error },
+    #[error("`{program}` cannot be run")]
+    CannotRun { program: String },
+    #[error("`{program}` did not answer within {}", counted(*seconds, "second"))]
+    TimedOut { program: String, seconds: u64 },
+    #[error("{program}: {said}")]
+    ProgramFailed { program: String, said: String },
+}
+
 /// The token that Claude Code keeps of the person's login, as it is now.
-fn claude_token(file: &Path) -> Result<(Fresh, String), String> {
+fn claude_token(file: &Path) -> Result<(Fresh, String), LoginError> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let login: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let token = login.pointer("/claudeAiOauth/accessToken").and_then(|one| one.as_str());
     let Some(token) = token.map(str::to_owned) else {
-        return Err(format!("neither {CLAUDE_TOKEN} nor {} has a login", file.display()));
+        return Err(LoginError::NoClaudeLogin { file: file.to_owned() });
     };
     let until = login.pointer("/claudeAiOauth/expiresAt").and_then(serde_json::Value::as_u64);
     let until = until.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
@@ -248,10 +270,10 @@ fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     let base = variable("ANTHROPIC_VERTEX_BASE_URL")?.unwrap_or(host);
     let base = format!("{}/projects/{project}/locations/{region}", base.trim_end_matches('/'));
     if let Some(token) = variable(GOOGLE_TOKEN)? {
-        let key = bearer(&token).map_err(Failure::general)?;
+        let key = bearer(&token).map_err(|error| Failure::general(error.to_string()))?;
         return Ok((from(base, key, GOOGLE_TOKEN), vec![token]));
     }
-    let failed = |why: String| {
+    let failed = |why: LoginError| {
         Failure::general(format!("there is no token for Google: {why}")).help(format!(
             "log in with `gcloud auth application-default login`, or set {GOOGLE_TOKEN}"
         ))
@@ -261,21 +283,20 @@ fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     Ok((from(base, key, "gcloud's application-default login"), vec![token]))
 }
 
-fn bearer(token: &str) -> Result<Key, String> {
-    Key::new("authorization", &format!("Bearer {token}"))
-        .map_err(|error| format!("the login cannot be used: {error}"))
+fn bearer(token: &str) -> Result<Key, LoginError> {
+    Ok(Key::new("authorization", &format!("Bearer {token}"))?)
 }
 
 /// How long a token of Google's is good for: an hour, which it does not say itself.
 const GOOGLE_LASTS: Duration = Duration::from_mins(55);
 
 /// The token that Google's own program gives for the person's login.
-fn google_token() -> Result<(Fresh, String), String> {
+fn google_token() -> Result<(Fresh, String), LoginError> {
     let said =
         helped("gcloud", &["auth", "application-default", "print-access-token"], HELP_TAKES)?;
     let token = said.trim().to_owned();
     if token.is_empty() {
-        return Err("`gcloud` gave none".to_owned());
+        return Err(LoginError::NoneGiven("gcloud"));
     }
     let until = SystemTime::now().checked_add(GOOGLE_LASTS);
     Ok((Fresh { key: bearer(&token)?, until }, token))
@@ -285,23 +306,21 @@ fn google_token() -> Result<(Fresh, String), String> {
 const HELP_TAKES: Duration = Duration::from_secs(30);
 
 /// What a program says that has a person's login. It may ask nobody, and is ended after its time.
-fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, String> {
+fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, LoginError> {
     let seconds = limit.as_secs();
     let said = std::process::Command::new("timeout")
         .args(["-k", "2", &seconds.to_string(), program])
         .args(arguments)
         .stdin(std::process::Stdio::null())
         .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+        .map_err(|error| LoginError::NotStarted { program: program.to_owned(), error })?;
     match said.status.code() {
         Some(0) => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),
-        Some(124 | 137) => {
-            let limit = counted(seconds, "second");
-            Err(format!("`{program}` did not answer within {limit}"))
-        }
-        Some(126 | 127) => Err(format!("`{program}` cannot be run")),
+        Some(124 | 137) => Err(LoginError::TimedOut { program: program.to_owned(), seconds }),
+        Some(126 | 127) => Err(LoginError::CannotRun { program: program.to_owned() }),
         Some(_) | None => {
-            Err(format!("{program}: {}", String::from_utf8_lossy(&said.stderr).trim()))
+            let said = String::from_utf8_lossy(&said.stderr).trim().to_owned();
+            Err(LoginError::ProgramFailed { program: program.to_owned(), said })
         }
     }
 }
@@ -330,7 +349,7 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
         let secrets = [secret].into_iter().chain(session).collect();
         return Ok((from(base, key, "AWS_ACCESS_KEY_ID"), secrets));
     }
-    let failed = |why: String| {
+    let failed = |why: LoginError| {
         Failure::general(format!("there are no keys for Amazon: {why}")).help(
             "set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in \
              with `aws sso login`",
@@ -342,18 +361,18 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
 }
 
 /// The keys that Amazon's own program gives for the person's login, and those that nobody may see.
-fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), String> {
+fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), LoginError> {
     let asked = ["configure", "export-credentials", "--format", "process"];
     let said = helped("aws", &asked, HELP_TAKES)?;
     let keys: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
     let word = |name: &str| keys.get(name).and_then(|one| one.as_str()).map(str::to_owned);
     let (Some(id), Some(secret)) = (word("AccessKeyId"), word("SecretAccessKey")) else {
-        return Err("`aws` gave none".to_owned());
+        return Err(LoginError::NoneGiven("aws"));
     };
     let until = match word("Expiration").map(|text| text.parse::<jiff::Timestamp>()) {
         None => None,
         Some(Ok(until)) => Some(SystemTime::from(until)),
-        Some(Err(_)) => return Err("`aws` does not say until when they are good".to_owned()),
+        Some(Err(_)) => return Err(LoginError::NoExpiry),
     };
     let session = word("SessionToken");
     let key = Key::signing(&id, &secret, session.as_deref(), region);
@@ -386,7 +405,7 @@ mod tests {
     fn a_token_of_claude_is_the_one_that_its_file_has_now() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join(".credentials.json");
-        assert!(claude_token(&file).unwrap_err().contains("has a login"));
+        assert!(claude_token(&file).unwrap_err().to_string().contains("has a login"));
         for (token, until) in [("first-token", Some(1_000_u64)), ("second-token", None)] {
             let over = until.map(|ms| format!(",\"expiresAt\":{ms}")).unwrap_or_default();
             let text = format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{token}\"{over}}}}}");
@@ -401,11 +420,12 @@ mod tests {
     #[test]
     fn a_program_that_has_a_login_is_not_waited_for_for_ever() {
         let second = Duration::from_secs(1);
-        let hangs = helped("sleep", &["600"], second).unwrap_err();
+        let hangs = helped("sleep", &["600"], second).unwrap_err().to_string();
         assert!(hangs.contains("`sleep` did not answer within 1 second"), "{hangs}");
-        let missing = helped("no-such-program-at-all", &[], second).unwrap_err();
+        let missing = helped("no-such-program-at-all", &[], second).unwrap_err().to_string();
         assert!(missing.contains("cannot be run"), "{missing}");
-        let fails = helped("sh", &["-c", "echo log in first >&2; exit 3"], second).unwrap_err();
+        let fails =
+            helped("sh", &["-c", "echo log in first >&2; exit 3"], second).unwrap_err().to_string();
         assert_eq!(fails, "sh: log in first");
         assert_eq!(helped("echo", &["here"], second).unwrap(), "here\n");
     }

@@ -9,7 +9,7 @@ use bailiwick_model::attempt::Allowance;
 use bailiwick_model::task::Login;
 use bailiwick_model::{Settings, Task, task};
 use bailiwick_policy::Policy;
-use bailiwick_policy::decide::is_open;
+use bailiwick_policy::decide::is_always_allowed;
 use bailiwick_policy::tool::Tool;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
@@ -19,9 +19,9 @@ use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
 use super::declared::{Declared, working_problems};
-use super::{Running, Start, enclose, granted, skill_files};
+use super::{LockedRun, Start, enclose, granted, skill_files};
 use crate::context::Context;
-use crate::delegating::{Session as Delegating, purse};
+use crate::delegating::{Session as Delegating, reservations};
 use crate::failure::Failure;
 use crate::managed::{Managed, Servers};
 use crate::options::SandboxLevel;
@@ -59,11 +59,11 @@ pub struct Prepared {
 
 /// Works out what an attempt needs.
 pub fn prepare(
-    running: &Running,
+    running: &LockedRun,
     start: &Start,
     options: &AttemptOptions,
 ) -> Result<Prepared, Failure> {
-    let Running { subject, directory, .. } = running;
+    let LockedRun { subject, directory, .. } = running;
     directory.make().map_err(|error| {
         Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
     })?;
@@ -72,36 +72,45 @@ pub fn prepare(
     let adapter = agent_programs::adapter_named(
         &subject.context,
         &subject.repository,
-        &subject.commit,
+        &subject.kit_commit,
         name,
     )?;
     let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
-    let budget = budget(running, adapter.as_ref(), options)?;
+    let mut budget = budget(running, adapter.as_ref(), options)?;
+    if let (Some(issue), Some(_)) = (&options.issue, adapter.wire()) {
+        // What the issue has left counts from what the run has used; the smaller of both binds.
+        let most = super::used(&running.earlier).tokens.saturating_add(issue.remaining);
+        budget.tokens = Some(budget.tokens.map_or(most, |tokens| tokens.min(most)));
+    }
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
     let mut granted = granted::of(&task.agent, directory)?;
     let mut secrets = granted.secrets.clone();
     let login = running.login(options.login);
-    let paid = logins::paid(adapter.as_ref(), login)?;
-    let upstream = paid.map(|(upstream, own)| {
+    let resolved_login = logins::resolve(adapter.as_ref(), login)?;
+    let upstream = resolved_login.map(|(upstream, own)| {
         secrets.extend(own);
         upstream
     });
-    let (instructions, skills) = told(&subject.repository, &subject.commit)?;
+    let (instructions, skills) = instructions_and_skills(&subject.repository, &subject.kit_commit)?;
     let chosen = &task.agent.mcp_servers;
     let managed = Managed::of(directory)?;
     let given = match &managed {
         Some(managed) => managed.servers(chosen, directory)?,
         None => Servers {
-            all: servers(&subject.repository, &subject.commit, chosen)?,
+            all: servers(&subject.repository, &subject.kit_commit, chosen)?,
             ..Servers::default()
         },
     };
     let handed = managed.map(|managed| managed.skills).unwrap_or_default();
-    let place = skill_files::write(directory, &subject.repository, &handed)?;
+    let user_kit = &subject.context.user_kit;
+    let place = skill_files::write(directory, &subject.repository, user_kit, &handed)?;
     let session = session(running, start)?;
     let mut prompt = prompt(running, start, &budget)?;
     if let (Session::New(_), Some(place)) = (&session, &place) {
         prompt += &skill_files::told(place, &handed);
+    }
+    if let (Session::New(_), Some(issue)) = (&session, &options.issue) {
+        prompt += &issue.text;
     }
     let of_servers = given.secrets;
     secrets.extend(of_servers.iter().cloned());
@@ -152,7 +161,7 @@ pub fn prepare(
 
 /// Whether an agent may search the web where no gate sees it: what binds it, and all above it, lets it.
 pub fn searches(policy: &Policy) -> bool {
-    Tool::named("WebSearch").is_some_and(|tool| is_open(policy, tool))
+    Tool::named("WebSearch").is_some_and(|tool| is_always_allowed(policy, tool))
 }
 
 /// Our own MCP server, as the agent program starts it inside of its sandbox.
@@ -191,13 +200,13 @@ pub fn require_startable(
         }
     })?;
     enclose::program(adapter.as_ref(), &context.state)?;
-    logins::paid(adapter.as_ref(), login)?;
+    logins::resolve(adapter.as_ref(), login)?;
     granted::of(&task.agent, &RunDirectory::new(&context.state, "unnamed"))?;
     preconditions::require_sandbox(sandbox)
 }
 
 /// The files that go with its task; none where it has heard of that already.
-fn handed_over(running: &Running, start: &Start) -> Result<Vec<Handed>, Failure> {
+fn handed_over(running: &LockedRun, start: &Start) -> Result<Vec<Handed>, Failure> {
     let subject = &running.subject;
     match (start, running.session()) {
         (Start::Resume(_), Some(_)) => Ok(Vec::new()),
@@ -209,7 +218,7 @@ fn handed_over(running: &Running, start: &Start) -> Result<Vec<Handed>, Failure>
 }
 
 /// An agent that was ended before it had begun a conversation has not heard of its task.
-fn prompt(running: &Running, start: &Start, budget: &Allowance) -> Result<String, Failure> {
+fn prompt(running: &LockedRun, start: &Start, budget: &Allowance) -> Result<String, Failure> {
     let task = || brief::compose_for_run(&running.subject.bound, budget);
     match (start, running.session()) {
         (Start::Fresh | Start::Resume(None), None) | (Start::Fresh, Some(_)) => Ok(task()?),
@@ -219,7 +228,7 @@ fn prompt(running: &Running, start: &Start, budget: &Allowance) -> Result<String
     }
 }
 
-fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
+fn session(running: &LockedRun, start: &Start) -> Result<Session, Failure> {
     match (start, running.session()) {
         (Start::Fresh, _) => Ok(Session::New(random_name()?)),
         (Start::Resume(_), Some(id)) => Ok(Session::Resume(id.to_owned())),
@@ -230,7 +239,7 @@ fn session(running: &Running, start: &Start) -> Result<Session, Failure> {
 
 /// What the run may spend by itself; one of a tree shares what it has with those below it.
 fn budget(
-    running: &Running,
+    running: &LockedRun,
     adapter: &dyn Adapter,
     options: &AttemptOptions,
 ) -> Result<Allowance, Failure> {
@@ -243,7 +252,7 @@ fn budget(
     let before = running.allowed().unwrap_or(stated);
     let known = running.kept.with(async |store| store.delegate(&running.id).await)?;
     if known.is_none() {
-        return Ok(purse::or(options.budget.unwrap_or_default(), before));
+        return Ok(reservations::or(options.budget.unwrap_or_default(), before));
     }
     let session = Delegating::at_terminal(&running.subject.context);
     session.allotted(&running.id, before, options.budget)
@@ -267,14 +276,14 @@ pub(super) fn require_prices(
     }
     let prices = Prices::new(settings.prices.clone());
     let Some(model) = &task.agent.model else {
-        return Err(Failure::usage("a budget in dollars needs [agent] model in the task").help(
+        return Err(Failure::refused("a budget in dollars needs [agent] model in the task").help(
             "what cannot be priced cannot be held to a budget; tokens and turns always can",
         ));
     };
     if prices.of(model.as_str()).is_some() {
         return Ok(());
     }
-    Err(Failure::usage(format!("nothing says what the model {model} costs")).help(format!(
+    Err(Failure::refused(format!("nothing says what the model {model} costs")).help(format!(
         "say it in {}/settings.toml, in dollars for a million tokens: [prices.\"{model}\"] input = … \
          output = …",
         sources::REPOSITORY_KIT
@@ -282,7 +291,7 @@ pub(super) fn require_prices(
 }
 
 /// What the repository tells agents: its instructions and its skills, looked up at the same time.
-fn told(
+fn instructions_and_skills(
     repository: &Repository,
     commit: &str,
 ) -> Result<(Vec<Instruction>, BTreeMap<String, String>), Failure> {
@@ -343,7 +352,7 @@ pub(super) fn servers_in(
         return Ok(BTreeMap::new());
     }
     let text = files(SERVERS)?.ok_or_else(|| {
-        Failure::usage(format!("the task chooses MCP servers, and there is no {SERVERS}"))
+        Failure::refused(format!("the task chooses MCP servers, and there is no {SERVERS}"))
             .help(format!("describe them in {SERVERS}, and commit it"))
     })?;
     let all: Value = serde_json::from_str(&text)
@@ -352,14 +361,14 @@ pub(super) fn servers_in(
         .iter()
         .map(|name| {
             if name.as_str() == OWN_SERVER {
-                return Err(Failure::usage(format!(
+                return Err(Failure::refused(format!(
                     "no other server may be called `{OWN_SERVER}`"
                 ))
                 .help("to start agents, name templates in [agent] allowed-subagents"));
             }
             let found = all.get("mcpServers").and_then(|servers| servers.get(name.as_str()));
-            let found =
-                found.ok_or_else(|| Failure::usage(format!("{SERVERS} has no server `{name}`")))?;
+            let found = found
+                .ok_or_else(|| Failure::refused(format!("{SERVERS} has no server `{name}`")))?;
             Ok((name.to_string(), found.clone()))
         })
         .collect()

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a supervisor that makes its agent ready is waited for.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks the supervisor of an agent; an error if it has none.
 pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Reply, Failure> {
@@ -27,7 +27,7 @@ pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Repl
         if let Some(answer) = answer {
             return Ok(answer);
         }
-        if !directory.is_held().unwrap_or(false) {
+        if !directory.is_supervised().unwrap_or(false) {
             return Err(not_at_work(context, agent)?);
         }
         // It answers from the moment that its agent is started.
@@ -43,11 +43,11 @@ pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Repl
 pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
     match ask(context, agent, &Request::Stop { why: why.to_owned() })? {
-        Reply::Done | Reply::Standing(_) => {}
+        Reply::Done | Reply::Status(_) => {}
         Reply::Refused(why) => return Err(Failure::general(why)),
     }
     let deadline = Instant::now() + STOP_TIMEOUT;
-    while directory.is_held().unwrap_or(false) {
+    while directory.is_supervised().unwrap_or(false) {
         if Instant::now() > deadline {
             return Err(Failure::general(format!("`{agent}` did not end in time")));
         }
@@ -62,15 +62,15 @@ pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failur
         Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
     })?;
     let Some(run) = run else {
-        return Ok(Failure::usage(format!("`{agent}` is not at work"))
+        return Ok(Failure::refused(format!("`{agent}` is not at work"))
             .help(format!("see what it did: bailiwick logs {agent}")));
     };
     let state = AgentState::of(&run, attempts.last(), Seen::Free);
-    let failure = Failure::usage(format!("`{agent}` is not at work: it is {state}"));
+    let failure = Failure::refused(format!("`{agent}` is not at work: it is {state}"));
     Ok(failure.help(match state {
         AgentState::Ready => format!("start it: bailiwick run {agent}"),
         AgentState::Ended(_) | AgentState::Failed if run.status != RunStatus::Failed => {
-            format!("go on with it: bailiwick resume {agent}")
+            format!("resume it: bailiwick resume {agent}")
         }
         AgentState::Done => format!("tell it more: bailiwick attach {agent} 'TEXT'"),
         AgentState::HalfSpawned
@@ -93,15 +93,15 @@ pub fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> 
     Ok(AgentState::of(&run, attempts.last(), Seen::Free))
 }
 
-/// An error if an agent has come to its end, and nobody has told it more since.
+/// An error if an agent has ended, and got no message since.
 pub fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
-    let told = directory.not_heard().is_ok_and(|words| !words.is_empty());
+    let told = directory.pending_messages().is_ok_and(|words| !words.is_empty());
     if told || state(context, agent)? != AgentState::Done {
         return Ok(());
     }
     let state = AgentState::Done;
-    Err(Failure::usage(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
+    Err(Failure::refused(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
         "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
          its task again: bailiwick respawn {agent}"
     )))

@@ -1,6 +1,7 @@
 //! What a task asks for that no run could give, as far as files say. `run` refuses it before anything is made;
 //! `lint` says the same of the working copy.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -143,7 +144,7 @@ impl Declared<'_> {
             skill_files: None,
         };
         let planned = adapter.plan(&assignment).map(drop);
-        planned.map_err(|error| Failure::usage(error.to_string()))
+        planned.map_err(|error| Failure::refused(error.to_string()))
     }
 }
 
@@ -176,6 +177,10 @@ pub fn working_problems(context: &Context, source: &Source) -> Result<Vec<Proble
 
 fn as_problems(place: Place, why: Failure) -> Vec<Problem> {
     match why {
+        Failure::AtWork { .. } => {
+            let advice = why.advice().map(Cow::into_owned);
+            vec![Problem::error("cannot-run", place, why.to_string()).maybe_help(advice)]
+        }
         Failure::Failed { text, help } | Failure::Refused { text, help } => {
             vec![Problem::error("cannot-run", place, text).maybe_help(help)]
         }

@@ -16,7 +16,7 @@ use bailiwick_runner::supervisor::Enclosure;
 use bailiwick_runner::toolchain::{GIT_ACROSS_MOUNTS, Host, NO_BYTECODE, OFFLINE, Visible};
 use bailiwick_source_control::{GitError, GitWork, Repository};
 
-use super::{Running, versions};
+use super::{LockedRun, versions};
 use crate::failure::Failure;
 use crate::options::SandboxLevel;
 use crate::policy_file;
@@ -35,7 +35,7 @@ pub const SETUP_NOTE: &str = "setup";
 const SCRIPT: &str = "script";
 
 /// An agent program that was found.
-pub struct Found {
+pub struct InstalledProgram {
     /// Where it is.
     pub program: PathBuf,
     /// Its version.
@@ -43,10 +43,10 @@ pub struct Found {
 }
 
 /// Looks for the program of an agent on PATH.
-pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<Found, Failure> {
+pub fn program(adapter: &dyn Adapter, state: &Path) -> Result<InstalledProgram, Failure> {
     if adapter.name() == SCRIPT {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        return Ok(Found { program: system::own_program()?, version });
+        return Ok(InstalledProgram { program: system::own_program()?, version });
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     program_on(&path, adapter, state)?.ok_or_else(|| {
@@ -61,7 +61,7 @@ pub fn program_on(
     path: &OsStr,
     adapter: &dyn Adapter,
     state: &Path,
-) -> Result<Option<Found>, Failure> {
+) -> Result<Option<InstalledProgram>, Failure> {
     // It is asked outside of any sandbox: in an empty home, never in one that an agent has written to.
     let home = tempfile::tempdir()
         .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
@@ -69,20 +69,20 @@ pub fn program_on(
         let version = versions::known(state, adapter.name(), &program)
             .or_else(|| agents::version(adapter, &program, path, home.path()))?;
         versions::keep(state, adapter.name(), &program, &version);
-        Some(Found { program, version })
+        Some(InstalledProgram { program, version })
     }))
 }
 
 /// What the agent of a run sees.
 pub fn enclosure(
-    running: &Running,
-    found: Found,
+    running: &LockedRun,
+    found: InstalledProgram,
     options: &AttemptOptions,
 ) -> Result<Enclosure, Failure> {
     let subject = &running.subject;
     let policy = policy_file::recorded(&running.directory)?.policy;
     let scope = Scope::of(&subject.repository, Some(&subject.base), &subject.worktree, &policy)?;
-    let mut enclosure = enclosed(found, subject.found()?, &policy, options.sandbox, scope)?;
+    let mut enclosure = enclosed(found, subject.git_work()?, &policy, options.sandbox, scope)?;
     enclosure.environment = subject.environment(enclosure.level)?;
     enclosure.path = enclosure.environment.path(&enclosure.path);
     note_setup(running, enclosure.environment.setup())?;
@@ -99,20 +99,21 @@ pub fn enclosure(
 
 /// What an agent sees whom this policy binds.
 pub(super) fn enclosed(
-    found: Found,
+    found: InstalledProgram,
     work: &GitWork,
     policy: &Policy,
     sandbox: SandboxLevel,
     scope: Scope,
 ) -> Result<Enclosure, Failure> {
-    let closed = reading(found, work.common_dir(), work.git_dir(), Level::from(sandbox))?;
+    let closed =
+        read_only_enclosure(found, work.common_dir(), work.git_dir(), Level::from(sandbox))?;
     let Scope { access, protected } = scope;
     Ok(Enclosure { access, commits: commits(policy), frozen: protected, ..closed })
 }
 
 /// What an agent sees that may write nothing, with these directories of git.
-pub fn reading(
-    found: Found,
+pub fn read_only_enclosure(
+    found: InstalledProgram,
     git_common: &Path,
     git_private: &Path,
     level: Level,
@@ -147,7 +148,7 @@ pub fn reading(
 }
 
 /// Without a sandbox nothing can be shown in the worktree: what the setup installs is put there, once.
-fn set_up_worktree(running: &Running, open: OpenSetup) -> Result<(), Failure> {
+fn set_up_worktree(running: &LockedRun, open: OpenSetup) -> Result<(), Failure> {
     let subject = &running.subject;
     let setup = WorktreeSetup {
         state: subject.context.state.clone(),
@@ -164,7 +165,7 @@ fn set_up_worktree(running: &Running, open: OpenSetup) -> Result<(), Failure> {
 }
 
 /// Writes down which setup an agent works with, so that nobody removes it before the work is over.
-fn note_setup(running: &Running, setup: Option<&Path>) -> Result<(), Failure> {
+fn note_setup(running: &LockedRun, setup: Option<&Path>) -> Result<(), Failure> {
     let Some(setup) = setup else { return Ok(()) };
     let file = running.directory.path().join(SETUP_NOTE);
     std::fs::write(&file, setup.as_os_str().as_encoded_bytes())

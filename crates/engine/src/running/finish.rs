@@ -2,28 +2,26 @@
 
 use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_lifecycle::verification::Progress;
+use bailiwick_model::LedgerNote;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::{EventKind, FileChange, Phase};
 
-use super::Running;
+use super::LockedRun;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
-use crate::verifying::Shown;
-
-/// What the ledger has of an attempt after which nothing differs from the base.
-pub const NOTHING_CHANGED: &str = "nothing-changed";
+use crate::verifying::VerificationReport;
 
 /// Keeps what the agent's files say: every change against the commit that it started from.
-pub fn note_changes(running: &Running) -> Result<Changed, Failure> {
+pub fn note_changes(running: &LockedRun) -> Result<Changed, Failure> {
     let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
-    let work = running.subject.found()?;
+    let work = running.subject.git_work()?;
     work.start_snapshot(&running.subject.base).map_err(said)?;
     let base = work.base().map_err(said)?;
     let snapshot = work.snapshot(&base).map_err(said)?;
     let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;
     if changes.is_empty() {
         running.subject.context.with_store(async |store| {
-            Ok(store.append_run_note(&running.id, NOTHING_CHANGED, "").await?)
+            Ok(store.append_run_note(&running.id, LedgerNote::NothingChanged, "").await?)
         })?;
     }
     let noted = changes.iter().flat_map(|change| {
@@ -51,10 +49,10 @@ pub enum Changed {
 
 /// Checks the work, and writes down what came of it.
 pub fn verify(
-    running: &Running,
+    running: &LockedRun,
     checks: CheckOptions,
     tell: &mut dyn FnMut(Progress<'_>),
-) -> Result<Shown, Failure> {
+) -> Result<VerificationReport, Failure> {
     running.note(EventKind::Phase { phase: Phase::Verifying })?;
     let subject = &running.subject;
     subject.recover()?;

@@ -236,7 +236,7 @@ pub fn left_out(worktree: &Path, run: &RunDirectory) -> Result<Vec<String>, Work
     }
 }
 
-/// What a person is told of them.
+/// What is printed about them.
 pub fn left_out_note(files: &[String]) -> String {
     let named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     let more = match files.len().saturating_sub(NAMED) {
@@ -263,7 +263,7 @@ fn failed(error: impl std::fmt::Display) -> WorkError {
     WorkError {
         what: "new files of the worktree cannot be examined".to_owned(),
         why: error.to_string(),
-        of_tree: false,
+        caused_by_work: false,
     }
 }
 

@@ -1,7 +1,7 @@
-//! What an agent is granted: variables of whoever holds it, and files that it alone sees.
+//! What an agent is granted: variables of its supervisor, and files that it alone sees.
 //!
 //! A file lies below the run's own directory, where no other sandbox looks, and only as long as an attempt is
-//! under way: whoever ends it takes it away, and so does whoever finds one that was cut off.
+//! under way: the process that ends it removes it, and so does the one that finds a run that was cut off.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -31,7 +31,7 @@ pub struct Granted {
 pub fn require_names(agent: &task::Agent) -> Result<(), Failure> {
     let of_files = || agent.secret_files.iter().chain(&agent.config_files);
     if let Some(name) = of_files().find(|name| !is_variable(name.as_str())) {
-        return Err(Failure::usage(format!("`{name}` is no name of a variable")));
+        return Err(Failure::refused(format!("`{name}` is no name of a variable")));
     }
     let plain = agent.secrets.iter().chain(&agent.configs).map(ToString::to_string);
     let mut all: Vec<String> =
@@ -42,7 +42,7 @@ pub fn require_names(agent: &task::Agent) -> Result<(), Failure> {
         _ => None,
     });
     match same {
-        Some(name) => Err(Failure::usage(format!("the task grants {name} twice"))),
+        Some(name) => Err(Failure::refused(format!("the task grants {name} twice"))),
         None => Ok(()),
     }
 }
@@ -51,7 +51,7 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// What a task grants, out of the environment of whoever holds its agent.
+/// What a task grants, out of the environment of its supervisor.
 pub fn of(agent: &task::Agent, directory: &RunDirectory) -> Result<Granted, Failure> {
     require_names(agent)?;
     let mut granted = Granted::default();
@@ -135,7 +135,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // What is left is taken away by whoever looks for runs that were cut off, or by the next attempt.
+        // What is left is removed by the next search for runs that were cut off, or by the next attempt.
         let _ = fs::remove_dir_all(&self.place);
     }
 }

@@ -16,19 +16,19 @@ use bailiwick_model::attempt::{Attempt, Used};
 use bailiwick_model::event::{Answer, EventKind as Happened, ExitReason, Phase};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::task::Login;
-use bailiwick_model::{AgentId, Event, Settings, Source};
+use bailiwick_model::{AgentId, CommitId, Event, Settings, Source, TreeId};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_resources::AuditLevel;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, Interactive, Person, unattended};
 use bailiwick_runner::proxy::{Models, Upstream};
 use bailiwick_runner::supervisor::{
-    self, Enclosure, Handle, Outcome, PolicyJudge, Progress, RunDirectory, RunLock, Screen, Sinks,
-    Supervision,
+    self, AttemptOutcome, Enclosure, Handle, PolicyJudge, Progress, RunDirectory, RunLock, Screen,
+    Sinks, Supervision,
 };
 use bailiwick_source_control::{GitWork, Repository};
 
-use super::enclose::{self, Found, Scope};
+use super::enclose::{self, InstalledProgram, Scope};
 use super::{APPROVAL_TIMEOUT, assign, disk, granted};
 use crate::context::{Context, variable};
 use crate::database::{DatabaseEvents, OpenDatabase};
@@ -36,7 +36,7 @@ use crate::failure::Failure;
 use crate::options::SandboxLevel;
 use crate::policy_file::{self, CompiledPolicy, What};
 use crate::running::tree_checks::TreeChecker;
-use crate::verifying::Subject;
+use crate::verifying::AgentWork;
 use crate::{agent_programs, logins, preconditions, sources, system};
 
 /// Programs that people know, and our names for them.
@@ -45,10 +45,10 @@ const KNOWN: [&str; 4] = ["claude-code", "codex", "gemini", "opencode"];
 const OF_TERMINALS: [&str; 6] =
     ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "NO_COLOR", "TZ"];
 /// How many denials are told at the end, at most.
-const TOLD: usize = 10;
+const MAX_DENIALS_SHOWN: usize = 10;
 
 /// What a person wants.
-pub struct Wanted {
+pub struct SessionRequest {
     /// What binds the agent.
     pub what: What,
     /// How much of a sandbox there must be.
@@ -64,16 +64,16 @@ pub struct Wanted {
 }
 
 /// How it ended, and what a person should know of it.
-pub struct Told {
+pub struct SessionResult {
     /// The id under which it is kept.
     pub id: AgentId,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
     /// What was denied, the last of it.
     pub denied: Vec<Event>,
 }
 
-/// Whoever sits at the terminal, and can end the session.
+/// The person at the terminal, who can end the session.
 pub trait SessionObserver {
     /// The program has started; the handle stops it.
     fn started(&self, handle: Handle);
@@ -102,11 +102,11 @@ struct Setup {
 /// Runs the program at the person's terminal, to its end.
 pub fn hold(
     context: &Context,
-    wanted: &Wanted,
+    request: &SessionRequest,
     screen: &Screen,
     observer: &dyn SessionObserver,
-) -> Result<Told, Failure> {
-    let setup = prepare(context, wanted)?;
+) -> Result<SessionResult, Failure> {
+    let setup = prepare(context, request)?;
     let (id, directory) = (setup.id.clone(), setup.directory.clone());
     let held = attempt(context, setup, screen, observer);
     observer.ended();
@@ -115,10 +115,10 @@ pub fn hold(
         let _ = std::fs::remove_dir_all(place);
     }
     let (outcome, denied) = held?;
-    Ok(Told { id, outcome, denied })
+    Ok(SessionResult { id, outcome, denied })
 }
 
-fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
+fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure> {
     let repository = context.require_repository()?;
     let commit = repository.head()?;
     let here = |path: &Path| {
@@ -127,20 +127,21 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         })
     };
     let (root, directory_now) = (here(repository.root())?, here(&context.directory)?);
-    let (bound, compiled) = policy_file::bound(context, &wanted.what)?;
+    let (bound, compiled) = policy_file::bound(context, &request.what)?;
     context.notices.problems(&compiled.warnings);
-    let inner = adapter(context, &repository, &commit, wanted)?;
-    let adapter = Arc::new(interactive(inner.clone(), wanted, directory_now)?);
+    let inner = adapter(context, &repository, &commit, request)?;
+    let adapter = Arc::new(interactive(inner.clone(), request, directory_now)?);
     let settings = settings(&repository, &commit)?;
-    let found = program(adapter.as_ref(), &wanted.program, &context.state)?;
+    let found = program(adapter.as_ref(), &request.program, &context.state)?;
     let task = &bound.task;
     assign::require_prices(&settings, task, inner.as_ref(), &Budget::of(&task.budget).0)?;
-    let paid = logins::paid(inner.as_ref(), wanted.login.unwrap_or(task.agent.login))?;
-    preconditions::require_sandbox(wanted.sandbox)?;
+    let resolved_login =
+        logins::resolve(inner.as_ref(), request.login.unwrap_or(task.agent.login))?;
+    preconditions::require_sandbox(request.sandbox)?;
     let (id, directory, lock) = begin(context, &compiled)?;
     let given = granted::of(&task.agent, &directory)?;
     let (mut granted, mut secrets) = (given.variables, given.secrets);
-    secrets.extend(paid.iter().flat_map(|(_, own)| own.clone()));
+    secrets.extend(resolved_login.iter().flat_map(|(_, own)| own.clone()));
     for name in OF_TERMINALS {
         granted.extend(variable(name)?.map(|value| (name.to_owned(), value)));
     }
@@ -155,7 +156,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         repository: root.clone(),
         home: directory.home(),
         model_url: String::new(),
-        login: wanted.login.unwrap_or(task.agent.login),
+        login: request.login.unwrap_or(task.agent.login),
         gate: None,
         tools: Some(bound.role.tools.clone()),
         searches: assign::searches(&compiled.policy),
@@ -171,9 +172,9 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         granted_files: (!given.files.is_empty()).then(|| directory.granted()),
         skill_files: None,
     };
-    let enclosure = enclosure(context, &repository, &commit, &id, found, wanted, &compiled)?;
+    let enclosure = enclosure(context, &repository, &commit, &id, found, request, &compiled)?;
     let place = (&repository, commit.as_str());
-    let checks = marked(context, wanted, place, (&id, root.as_path()), (&bound, &compiled))?;
+    let checks = marked(context, request, place, (&id, root.as_path()), (&bound, &compiled))?;
     Ok(Setup {
         id,
         directory,
@@ -185,7 +186,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
         adapter,
         assignment,
         enclosure,
-        upstream: paid.map(|(upstream, _)| upstream),
+        upstream: resolved_login.map(|(upstream, _)| upstream),
         files: given.files,
         checks,
     })
@@ -195,7 +196,7 @@ fn prepare(context: &Context, wanted: &Wanted) -> Result<Setup, Failure> {
 /// check is marked for that.
 fn marked(
     context: &Context,
-    wanted: &Wanted,
+    request: &SessionRequest,
     (repository, commit): (&Repository, &str),
     (id, root): (&AgentId, &Path),
     (bound, compiled): (&Bound, &CompiledPolicy),
@@ -207,23 +208,23 @@ fn marked(
     let tree = repository.git().line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?;
     let base = Base {
         branch: "HEAD".to_owned(),
-        tip: commit.to_owned(),
-        tree,
+        tip: CommitId::new(commit),
+        tree: TreeId::new(tree),
         found: "checked out when the agent began".to_owned(),
     };
-    let subject = Subject {
+    let subject = AgentWork {
         context: context.clone(),
         repository: repository.clone(),
         agent: Some(id.clone()),
         run: None,
         bound: bound.clone(),
-        base: commit.to_owned(),
-        commit: commit.to_owned(),
+        base: CommitId::new(commit),
+        kit_commit: commit.to_owned(),
         settings: settings(repository, commit)?,
         worktree: root.to_owned(),
         work: GitWork::open(repository.root(), root, &context.state, id, None),
     };
-    Ok(Some(Arc::new(TreeChecker::new(subject, names, wanted.sandbox, Some(base))?)))
+    Ok(Some(Arc::new(TreeChecker::new(subject, names, request.sandbox, Some(base))?)))
 }
 
 /// The adapter that is named, or whose program it is.
@@ -231,18 +232,18 @@ fn adapter(
     context: &Context,
     repository: &Repository,
     commit: &str,
-    wanted: &Wanted,
+    request: &SessionRequest,
 ) -> Result<Arc<dyn Adapter>, Failure> {
-    if let Some(name) = &wanted.cli {
+    if let Some(name) = &request.cli {
         return agent_programs::adapter_named(context, repository, commit, name);
     }
-    let file = file_name(&wanted.program);
+    let file = file_name(&request.program);
     let known = KNOWN.iter().filter_map(|name| agents::adapter(name));
     let known: Vec<_> = known.collect();
     let programs: Vec<String> = known.iter().map(|one| one.program().to_owned()).collect();
     match known.into_iter().find(|one| one.program() == file) {
         Some(adapter) => Ok(Arc::from(adapter)),
-        None => Err(Failure::usage(format!("`{file}` is no agent program that is known"))
+        None => Err(Failure::refused(format!("`{file}` is no agent program that is known"))
             .help(format!("it may be {}; or say whose it is with --cli", programs.join(", ")))),
     }
 }
@@ -254,7 +255,7 @@ fn file_name(program: &str) -> String {
 
 fn interactive(
     inner: Arc<dyn Adapter>,
-    wanted: &Wanted,
+    request: &SessionRequest,
     directory: PathBuf,
 ) -> Result<Interactive, Failure> {
     let home = variable("HOME")?.map(PathBuf::from).unwrap_or_default();
@@ -265,13 +266,13 @@ fn interactive(
             files.insert(name, text);
         }
     }
-    let program = file_name(&wanted.program);
-    let person = Person { program, arguments: wanted.arguments.clone(), directory, files };
-    Interactive::new(inner, person).map_err(|error| Failure::usage(error.to_string()))
+    let program = file_name(&request.program);
+    let person = Person { program, arguments: request.arguments.clone(), directory, files };
+    Interactive::new(inner, person).map_err(|error| Failure::refused(error.to_string()))
 }
 
 /// The program that the person names: the one at that path, or the first on PATH.
-fn program(adapter: &dyn Adapter, named: &str, state: &Path) -> Result<Found, Failure> {
+fn program(adapter: &dyn Adapter, named: &str, state: &Path) -> Result<InstalledProgram, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let parent = Path::new(named).parent().filter(|parent| !parent.as_os_str().is_empty());
     let path = match parent {
@@ -316,12 +317,12 @@ fn begin(
     made.map_err(failed)?;
     directory.make().map_err(failed)?;
     let lock = directory.lock().map_err(failed)?;
-    let lock = lock.ok_or_else(|| Failure::general(format!("`{id}` is at work already")))?;
+    let lock = lock.ok_or_else(|| Failure::AtWork { agent: id.clone() })?;
     std::fs::write(directory.path().join("policy.json"), &compiled.json).map_err(failed)?;
     Ok((id, directory, lock))
 }
 
-/// What the agent is told of its limits. The person tells it the rest.
+/// How its limits are described to the agent. The person tells it the rest.
 fn told(bound: &Bound) -> Result<String, Failure> {
     let brief = brief::compose_for_run(bound, &Budget::of(&bound.task.budget).0)?;
     Ok(format!(
@@ -335,8 +336,8 @@ fn enclosure(
     repository: &Repository,
     commit: &str,
     id: &AgentId,
-    found: Found,
-    wanted: &Wanted,
+    found: InstalledProgram,
+    request: &SessionRequest,
     compiled: &CompiledPolicy,
 ) -> Result<Enclosure, Failure> {
     let root = repository.root();
@@ -344,9 +345,9 @@ fn enclosure(
         .map_err(|error| Failure::general(error.to_string()))?;
     let policy = &compiled.policy;
     let scope = Scope::of(repository, Some(commit), root, policy)?;
-    let mut enclosure = enclose::enclosed(found, &work, policy, wanted.sandbox, scope)?;
+    let mut enclosure = enclose::enclosed(found, &work, policy, request.sandbox, scope)?;
     if enclosure.commits {
-        // Whoever writes there decides what the person's own git does next.
+        // A program that writes there decides what the person's own git does next.
         enclosure.commits = false;
         context.notices.note(
             "its role may commit, but your repository's .git is only read here: commit yourself, or \
@@ -363,7 +364,7 @@ fn attempt(
     setup: Setup,
     screen: &Screen,
     observer: &dyn SessionObserver,
-) -> Result<(Outcome, Vec<Event>), Failure> {
+) -> Result<(AttemptOutcome, Vec<Event>), Failure> {
     let kept = context.database.open()?;
     let mut attempt = written_down(&kept, &setup)?;
     let denied = Denied::default();
@@ -403,7 +404,7 @@ fn written_down(kept: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> 
         version: assignment.version.clone(),
         model: assignment.model.clone().unwrap_or_default(),
         login: assignment.login.as_str().to_owned(),
-        sandbox: format!("{:?}", setup.enclosure.level).to_lowercase(),
+        sandbox: setup.enclosure.level.as_str().to_owned(),
         session: None,
         phase: Phase::Working,
         ending: None,
@@ -444,7 +445,7 @@ fn supervise(
     kept: &Arc<OpenDatabase>,
     attempt: &Attempt,
     denied: &Denied,
-) -> Result<Outcome, Failure> {
+) -> Result<AttemptOutcome, Failure> {
     let Setup { id, directory, _lock, settings, bound, compiled, adapter, .. } = setup;
     let fail_fast = compiled.policy.escalation == EscalationPolicy::FailFast;
     let judge = PolicyJudge {
@@ -477,7 +478,7 @@ fn supervise(
         used: Used::default(),
         time: 0,
         prices: Prices::new(settings.prices.clone()),
-        keeps: AuditLevel::default(),
+        audit_level: AuditLevel::default(),
         judge: Arc::new(judge),
         checks: setup.checks,
         // What is new in a person's own checkout may be the person's.
@@ -506,7 +507,7 @@ fn sinks(kept: &Arc<OpenDatabase>, run: AgentId, attempt: Attempt, denied: Denie
         show: Box::new(move |event| {
             if let Happened::Decision { answer: Answer::Deny, .. } = &event.what {
                 let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);
-                if denied.len() >= TOLD {
+                if denied.len() >= MAX_DENIALS_SHOWN {
                     denied.remove(0);
                 }
                 denied.push(event.clone());

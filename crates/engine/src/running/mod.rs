@@ -8,6 +8,8 @@
 //! preloads     what it loads before it begins
 //! tree_checks  checks of its tree between its calls
 //! startable  spawned and started at once
+//! bound_issue  what is read from the issue of a run, and left there    issue_cascade  what its sub-agents used
+//! hand_off   whom a run names to continue with its issue
 //! service    from its start to what came of it    observer   who watches it    finish    its changes, its checks
 //! control    asking and stopping its supervisor
 //! recover    runs that were cut off    run_list   all of them, for lists
@@ -16,19 +18,23 @@
 //! ```
 
 pub mod assign;
+pub mod bound_issue;
 pub mod control;
 pub mod declared;
 pub mod enclose;
 pub mod finish;
 pub mod forbidden_files;
 pub mod granted;
+mod hand_off;
 pub mod interactive;
+mod issue_cascade;
 pub mod observer;
 pub mod preloads;
 pub mod recover;
 pub mod run_list;
 pub mod service;
 pub mod skill_files;
+pub mod skill_packages;
 pub mod startable;
 pub mod tree_checks;
 pub mod versions;
@@ -53,8 +59,8 @@ use bailiwick_runner::agents::adapter::Session as Conversation;
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::{Level, WorktreeAccess};
 use bailiwick_runner::supervisor::{
-    self, Handle, Outcome, PolicyJudge, Progress, Proof, RunDirectory, RunLock, SelfTestError,
-    Sinks, Supervision,
+    self, AttemptOutcome, Handle, PolicyJudge, Progress, Proof, RunDirectory, RunLock,
+    SelfTestError, Sinks, Supervision,
 };
 use bailiwick_source_control::git::Imported;
 
@@ -67,7 +73,7 @@ use crate::database::{DatabaseEvents, OpenDatabase};
 use crate::delegating::Session;
 use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions, SandboxLevel};
-use crate::verifying::{Places, Subject};
+use crate::verifying::{AgentWork, Places};
 use crate::{agent_state, claiming, managed, policy_file, system};
 
 /// How often a run that somebody holds is looked at again before it is at work, and after how long.
@@ -110,12 +116,14 @@ pub struct AttemptOptions {
     pub quiet: bool,
     /// Whether it begins if it was closed.
     pub if_closed: IfClosed,
+    /// What it is given of the issue that it is bound to.
+    pub issue: Option<bound_issue::IssueGrant>,
 }
 
 /// Everything about a run that is there already.
-pub struct Running {
+pub struct LockedRun {
     /// The agent's work and all that binds it.
-    pub subject: Subject,
+    pub subject: AgentWork,
     /// Its id.
     pub id: AgentId,
     /// Where it has its things.
@@ -136,19 +144,18 @@ fn lock_with_retry(directory: &RunDirectory) -> std::io::Result<Option<RunLock>>
     directory.lock()
 }
 
-impl Running {
+impl LockedRun {
     /// The run of this agent, held by us alone.
     pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
         let directory = RunDirectory::new(&context.state, id.as_str());
         let lock = lock_with_retry(&directory)
             .map_err(|error| Failure::general(format!("the run `{id}` cannot be held: {error}")))?;
         let Some(lock) = lock else {
-            return Err(Failure::usage(format!("`{id}` is at work"))
-                .help(format!("see it: bailiwick logs -f {id}; end it: bailiwick stop {id}")));
+            return Err(Failure::AtWork { agent: id.clone() });
         };
-        let subject = Subject::of_agent(context, id, &Places::default())?;
+        let subject = AgentWork::of_agent(context, id, &Places::default())?;
         let kept = context.database.open()?;
-        recover::settle(&kept, id, &directory)?;
+        recover::record_interruption(&kept, id, &directory)?;
         let earlier = kept.with(async |store| store.attempts(Some(id)).await)?;
         Ok(Self { subject, id: id.clone(), directory, kept, earlier, lock })
     }
@@ -160,7 +167,7 @@ impl Running {
         options: &AttemptOptions,
         observer: &dyn RunObserver,
         begun: impl FnOnce(&Handle),
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<AttemptOutcome, Failure> {
         self.may_begin(start)?;
         claiming::take_again(&self.subject, &self.id, options.if_closed)?;
         self.require_open(options)?;
@@ -171,15 +178,15 @@ impl Running {
         }
         let of_servers = prepared.of_servers.clone();
         let mut attempt = self.begin(&prepared)?;
-        // Only now: whoever finds an attempt that was cut off takes them away.
+        // Only now: the process that finds an attempt that was cut off removes them.
         let files = granted::Files::write(&self.directory, &prepared.files);
         view.phase(Phase::Proving);
         let went = files.and_then(|files| {
             let proof = self.prove(&prepared, &mut attempt)?;
-            if proof == Proof::Shown {
+            if proof == Proof::Passed {
                 self.note(EventKind::Phase { phase: Phase::Proving })?;
             }
-            // The last look before it can be stopped by whoever asks its supervisor.
+            // The last look before it can be stopped by a request to its supervisor.
             self.require_open(options)?;
             view.phase(Phase::Working);
             attempt.phase = Phase::Working;
@@ -225,24 +232,24 @@ impl Running {
         require_not_quarantined(&self.id, &self.earlier)?;
         // What is compared when a conversation goes on was not written down.
         let goes_on = matches!(start, Start::Resume(_)) && self.session().is_some();
-        if goes_on && self.keeps()? < AuditLevel::Inputs {
-            return Err(Failure::usage(format!(
+        if goes_on && self.audit_level()? < AuditLevel::Inputs {
+            return Err(Failure::refused(format!(
                 "`{}` cannot be taken up again: its auditLevel is `metadata`, so that nobody could tell which \
                  calls were decided",
                 self.id
             ))
-            .help("try it anew, or write `auditLevel: inputs` or more in its tool profile"));
+            .help("try it again, or write `auditLevel: inputs` or more in its tool profile"));
         }
         // One that is done can be told something more, as long as it has neither landed nor was rejected.
         let again = matches!(start, Start::Resume(_)) && run.status == RunStatus::Done;
         if (run.status != RunStatus::Running && !again) || run.half_spawned {
             let text = format!("`{}` is {}, and cannot be started again", self.id, run.state);
-            return Err(Failure::usage(text).help(next_step_hint(run)));
+            return Err(Failure::refused(text).help(next_step_hint(run)));
         }
         match (start, self.earlier.last()) {
             (Start::Fresh, Some(_)) => {
-                Err(Failure::usage(format!("`{}` has run already", self.id))
-                    .help(format!("go on with it: bailiwick resume {}", self.id)))
+                Err(Failure::refused(format!("`{}` has run already", self.id))
+                    .help(format!("resume it: bailiwick resume {}", self.id)))
             }
             // It may have been killed between its spawn and its first attempt.
             (Start::Fresh, None) | (Start::Resume(_), Some(_) | None) => Ok(()),
@@ -258,7 +265,7 @@ impl Running {
             version: assignment.version.clone(),
             model: assignment.model.clone().unwrap_or_default(),
             login: assignment.login.as_str().to_owned(),
-            sandbox: format!("{:?}", prepared.enclosure.level).to_lowercase(),
+            sandbox: prepared.enclosure.level.as_str().to_owned(),
             session: match &assignment.session {
                 Conversation::Resume(id) => Some(id.clone()),
                 Conversation::New(_) => None,
@@ -303,7 +310,7 @@ impl Running {
         attempt: &Attempt,
         mut view: Box<dyn RunView>,
         begun: impl FnOnce(Handle),
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<AttemptOutcome, Failure> {
         let compiled = policy_file::recorded(&self.directory)?;
         let settings = &self.subject.settings;
         let task = &self.subject.bound.task;
@@ -352,7 +359,7 @@ impl Running {
             used: used(&self.earlier),
             time: self.earlier.iter().map(took).fold(0, u64::saturating_add),
             prices: Prices::new(settings.prices.clone()),
-            keeps: self.keeps()?,
+            audit_level: self.audit_level()?,
             judge: Arc::new(judge),
             checks,
             forbidden_files,
@@ -390,7 +397,7 @@ impl Running {
             return Ok(None);
         }
         let worktree = prepared.assignment.worktree.clone();
-        let Subject { repository, base, .. } = &self.subject;
+        let AgentWork { repository, base, .. } = &self.subject;
         let files = NewFiles::new(repository, base, worktree, &self.directory, paths)
             .map_err(|error| Failure::general(error.to_string()))?;
         Ok(Some(Arc::new(files)))
@@ -405,7 +412,7 @@ impl Running {
         if names.is_empty() {
             return Ok(None);
         }
-        let subject = Subject::of_agent(&self.subject.context, &self.id, &Places::default())?;
+        let subject = AgentWork::of_agent(&self.subject.context, &self.id, &Places::default())?;
         Ok(Some(Arc::new(TreeChecker::new(subject, names, level.into(), None)?)))
     }
 
@@ -437,7 +444,7 @@ impl Running {
     }
 
     /// Writes down how an attempt ended.
-    fn end(&mut self, mut attempt: Attempt, outcome: &Outcome) -> Result<(), Failure> {
+    fn end(&mut self, mut attempt: Attempt, outcome: &AttemptOutcome) -> Result<(), Failure> {
         apply(&mut attempt, &outcome.progress, &used(&self.earlier));
         attempt.phase = Phase::Over;
         attempt.ending = Some(outcome.ending);
@@ -482,7 +489,7 @@ impl Running {
         if !layer.join("upper").is_dir() {
             return Ok(());
         }
-        match self.subject.found()?.import(&layer) {
+        match self.subject.git_work()?.import(&layer) {
             Ok(Imported::Nothing | Imported::Commits { .. }) => Ok(()),
             Ok(Imported::Deleted) => {
                 let message = "the agent deleted its branch; its commits were not taken".to_owned();
@@ -514,7 +521,7 @@ impl Running {
     }
 
     /// How much of each call is written down; everything where no control plane says otherwise.
-    fn keeps(&self) -> Result<AuditLevel, Failure> {
+    fn audit_level(&self) -> Result<AuditLevel, Failure> {
         let managed = managed::Managed::of(&self.directory)?;
         Ok(managed.map(|managed| managed.audit_level).unwrap_or_default())
     }
@@ -541,7 +548,7 @@ impl Running {
     }
 
     /// Lets go of the run.
-    pub fn release(self) -> (Subject, AgentId) {
+    pub fn release(self) -> (AgentWork, AgentId) {
         drop(self.lock);
         (self.subject, self.id)
     }
@@ -560,7 +567,7 @@ pub fn next_step_hint(run: &Run) -> String {
             format!("its spawn was cut short; go on: bailiwick spawn TASK --agent-id {id}")
         }
         RunState::Ready => format!("start it: bailiwick run {id}"),
-        RunState::Running => format!("go on with it: bailiwick resume {id}"),
+        RunState::Running => format!("resume it: bailiwick resume {id}"),
         RunState::Done => format!("check its work, and land it: bailiwick land {id}"),
         RunState::Merged => {
             format!(
@@ -581,7 +588,7 @@ fn require_not_quarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Fai
     };
     let Some(attempt) = attempts.iter().find(bad) else { return Ok(()) };
     let ending = attempt.ending.map(ExitReason::as_str).unwrap_or_default();
-    Err(Failure::usage(format!(
+    Err(Failure::refused(format!(
         "`{id}` is quarantined ({ending}): {}",
         first_line(&attempt.detail)
     ))
@@ -597,10 +604,10 @@ pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> 
         None | Some(Some(ExitReason::Completed)) => Ok(()),
         Some(ending) => {
             let ending = ending.map_or("at work", ExitReason::as_str);
-            Err(Failure::usage(format!(
-                "`{id}` did not come to its end ({ending}), and cannot land"
+            Err(Failure::refused(format!(
+                "`{id}` cannot land: the last attempt was stopped ({ending})"
             ))
-            .help(format!("go on with it: bailiwick resume {id}")))
+            .help(format!("resume it: bailiwick resume {id}")))
         }
     }
 }
@@ -610,6 +617,14 @@ fn enforcement(level: Level) -> Enforcement {
     match level {
         Level::Full => Enforcement::Kernel,
         Level::Partial | Level::Off => Enforcement::TextOnly,
+    }
+}
+
+/// The same for the level that was recorded with an attempt; an unknown one is trusted with nothing.
+pub(crate) fn recorded_enforcement(level: Option<&str>) -> Enforcement {
+    match level {
+        Some(level) if level == Level::Full.as_str() => enforcement(Level::Full),
+        Some(_) | None => enforcement(Level::Off),
     }
 }
 

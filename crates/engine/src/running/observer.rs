@@ -1,4 +1,4 @@
-//! Ports to whoever runs an agent: what they see of it, and how they can stop it.
+//! Ports to the caller that runs an agent: what they see of it, and how they can stop it.
 
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::event::Phase;
@@ -14,7 +14,7 @@ pub trait RunView: Send {
     fn show(&mut self, event: &Event);
 }
 
-/// Whoever runs an agent.
+/// The caller that runs an agent.
 pub trait RunObserver {
     /// Makes what shows an attempt.
     fn view(&self, directory: &RunDirectory) -> Box<dyn RunView>;

@@ -30,7 +30,7 @@ pub fn admit(
     let long = assignment.model.as_ref().is_some_and(|model| model.ends_with(LONG.0));
     let window = if long { LONG.1 } else { WINDOW };
     let context =
-        Context::new(limits, window).map_err(|error| Failure::usage(error.to_string()))?;
+        Context::new(limits, window).map_err(|error| Failure::refused(error.to_string()))?;
     let mut loading = Loading { context, entries: Vec::new() };
     let given = [Some(assignment.prompt.as_str()), assignment.system_prompt.as_deref()];
     for (name, text) in ["task", "template"].into_iter().zip(given) {
@@ -38,7 +38,7 @@ pub fn admit(
             && let Some(why) = loading.load(Kind::Given, name, text.len())
         {
             loading.write(directory)?;
-            return Err(Failure::usage(format!("its {name} does not fit: {why}")));
+            return Err(Failure::refused(format!("its {name} does not fit: {why}")));
         }
     }
     assignment

@@ -20,26 +20,27 @@ use crate::system;
 const WHY: &str = "its supervisor was killed; nothing of it is running any more";
 
 /// Finds every run that was cut off, writes it down, and says what can be done.
-pub fn find(context: &Context) -> Result<(), Failure> {
-    if !context.database.path().exists() {
+pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
+    if !context.database.exists() {
         return Ok(());
     }
     let kept = context.database.open()?;
-    let attempts = kept.with(async |store| store.attempts(None).await)?;
-    for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
+    // Lists call this: it must not read every attempt that there ever was.
+    let attempts = kept.with(async |store| store.open_attempts().await)?;
+    for attempt in attempts {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());
-        // Whoever holds it is at work, or settles it just now.
+        // The process that holds it runs the agent, or settles it just now.
         if let Ok(Some(_lock)) = directory.lock() {
             let id = attempt.run.clone();
             // It may have been settled between the two.
-            if !settle(&kept, &id, &directory)? {
+            if !record_interruption(&kept, &id, &directory)? {
                 continue;
             }
-            let repeated = &context.repeated;
+            let global_options = &context.global_options;
             // Who sat at a terminal is not taken up again.
             let verb = match kept.with(async |store| store.find(&id).await)? {
-                Some(_) => format!("go on with it: bailiwick resume {id}{repeated}"),
-                None => format!("see what it did: bailiwick logs {id}{repeated}"),
+                Some(_) => format!("resume it: bailiwick resume {id}{global_options}"),
+                None => format!("see what it did: bailiwick logs {id}{global_options}"),
             };
             context.notices.note(format_args!("the run `{id}` was cut off; {verb}"));
             // Those that it started are waited for by nobody.
@@ -48,12 +49,12 @@ pub fn find(context: &Context) -> Result<(), Failure> {
     }
     // And those that were being started by somebody who was killed.
     let session = Session::at_terminal(context);
-    session.tidy().map_err(Failure::general)
+    session.tidy().map_err(Failure::into_failed)
 }
 
 /// The same for one run that the caller holds.
 /// Tells whether there was anything to settle.
-pub fn settle(
+pub fn record_interruption(
     kept: &Arc<OpenDatabase>,
     id: &AgentId,
     directory: &RunDirectory,

@@ -25,7 +25,7 @@ pub struct ListedRun {
 
 /// Reads the runs of a scope. Runs that were cut off are settled first.
 pub fn read(context: &Context, all_repos: bool) -> Result<(Scope, Vec<ListedRun>), Failure> {
-    recover::find(context)?;
+    recover::record_interrupted_runs(context)?;
     let scope = Scope::observe(context, all_repos)?;
     let (runs, attempts) = context
         .with_store(async |store| Ok((store.list(None).await?, store.attempts(None).await?)))?;

@@ -7,15 +7,16 @@ use bailiwick_model::event::ExitReason;
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::Serialize;
 
+use super::bound_issue::{EnteredIssue, IssueGrant};
 use super::finish::{self, Changed};
 use super::forbidden_files::left_out_note;
 use super::observer::RunObserver;
-use super::{AttemptOptions, Running, Start};
+use super::{AttemptOptions, LockedRun, Start};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::{CheckOptions, IfClosed, RunOptions};
 use crate::preconditions;
-use crate::verifying::Shown;
+use crate::verifying::VerificationReport;
 
 /// What is wanted of a run.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ impl RunRequest {
 
 /// What came of a run.
 #[derive(Debug, Serialize)]
-pub struct Ran {
+pub struct RunResult {
     pub agent_id: String,
     pub ending: ExitReason,
     pub detail: String,
@@ -56,7 +57,7 @@ pub struct Ran {
     pub denied: u64,
     pub session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verification: Option<Shown>,
+    pub verification: Option<VerificationReport>,
     /// New files outside of its scope, which do not land.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
@@ -64,13 +65,18 @@ pub struct Ran {
 }
 
 /// A run whose agent has ended. It is held until it is released.
-pub struct Ended {
+pub struct FinishedRun {
     /// The run.
-    pub running: Running,
+    pub running: LockedRun,
     /// What came of it.
-    pub ran: Ran,
+    pub result: RunResult,
     /// Whether anything differs from the base.
     pub changed: Changed,
+}
+
+/// An error if an agent cannot be started like this. For who starts it in the background, where nobody reads why not.
+pub fn require_startable(context: &Context, id: &AgentId, start: &Start) -> Result<(), Failure> {
+    LockedRun::hold(context, id)?.may_begin(start)
 }
 
 /// Runs an agent until it has ended, and checks its work.
@@ -79,10 +85,27 @@ pub fn run(
     id: &AgentId,
     request: &RunRequest,
     observer: &dyn RunObserver,
-) -> Result<Ended, Failure> {
+) -> Result<FinishedRun, Failure> {
+    preconditions::require_sandbox(request.options.sandbox)?;
+    let running = LockedRun::hold(context, id)?;
+    let entered = EnteredIssue::enter(&running)?;
+    let grant = entered.as_ref().and_then(EnteredIssue::grant);
+    let finished = run_held(context, running, request, grant, observer);
+    if let Some(entered) = entered {
+        entered.leave(context, finished.as_ref().ok());
+    }
+    finished
+}
+
+fn run_held(
+    context: &Context,
+    mut running: LockedRun,
+    request: &RunRequest,
+    issue: Option<IssueGrant>,
+    observer: &dyn RunObserver,
+) -> Result<FinishedRun, Failure> {
     let RunRequest { options, budget, if_closed, quiet, .. } = request;
-    preconditions::require_sandbox(options.sandbox)?;
-    let mut running = Running::hold(context, id)?;
+    let id = &running.id.clone();
     let attempt_options = AttemptOptions {
         sandbox: options.sandbox,
         budget: *budget,
@@ -90,25 +113,27 @@ pub fn run(
         open_setup: options.open_setup(),
         quiet: *quiet,
         if_closed: *if_closed,
+        issue,
     };
     let mut start = request.start.clone();
     let outcome = loop {
         let directory = running.directory.clone();
-        let Told { start: with, words, mut unheard } = with_unheard(&directory, &start)?;
+        let StartMessages { start: with, words, mut pending } =
+            with_pending_messages(&directory, &start)?;
         let before = running.turns();
         let outcome = running.attempt(&with, &attempt_options, observer, |handle| {
             // What was said before is written down already, as what people say while it works is.
             if let Some(words) = words {
                 // It waits with those, and is the last of them: nobody says more before this returns.
-                unheard += usize::from(directory.say(&words).is_ok());
+                pending += usize::from(directory.add_message(&words).is_ok());
                 handle.said(&words);
             }
         });
         observer.ended();
         let outcome = outcome?;
-        if has_heard(outcome.ending, before, outcome.progress.used.turns) {
+        if has_received_messages(outcome.ending, before, outcome.progress.used.turns) {
             // What stays would be heard twice, which is better than not at all.
-            let _ = directory.heard(unheard);
+            let _ = directory.acknowledge(pending);
         }
         if outcome.ending != ExitReason::Completed || outcome.messages.is_empty() {
             break outcome;
@@ -118,7 +143,7 @@ pub fn run(
     };
     running.import()?;
     let changed = finish::note_changes(&running)?;
-    let mut ran = Ran {
+    let mut result = RunResult {
         agent_id: id.to_string(),
         ending: outcome.ending,
         detail: outcome.detail,
@@ -133,44 +158,47 @@ pub fn run(
         left_out: running.left_out()?,
         landed: false,
     };
-    if !quiet && !ran.left_out.is_empty() {
-        context.notices.note(left_out_note(&ran.left_out));
+    if !quiet && !result.left_out.is_empty() {
+        context.notices.note(left_out_note(&result.left_out));
     }
-    if ran.ending == ExitReason::Completed && !options.no_verify {
+    if result.ending == ExitReason::Completed && !options.no_verify {
         observer.checking(id);
         let mut tell = |progress: Progress<'_>| observer.check_progress(&progress);
-        ran.verification = Some(finish::verify(&running, request.checks(), &mut tell)?);
+        result.verification = Some(finish::verify(&running, request.checks(), &mut tell)?);
     }
-    Ok(Ended { running, ran, changed })
+    Ok(FinishedRun { running, result, changed })
 }
 
 /// What an agent is told as it begins.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct StartMessages {
     /// With all that it is told.
     start: Start,
     /// What it is told now.
     words: Option<String>,
     /// How many of those it is told besides were said before, and wait until it has heard them.
-    unheard: usize,
+    pending: usize,
 }
 
 /// A start with what was said to the agent and it has not heard, before what it is told now.
-fn with_unheard(directory: &RunDirectory, start: &Start) -> Result<Told, Failure> {
+fn with_pending_messages(
+    directory: &RunDirectory,
+    start: &Start,
+) -> Result<StartMessages, Failure> {
     let Start::Resume(words) = start else {
-        return Ok(Told { start: start.clone(), words: None, unheard: 0 });
+        return Ok(StartMessages { start: start.clone(), words: None, pending: 0 });
     };
-    let mut all = directory.not_heard().map_err(|error| {
+    let mut all = directory.pending_messages().map_err(|error| {
         Failure::general(format!("what it has not heard cannot be read: {error}"))
     })?;
-    let unheard = all.len();
+    let pending = all.len();
     all.extend(words.clone());
     let told = (!all.is_empty()).then(|| all.join("\n\n"));
-    Ok(Told { start: Start::Resume(told), words: words.clone(), unheard })
+    Ok(StartMessages { start: Start::Resume(told), words: words.clone(), pending })
 }
 
 /// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
-fn has_heard(ending: ExitReason, before: u64, after: u64) -> bool {
+fn has_received_messages(ending: ExitReason, before: u64, after: u64) -> bool {
     match after {
         // Nobody counts the answers of some programs, or they have no model.
         0 => ending == ExitReason::Completed,
@@ -193,7 +221,11 @@ mod tests {
             (ExitReason::Completed, 3, 3, false),
             (ExitReason::Completed, 0, 0, true),
         ] {
-            assert_eq!(has_heard(ending, before, after), heard, "{ending} {before} {after}");
+            assert_eq!(
+                has_received_messages(ending, before, after),
+                heard,
+                "{ending} {before} {after}"
+            );
         }
     }
 
@@ -202,18 +234,18 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let directory = RunDirectory::new(state.path(), "one");
         directory.make().unwrap();
-        directory.say("first").unwrap();
-        directory.say("second").unwrap();
+        directory.add_message("first").unwrap();
+        directory.add_message("second").unwrap();
         let resumed = |words: Option<&str>| Start::Resume(words.map(ToOwned::to_owned));
-        for (start, told, words, unheard) in [
+        for (start, told, words, pending) in [
             (Start::Fresh, Start::Fresh, None, 0),
             (resumed(None), resumed(Some("first\n\nsecond")), None, 2),
             (resumed(Some("now")), resumed(Some("first\n\nsecond\n\nnow")), Some("now"), 2),
         ] {
             let words = words.map(ToOwned::to_owned);
-            let expected = Told { start: told, words, unheard };
-            assert_eq!(with_unheard(&directory, &start).unwrap(), expected);
-            assert_eq!(directory.not_heard().unwrap(), ["first", "second"]);
+            let expected = StartMessages { start: told, words, pending };
+            assert_eq!(with_pending_messages(&directory, &start).unwrap(), expected);
+            assert_eq!(directory.pending_messages().unwrap(), ["first", "second"]);
         }
     }
 }

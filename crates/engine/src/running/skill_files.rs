@@ -1,5 +1,5 @@
-//! The files of skills that a run was handed: copies of what the commit that binds it has, which its agent can only
-//! read.
+//! The files of skills that a run was handed: copies of what the commit that binds it, or a package, has. Its agent can
+//! only read them.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -10,14 +10,15 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
 
+use super::skill_packages;
 use crate::failure::Failure;
 use crate::managed::ManagedSkill;
 use crate::sources;
 
 /// How many files a skill may have.
-const MAX_FILES: usize = 256;
+pub(super) const MAX_FILES: usize = 256;
 /// How much they may be, all together.
-const MAX_BYTES: u64 = 4 << 20;
+pub(super) const MAX_BYTES: u64 = 4 << 20;
 
 /// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +87,7 @@ pub fn digest(files: &[Listed]) -> Sha256Hex {
 pub fn write(
     directory: &RunDirectory,
     repository: &Repository,
+    user_kit: &Path,
     skills: &[ManagedSkill],
 ) -> Result<Option<PathBuf>, Failure> {
     let place = directory.skills();
@@ -100,6 +102,14 @@ pub fn write(
         return Ok(None);
     }
     for skill in skills {
+        if let Some(package) = &skill.package {
+            // Its digest is checked again: what is written is what was read here.
+            for file in skill_packages::read(user_kit, package)?.files {
+                put(&place.join(&skill.name).join(&file.name), &file.bytes, file.executable)
+                    .map_err(failed)?;
+            }
+            continue;
+        }
         let files = listed(repository, &skill.commit, &skill.path)?;
         let asked: Vec<(String, &str)> =
             files.iter().map(|file| (file.object.clone(), file.name.as_str())).collect();
@@ -122,7 +132,7 @@ fn put(file: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
     made.write_all(bytes)
 }
 
-/// What an agent is told of them.
+/// How they are described to an agent.
 pub fn told(place: &Path, skills: &[ManagedSkill]) -> String {
     let mut text = "\n\n# Files of skills\n\nThey can only be read.\n\n".to_owned();
     for skill in skills {
@@ -136,6 +146,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
+    use bailiwick_model::Sha256Hex;
     use bailiwick_runner::supervisor::RunDirectory;
     use bailiwick_source_control::Repository;
     use bailiwick_testkit::Scratch;
@@ -145,7 +156,7 @@ mod tests {
 
     fn skill(commit: &str) -> ManagedSkill {
         let (name, path) = ("release".to_owned(), "skills/release".to_owned());
-        ManagedSkill { name, path, commit: commit.to_owned() }
+        ManagedSkill { name, path, commit: commit.to_owned(), package: None }
     }
 
     #[test]
@@ -164,7 +175,7 @@ mod tests {
         let directory = RunDirectory::new(&scratch.state(), "one");
         let skills = [skill(&commit)];
         for _ in 0..2 {
-            let place = write(&directory, &repository, &skills).unwrap().unwrap();
+            let place = write(&directory, &repository, &scratch.state(), &skills).unwrap().unwrap();
             let at = |name: &str| place.join("release").join(name);
             assert_eq!(fs::read_to_string(at("SKILL.md")).unwrap(), "Release it.\n");
             assert_eq!(fs::read(at("logo.png")).unwrap(), [0, 159, 146, 150]);
@@ -175,8 +186,32 @@ mod tests {
             // Nothing that was left there stays.
             fs::write(place.join("release/left"), "x").unwrap();
         }
-        assert_eq!(write(&directory, &repository, &[]).unwrap(), None);
+        assert_eq!(write(&directory, &repository, &scratch.state(), &[]).unwrap(), None);
         assert!(!directory.skills().exists());
+    }
+
+    #[test]
+    fn a_package_arrives_only_while_it_has_its_digest() {
+        let scratch = Scratch::repository();
+        scratch.write("kept", "kept\n");
+        let commit = scratch.commit("begin");
+        let kit = scratch.place().join("kit");
+        let package = kit.join("packages/release");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("SKILL.md"), "Release it.\n").unwrap();
+        let line = format!("{}  SKILL.md\n", Sha256Hex::of("Release it.\n"));
+        let pinned = format!("release@sha256:{}", Sha256Hex::of(line));
+        let skill = ManagedSkill { path: String::new(), package: Some(pinned), ..skill(&commit) };
+        let repository = Repository::discover(&scratch.root()).unwrap();
+        let directory = RunDirectory::new(&scratch.state(), "one");
+        let skills = [skill];
+        let place = write(&directory, &repository, &kit, &skills).unwrap().unwrap();
+        let text = fs::read_to_string(place.join("release/SKILL.md")).unwrap();
+        assert_eq!(text, "Release it.\n");
+        fs::write(package.join("SKILL.md"), "Something else.\n").unwrap();
+        let refused = write(&directory, &repository, &kit, &skills).unwrap_err().in_one_line();
+        assert!(refused.contains("not the pinned"), "{refused}");
+        assert!(!place.join("release/SKILL.md").exists(), "nothing of it arrives");
     }
 
     #[test]

@@ -5,12 +5,12 @@ use bailiwick_model::settings::AutoLand;
 use bailiwick_source_control::Repository;
 
 use super::assign;
-use crate::claiming::Patience;
+use crate::claiming::ClaimWait;
 use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::options::{Person, RunOptions, SandboxLevel};
-use crate::spawning::{Lineage, Naming, Planned, Spawned, spawn_checked};
+use crate::spawning::{Naming, Planned, SpawnBindings, Spawned, spawn_checked};
 use crate::verifying::worktree_setup;
 
 /// Spawns an agent that is started at once.
@@ -35,7 +35,15 @@ pub fn spawn_startable(
             (AutoLand::Ask, Person::Absent) | (AutoLand::Never, _) => Ok(()),
         }
     };
-    spawn_checked(context, source, naming, base, Lineage::default(), Patience::default(), &check)
+    spawn_checked(
+        context,
+        source,
+        naming,
+        base,
+        SpawnBindings::default(),
+        ClaimWait::default(),
+        &check,
+    )
 }
 
 /// Says before the agent starts that its work could not land as the checkout is now.

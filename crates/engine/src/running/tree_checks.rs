@@ -4,14 +4,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bailiwick_lifecycle::ports::{Base, Preparation, Snapshot, TreeChecks, Work as _, WorkError};
+use bailiwick_lifecycle::ports::{
+    Base, ChecksNotRun, Preparation, Snapshot, TreeChecks, Work as _, WorkError,
+};
 use bailiwick_lifecycle::verification::{self, CheckResult, Planned};
 use bailiwick_model::capability::RunMode;
 use bailiwick_runner::process::Until;
 
 use crate::failure::Failure;
 use crate::options::{CheckOptions, SandboxLevel};
-use crate::verifying::Subject;
+use crate::verifying::AgentWork;
 
 /// How often the tree is looked at before that has failed: a file may vanish while it is read.
 const LOOKS: u32 = 3;
@@ -22,9 +24,9 @@ const MAX_TIME: Duration = Duration::from_hours(24);
 
 /// Runs the marked checks of one agent, one at a time.
 pub struct TreeChecker {
-    subject: Mutex<Subject>,
+    subject: Mutex<AgentWork>,
     checks: Vec<Planned>,
-    manner: CheckOptions,
+    options: CheckOptions,
     /// What the tree is compared with; the branch that it is to land on where nothing is said.
     base: Option<Base>,
     time: Duration,
@@ -33,7 +35,7 @@ pub struct TreeChecker {
 impl TreeChecker {
     /// The checks of these names. It is an error if the role does not have one of them.
     pub fn new(
-        subject: Subject,
+        subject: AgentWork,
         names: &[String],
         sandbox: SandboxLevel,
         base: Option<Base>,
@@ -50,20 +52,20 @@ impl TreeChecker {
             Ok(Planned { on: RunMode::Worktree, ..planned })
         };
         let checks = names.iter().map(marked).collect::<Result<Vec<_>, _>>()?;
-        let manner = CheckOptions { fresh: false, sandbox, ..CheckOptions::default() };
+        let options = CheckOptions { fresh: false, sandbox, ..CheckOptions::default() };
         let Preparation { prefetch, setup, .. } = Preparation::of(&subject.bound.task);
         let commands = checks.len().saturating_add(prefetch.len()).saturating_add(setup.len());
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);
         let time = subject.time_of_a_check().saturating_mul(commands).min(MAX_TIME);
-        Ok(Self { subject: Mutex::new(subject), checks, manner, base, time })
+        Ok(Self { subject: Mutex::new(subject), checks, options, base, time })
     }
 
-    fn subject(&self) -> MutexGuard<'_, Subject> {
+    fn subject(&self) -> MutexGuard<'_, AgentWork> {
         // It is only read.
         self.subject.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn base(&self, subject: &Subject) -> Result<Base, WorkError> {
+    fn base(&self, subject: &AgentWork) -> Result<Base, WorkError> {
         match (&self.base, &subject.work) {
             (Some(base), _) => Ok(base.clone()),
             (None, Ok(work)) => work.base(),
@@ -89,13 +91,17 @@ impl TreeChecks for TreeChecker {
         self.looked()
     }
 
-    fn check(&self, work: &Snapshot, gone: &Arc<AtomicBool>) -> Result<Vec<CheckResult>, String> {
+    fn check(
+        &self,
+        work: &Snapshot,
+        gone: &Arc<AtomicBool>,
+    ) -> Result<Vec<CheckResult>, ChecksNotRun> {
         let subject = self.subject();
-        let base = self.base(&subject).map_err(|error| error.to_string())?;
+        let base = self.base(&subject)?;
         let until = Until { gone: Arc::clone(gone), deadline: Some(Instant::now() + self.time) };
         subject
-            .check_tree(self.checks.clone(), self.manner, until, (&base, work))
-            .map_err(|failure| failure.to_string())
+            .check_tree(self.checks.clone(), self.options, until, (&base, work))
+            .map_err(|failure| ChecksNotRun::Check(failure.into()))
     }
 
     fn time(&self) -> Duration {

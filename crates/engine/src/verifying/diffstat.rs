@@ -2,14 +2,14 @@
 
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 
-use super::Subject;
+use super::AgentWork;
 use crate::failure::Failure;
 
-impl Subject {
+impl AgentWork {
     /// The agent's change, committed or not, in this shape of `git diff`.
     pub fn diff(&self, shape: &[&str]) -> Result<String, Failure> {
         let said = |error: WorkError| Failure::general(error.to_string());
-        let work = self.found()?;
+        let work = self.git_work()?;
         let base = work.base().map_err(said)?;
         let snapshot = work.snapshot(&base).map_err(said)?;
         let common = ["diff", "--no-ext-diff", "--no-textconv", "--find-renames"];

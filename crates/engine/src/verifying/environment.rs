@@ -7,15 +7,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, Work as _};
+use bailiwick_model::TreeId;
 use bailiwick_runner::environment::{ProjectEnvironment, is_installed_packages};
 use bailiwick_runner::process::{Limits, Until};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
 
-use super::Subject;
+use super::AgentWork;
 use crate::failure::Failure;
 
-impl Subject {
+impl AgentWork {
     /// Directories of installed packages in the checkout that git ignores; none where the task has a
     /// setup of its own.
     pub(super) fn installed(&self) -> Vec<String> {
@@ -50,9 +51,9 @@ impl Subject {
             .workshop(level, limits, Until::default(), host, &[])
             .map_err(|error| failed(&error))?;
         let tree = self.repository.git().run(["rev-parse", &format!("{}^{{tree}}", self.base)])?;
-        let tree = String::from_utf8_lossy(&tree).trim().to_owned();
+        let tree = TreeId::new(String::from_utf8_lossy(&tree).trim());
         let directory = workshop.clear().map_err(|error| failed(&error))?;
-        let work = self.found()?;
+        let work = self.git_work()?;
         work.materialise(&tree, &[&self.base], directory).map_err(|error| failed(&error))?;
         let told = workshop.set_up(&preparation, &mut |line| {
             self.context.notices.progress(format_args!("setting up: {line} …"))

@@ -4,9 +4,9 @@ mod diffstat;
 mod environment;
 mod report;
 mod reverted;
-pub mod shown;
 mod subject;
 mod verdict_files;
+pub mod verification_report;
 pub mod worktree_setup;
 
 use std::time::Duration;
@@ -17,8 +17,8 @@ use bailiwick_lifecycle::ports::{
 use bailiwick_lifecycle::verification::{
     self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
 };
-use bailiwick_model::Sha256Hex;
 use bailiwick_model::capability::RunMode;
+use bailiwick_model::{LedgerNote, Sha256Hex};
 use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup, copied_digest};
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};
@@ -27,43 +27,43 @@ use bailiwick_runner::toolchain::Host;
 use bailiwick_source_control::Repository;
 
 use report::ReportSource;
-pub use shown::Shown;
-pub use subject::{Against, Look, Places, Subject, settings};
+pub use subject::{Against, AgentWork, Look, Places, settings};
 use verdict_files::VerdictFiles;
+pub use verification_report::VerificationReport;
 
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::preconditions;
 
 /// What is to be run.
-struct Wanted {
+struct CheckRequest {
     checks: Vec<verification::Planned>,
     mode: RunMode,
-    manner: CheckOptions,
+    options: CheckOptions,
     until: Until,
 }
 
-impl Subject {
+impl AgentWork {
     /// Runs every check of the role, or only those that are named.
     pub fn verify(
         &self,
         mode: RunMode,
-        manner: CheckOptions,
+        options: CheckOptions,
         only: &[bailiwick_model::CapabilityName],
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
-        let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
+        let refused = |error: verification::NoCheck| Failure::refused(error.to_string());
         let mut checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
         for name in only {
             if !checks.iter().any(|planned| planned.check.capability == *name) {
-                return Err(Failure::usage(format!(
+                return Err(Failure::refused(format!(
                     "role {} has no check of {name}",
                     self.bound.role.name
                 )));
             }
         }
         checks.retain(|planned| only.is_empty() || only.contains(&planned.check.capability));
-        self.run_checks(checks, mode, manner, tell)
+        self.run_checks(checks, mode, options, tell)
     }
 
     /// The same, written down where the ledger knows the agent.
@@ -73,10 +73,10 @@ impl Subject {
         checks: CheckOptions,
         only: &[bailiwick_model::CapabilityName],
         tell: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Shown, Failure> {
+    ) -> Result<VerificationReport, Failure> {
         let verification = self.verify(mode, checks, only, tell)?;
         let agent = self.agent.as_ref().map(ToString::to_string);
-        let shown = Shown::new(agent, &verification);
+        let shown = VerificationReport::new(agent, &verification);
         self.record(&shown)?;
         Ok(shown)
     }
@@ -86,11 +86,11 @@ impl Subject {
         &self,
         checks: Vec<verification::Planned>,
         mode: RunMode,
-        manner: CheckOptions,
+        options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
         match &self.work {
-            Ok(work) => self.run_checks_on(work, checks, mode, manner, tell),
+            Ok(work) => self.run_checks_on(work, checks, mode, options, tell),
             Err(error) => {
                 let request = self.request(checks, mode, String::new());
                 Ok(verification::nothing_found(&request, error))
@@ -120,14 +120,15 @@ impl Subject {
         work: &impl Work,
         checks: Vec<verification::Planned>,
         mode: RunMode,
-        manner: CheckOptions,
+        options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
-        let wanted = Wanted { checks, mode, manner, until: Until::default() };
-        let (verification, refused) = self.in_world(work, wanted, tell, verification::verify)?;
+        let request_options = CheckRequest { checks, mode, options, until: Until::default() };
+        let (verification, refused) =
+            self.with_environment(work, request_options, tell, verification::verify)?;
         // A machine that cannot run checks says nothing about the work.
         if refused.is_some() {
-            preconditions::require_sandbox(manner.sandbox)?;
+            preconditions::require_sandbox(options.sandbox)?;
         }
         Ok(verification)
     }
@@ -137,15 +138,17 @@ impl Subject {
     pub fn check_tree(
         &self,
         checks: Vec<verification::Planned>,
-        manner: CheckOptions,
+        options: CheckOptions,
         until: Until,
         (base, work): (&Base, &Snapshot),
     ) -> Result<Vec<CheckResult>, Failure> {
-        let wanted = Wanted { checks, mode: RunMode::Worktree, manner, until };
-        let (checked, refused) =
-            self.in_world(self.found()?, wanted, &mut |_| {}, |request, world| {
-                verification::check_tree(request, world, base, work)
-            })?;
+        let request_options = CheckRequest { checks, mode: RunMode::Worktree, options, until };
+        let (checked, refused) = self.with_environment(
+            self.git_work()?,
+            request_options,
+            &mut |_| {},
+            |request, world| verification::check_tree(request, world, base, work),
+        )?;
         match refused.map(|error| error.to_string()).or(checked.trouble) {
             Some(why) => Err(Failure::general(why)),
             None => Ok(checked.results),
@@ -159,27 +162,27 @@ impl Subject {
 
     /// Gives a verification what it needs of the world, and tells whether there was a place to run checks
     /// in, where one was needed.
-    fn in_world<W: Work, Found>(
+    fn with_environment<W: Work, Found>(
         &self,
         work: &W,
-        wanted: Wanted,
+        request_options: CheckRequest,
         tell: &mut dyn FnMut(Progress<'_>),
         verify: impl for<'a> FnOnce(&Request<'_>, World<'a, W>) -> Found,
     ) -> Result<(Found, Option<WorkshopError>), Failure> {
-        let Wanted { checks, mode, manner, until } = wanted;
-        let level = Level::from(manner.sandbox);
+        let CheckRequest { checks, mode, options, until } = request_options;
+        let level = Level::from(options.sandbox);
         let host = Host::observe();
         let installed = self.installed();
         let shared = environment::stamp(self.repository.root(), &installed, &host);
         let stamp = format!("{} {level:?} {} {shared}", env!("CARGO_PKG_VERSION"), host.stamp());
         let mut request = self.request(checks, mode, stamp);
-        if manner.allow_setup {
+        if options.allow_setup {
             request.changed_setup = ChangedSetup::Allowed;
         }
         let repository = cache_key(&self.repository);
         let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
         let mut refused = None;
-        let open_setup = if manner.allow_setup { OpenSetup::Allowed } else { manner.open_setup };
+        let open_setup = if options.allow_setup { OpenSetup::Allowed } else { options.open_setup };
         let open = || {
             let opened = self.workshop(level, limits, until.clone(), host.clone(), &installed);
             opened.map(|workshop| workshop.open_setup(open_setup))
@@ -189,7 +192,7 @@ impl Subject {
             Ok(Box::new(opened))
         };
         let kept = self.context.state.join("caches").join(&repository).join("verdicts");
-        let mut verdicts = VerdictFiles::new(kept, manner.fresh);
+        let mut verdicts = VerdictFiles::new(kept, options.fresh);
         let report = ReportSource::of(self)?;
         let (checkout, copy) = (self.repository.root(), request.preparation.copy.clone());
         let found = verify(
@@ -219,7 +222,7 @@ impl Subject {
         let launcher = Launcher::own().map_err(|error| WorkshopError {
             what: "the sandbox cannot be made".to_owned(),
             why: error.to_string(),
-            of_tree: false,
+            caused_by_work: false,
         })?;
         CheckWorkshop::open(Setup {
             state: self.context.state.clone(),
@@ -237,7 +240,7 @@ impl Subject {
 
     /// Who wrote the base: what is bound by another commit than its own is not trusted.
     pub fn base_trust(&self) -> BaseTrust {
-        match self.commit == self.base {
+        match self.kit_commit == self.base {
             true => BaseTrust::Trusted,
             false => BaseTrust::Untrusted,
         }
@@ -263,21 +266,19 @@ impl Subject {
     }
 
     /// Writes down what came of it, where the ledger knows the agent.
-    pub fn record(&self, shown: &Shown) -> Result<(), Failure> {
+    pub fn record(&self, shown: &VerificationReport) -> Result<(), Failure> {
         let Some(run) = &self.run else { return Ok(()) };
-        let kind = if shown.failed.is_empty() { VERIFIED } else { VERIFICATION_FAILED };
+        let note = match shown.failed.is_empty() {
+            true => LedgerNote::Verified,
+            false => LedgerNote::VerificationFailed,
+        };
         let detail = serde_json::to_string(shown).map_err(|error| {
             Failure::general(format!("the result cannot be written as JSON: {error}"))
         })?;
         self.context
-            .with_store(async |store| Ok(store.append_run_note(&run.id, kind, &detail).await?))
+            .with_store(async |store| Ok(store.append_run_note(&run.id, note, &detail).await?))
     }
 }
-
-/// What the ledger has of work whose checks passed.
-pub const VERIFIED: &str = "verified";
-/// What it has of work whose checks failed.
-pub const VERIFICATION_FAILED: &str = "verification-failed";
 
 /// What build caches and verdicts of a repository are kept under.
 pub fn cache_key(repository: &Repository) -> String {

@@ -6,7 +6,7 @@ use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, well_known};
 use bailiwick_verify::facts::{Report, ReportError};
 
-use super::Subject;
+use super::AgentWork;
 use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::messages::final_message;
@@ -24,7 +24,7 @@ pub(super) struct ReportSource {
 
 impl ReportSource {
     /// The file that `AGENT_REPORT_PATH` names, or that of the agent and its final message.
-    pub(super) fn of(subject: &Subject) -> Result<Self, Failure> {
+    pub(super) fn of(subject: &AgentWork) -> Result<Self, Failure> {
         if let Some(path) = variable("AGENT_REPORT_PATH")? {
             return Ok(Self { file: subject.context.directory.join(path), run: None });
         }

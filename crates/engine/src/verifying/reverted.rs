@@ -9,12 +9,13 @@ use bailiwick_lifecycle::ports::{
 use bailiwick_lifecycle::verification::{self, Planned, Progress, Verification};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
+use bailiwick_model::{CommitId, TreeId};
 use bailiwick_source_control::GitWork;
 use bailiwick_verify::Change;
 use bailiwick_verify::checks::CheckMethod;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 
-use super::Subject;
+use super::AgentWork;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 
@@ -62,11 +63,16 @@ impl Work for Fixed<'_> {
         self.git.merge(base, work)
     }
 
-    fn with_changes(&self, tree: &str, changes: &[&Change]) -> Result<String, WorkError> {
+    fn with_changes(&self, tree: &TreeId, changes: &[&Change]) -> Result<TreeId, WorkError> {
         self.git.with_changes(tree, changes)
     }
 
-    fn materialise(&self, tree: &str, parents: &[&str], place: &Path) -> Result<(), WorkError> {
+    fn materialise(
+        &self,
+        tree: &TreeId,
+        parents: &[&CommitId],
+        place: &Path,
+    ) -> Result<(), WorkError> {
         self.git.materialise(tree, parents, place)
     }
 
@@ -79,21 +85,21 @@ impl Work for Fixed<'_> {
     }
 }
 
-impl Subject {
+impl AgentWork {
     /// Runs the checks of the role that run code, on a tree that is to be landed without an agent.
     pub fn verify_reverted(
         &self,
         base: &Base,
         work: &Snapshot,
-        manner: CheckOptions,
+        options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
-        let refused = |error: verification::NoCheck| Failure::usage(error.to_string());
+        let refused = |error: verification::NoCheck| Failure::refused(error.to_string());
         let checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
         let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.method));
         let checks = checks.map(|planned| Planned { on: RunMode::Worktree, ..planned }).collect();
-        let git = self.found()?;
-        self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, manner, tell)
+        let git = self.git_work()?;
+        self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, options, tell)
     }
 }
 

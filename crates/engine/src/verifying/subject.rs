@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use bailiwick_kit::{Bound, bind, task_text};
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_model::task::Line;
-use bailiwick_model::{AgentId, Run, RunState, Settings, Sha256Hex, Source, Task};
+use bailiwick_model::{
+    AgentId, CommitId, LedgerNote, Run, RunState, Settings, Sha256Hex, Source, Task,
+};
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
@@ -53,7 +55,7 @@ pub enum Look {
 }
 
 /// An agent's work and all that binds it.
-pub struct Subject {
+pub struct AgentWork {
     /// The surroundings, as seen from the main repository.
     pub context: Context,
     /// The main repository.
@@ -65,9 +67,9 @@ pub struct Subject {
     /// Its task, role and capabilities, from the commit that binds it.
     pub bound: Bound,
     /// The commit that it started from.
-    pub base: String,
+    pub base: CommitId,
     /// The commit whose kit binds it: the one that it started from, unless its task names another.
-    pub commit: String,
+    pub kit_commit: String,
     /// The repository's settings, from the same commit.
     pub settings: Settings,
     /// Where it works.
@@ -76,10 +78,10 @@ pub struct Subject {
     pub work: Result<GitWork, WorkError>,
 }
 
-impl Subject {
+impl AgentWork {
     /// The work of an agent in the ledger.
-    pub fn of_agent(context: &Context, id: &AgentId, places: &Places) -> Result<Self, Failure> {
-        let context = seen_from(context, places)?;
+    pub fn of_agent(context: &Context, id: &AgentId, options: &Places) -> Result<Self, Failure> {
+        let context = seen_from(context, options)?;
         let (run, spec) = context.with_store(async |store| {
             let run = store.get(id).await?;
             let spec = store.spec(&run.spec_sha).await?;
@@ -92,7 +94,7 @@ impl Subject {
             .help("verify it by its task: bailiwick verify TASK.toml --worktree DIR")
         })?;
         let source = Source::new(format!("the task of {id}"), spec);
-        Self::bound(context, &source, Some(id.clone()), Some(run), places)
+        Self::bound(context, &source, Some(id.clone()), Some(run), options)
     }
 
     /// The work that a task asked for.
@@ -100,9 +102,9 @@ impl Subject {
         context: &Context,
         task: &Path,
         agent: Option<AgentId>,
-        places: &Places,
+        options: &Places,
     ) -> Result<Self, Failure> {
-        Self::of_source(context, &sources::read_task(context, task)?, agent, places)
+        Self::of_source(context, &sources::read_task(context, task)?, agent, options)
     }
 
     /// The same, for a task whose text is at hand.
@@ -110,10 +112,10 @@ impl Subject {
         context: &Context,
         source: &Source,
         agent: Option<AgentId>,
-        places: &Places,
+        options: &Places,
     ) -> Result<Self, Failure> {
         let named = Task::parse(source)?.task.agent_id;
-        let context = seen_from(context, places)?;
+        let context = seen_from(context, options)?;
         let agent = match agent.or(named) {
             Some(name) => Some(agent_names::resolve(&context, &name)?),
             None => None,
@@ -132,7 +134,7 @@ impl Subject {
                 .help(format!("verify it by what was recorded: bailiwick verify {id}")));
             }
         }
-        Self::bound(context, source, agent, run, places)
+        Self::bound(context, source, agent, run, options)
     }
 
     fn bound(
@@ -140,20 +142,20 @@ impl Subject {
         source: &Source,
         agent: Option<AgentId>,
         run: Option<Run>,
-        places: &Places,
+        options: &Places,
     ) -> Result<Self, Failure> {
         let repository = context.require_repository()?;
         if let Some(run) = &run {
             agent_names::require_here(run, &repository)?;
         }
         let recorded = run.as_ref().and_then(|run| run.worktree_path.as_ref()).map(PathBuf::from);
-        let worktree = places
+        let worktree = options
             .worktree
             .as_ref()
             .map(|path| context.directory.join(path))
             .or(recorded)
             .ok_or_else(|| {
-                Failure::usage("it is not known where the agent worked")
+                Failure::refused("it is not known where the agent worked")
                     .help("give its worktree: --worktree DIR")
             })?;
         let unnamed =
@@ -163,11 +165,11 @@ impl Subject {
             GitWork::open(repository.root(), &worktree, &context.state, name, base)
         };
         let begun = match run.as_ref().and_then(|run| run.base.clone()) {
-            Some(base) => base,
-            None => binding_commit(&repository, open(places.base.clone()).ok().as_ref())?,
+            Some(base) => CommitId::new(base),
+            None => binding_commit(&repository, open(options.base.clone()).ok().as_ref())?,
         };
         let opened = open(None).and_then(|work| {
-            match places.look {
+            match options.look {
                 Look::AtOnce => work.start_snapshot(&begun)?,
                 Look::WhenAsked => {}
             }
@@ -185,12 +187,12 @@ impl Subject {
         let bound = bind(&kit, source)?;
         let settings = settings?;
         let checkout = agent.as_ref().and_then(|id| launched_for::checkout(&context.state, id));
-        let work = match places.against {
-            Against::Launch if checkout.is_some() && places.base.is_none() => {
+        let work = match options.against {
+            Against::Launch if checkout.is_some() && options.base.is_none() => {
                 opened.map(|work| work.on_commit(begun.clone()))
             }
             Against::Launch | Against::Branch => {
-                let base = places.base.clone().or_else(|| settings.land.base.clone());
+                let base = options.base.clone().or_else(|| settings.land.base.clone());
                 opened.map(|work| work.with_base(base))
             }
         };
@@ -201,7 +203,7 @@ impl Subject {
             run,
             bound,
             base: begun,
-            commit,
+            kit_commit: commit,
             settings,
             worktree,
             work,
@@ -209,7 +211,7 @@ impl Subject {
     }
 
     /// Its work, or the failure that it cannot be found.
-    pub fn found(&self) -> Result<&GitWork, Failure> {
+    pub fn git_work(&self) -> Result<&GitWork, Failure> {
         if self.work.is_err() {
             self.require_worktree()?;
         }
@@ -247,7 +249,7 @@ impl Subject {
     fn landed_commit(&self, id: &AgentId) -> Result<Option<String>, Failure> {
         let events =
             self.context.with_store(async |store| Ok(store.events(id.as_str()).await?))?;
-        let landed = events.iter().rev().find(|event| event.kind == "landed");
+        let landed = events.iter().rev().find(|event| event.is(LedgerNote::Landed));
         let detail: Option<serde_json::Value> =
             landed.and_then(|event| serde_json::from_str(&event.detail).ok());
         Ok(detail.and_then(|detail| Some(detail.get("commit")?.as_str()?.to_owned())))
@@ -256,7 +258,7 @@ impl Subject {
     /// Makes sure that nobody else lands, rejects or spawns this agent at the same time.
     pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
         let directory = RunDirectory::new(&self.context.state, id.as_str());
-        if directory.is_held().unwrap_or(false) {
+        if directory.is_supervised().unwrap_or(false) {
             return Err(self.busy(id)?);
         }
         let workspaces = WorktreeWorkspaces::new(self.repository.clone(), &self.context.state);
@@ -269,19 +271,17 @@ impl Subject {
             self.context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
         let state = self.run.as_ref().map(|run| AgentState::of(run, attempts.last(), Seen::Held));
         if state.is_none_or(|state| state == AgentState::AtWork) {
-            return Ok(Failure::usage(format!("`{id}` is at work")).help(format!(
-                "wait for its end: bailiwick logs -f {id}; or end it: bailiwick stop {id}"
-            )));
+            return Ok(Failure::AtWork { agent: id.clone() });
         }
-        Ok(Failure::usage(format!("another command works on `{id}` at this moment"))
+        Ok(Failure::refused(format!("another command works on `{id}` at this moment"))
             .help("try again when it has ended"))
     }
 }
 
 /// The surroundings as seen from the main repository.
-fn seen_from(context: &Context, places: &Places) -> Result<Context, Failure> {
+fn seen_from(context: &Context, options: &Places) -> Result<Context, Failure> {
     let mut context = context.clone();
-    if let Some(main) = &places.main_repository {
+    if let Some(main) = &options.main_repository {
         let directory = std::fs::canonicalize(context.directory.join(main)).map_err(|error| {
             Failure::general(format!("the repository {} cannot be used: {error}", main.display()))
         })?;
@@ -293,11 +293,11 @@ fn seen_from(context: &Context, places: &Places) -> Result<Context, Failure> {
 
 /// The commit whose kit binds work that the ledger does not know: where it left the base branch;
 /// what is checked out where there is no work to be found.
-fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<String, Failure> {
+fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<CommitId, Failure> {
     let found = work.map(|work| work.snapshot(&work.base()?));
     match found {
         Some(Ok(snapshot)) => Ok(snapshot.merge_base),
-        Some(Err(_)) | None => Ok(repository.head()?),
+        Some(Err(_)) | None => Ok(CommitId::new(repository.head()?)),
     }
 }
 

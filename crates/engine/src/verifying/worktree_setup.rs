@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, Work as _};
-use bailiwick_model::{AgentId, Settings};
+use bailiwick_model::{AgentId, CommitId, Settings, TreeId};
 use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup};
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Limits, Until};
@@ -29,7 +29,7 @@ pub struct WorktreeSetup {
     /// Whose worktree it is.
     pub agent: AgentId,
     /// The commit that the agent starts from.
-    pub base: String,
+    pub base: CommitId,
     /// Who wrote that.
     pub trust: BaseTrust,
     /// What the task asks for.
@@ -102,7 +102,7 @@ impl WorktreeSetup {
         })
         .map_err(|error| failed(&error))?;
         let tree = self.repository.git().run(["rev-parse", &format!("{}^{{tree}}", self.base)])?;
-        let tree = String::from_utf8_lossy(&tree).trim().to_owned();
+        let tree = TreeId::new(String::from_utf8_lossy(&tree).trim());
         let directory = workshop.clear().map_err(|error| failed(&error))?;
         let work = GitWork::open(checkout, worktree, &self.state, &self.agent, None)
             .map_err(|error| failed(&error))?;

@@ -15,7 +15,7 @@ use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
-use super::session::{Session, said};
+use super::session::Session;
 use crate::failure::Failure;
 use crate::options::raise_option;
 
@@ -23,7 +23,7 @@ use crate::options::raise_option;
 const EARLIER: usize = 100;
 
 /// What the caller has, and what those below it were given of it.
-pub(super) struct Purse {
+pub(super) struct BudgetReservations {
     /// Who has it, with all that it has for itself and those below it.
     parent: Delegate,
     /// What it has spent by itself.
@@ -32,22 +32,22 @@ pub(super) struct Purse {
 }
 
 impl Session {
-    /// Every delegated run and what is spent and reserved. `idle` counts as ended, whoever holds it.
+    /// Every delegated run and what is spent and reserved. `idle` counts as ended, even while it is held.
     /// What `tree` knows already is newer.
     fn tree(
         &self,
         mut tree: Tree,
         all: &[Delegate],
         idle: Option<&AgentId>,
-    ) -> Result<Tree, String> {
+    ) -> Result<Tree, Failure> {
         let attempts = self.context.with_store(async |store| Ok(store.attempts(None).await?));
         let mut used: BTreeMap<AgentId, (Used, Attempt)> = BTreeMap::new();
-        for attempt in attempts.map_err(said)? {
+        for attempt in attempts? {
             let sum =
                 used.get(&attempt.run).map_or(attempt.used, |(sum, _)| sum.plus(&attempt.used));
             used.insert(attempt.run.clone(), (sum, attempt));
         }
-        let session = self.purse_of_session()?;
+        let session = self.session_reservations()?;
         if let Some(session) = &session {
             tree = tree.with(None, session, self.limits, (Spent::default(), false));
         }
@@ -65,12 +65,12 @@ impl Session {
     }
 
     /// The place in a tree of a root session whose agents a person has limited.
-    fn purse_of_session(&self) -> Result<Option<AgentId>, String> {
+    fn session_reservations(&self) -> Result<Option<AgentId>, Failure> {
         let Some(root) = &self.root else { return Ok(None) };
         if self.limits == Allowance::default() {
             return Ok(None);
         }
-        AgentId::parse(&format!("session-{root}")).map(Some).map_err(|error| error.to_string())
+        AgentId::parse(&format!("session-{root}")).map(Some).map_err(Failure::refused_by)
     }
 
     /// What an agent may spend that nobody's run starts: what the call says, of what is left to all agents of
@@ -80,25 +80,29 @@ impl Session {
         run: &AgentId,
         known: &Known,
         all: &[Delegate],
-    ) -> Result<Allowance, String> {
-        let Some(session) = self.purse_of_session()? else { return Ok(known.asked()) };
+    ) -> Result<Allowance, Failure> {
+        let Some(session) = self.session_reservations()? else { return Ok(known.asked()) };
         let tree = self.tree(Tree::default(), all, None)?;
-        tree.reserve(&session, run, known).1.map_err(|refusal| refusal.to_string())
+        tree.reserve(&session, run, known).1.map_err(Failure::refused_by)
     }
 
     /// How an agent at work stands.
-    fn live(&self, run: &AgentId) -> Result<Progress, String> {
+    fn live(&self, run: &AgentId) -> Result<Progress, Failure> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         match supervisor::ask(&directory, &Request::Status) {
-            Ok(Some(Reply::Standing(standing))) => Ok(standing.progress),
+            Ok(Some(Reply::Status(standing))) => Ok(standing.progress),
             Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => {
-                Err(format!("`{run}` is not at work, and starts nobody"))
+                Err(Failure::general(format!("`{run}` is not at work, and starts nobody")))
             }
         }
     }
 
     /// What an agent at work has to give.
-    pub(super) fn purse(&self, parent: &Delegate, all: &[Delegate]) -> Result<Purse, String> {
+    pub(super) fn reservations(
+        &self,
+        parent: &Delegate,
+        all: &[Delegate],
+    ) -> Result<BudgetReservations, Failure> {
         let live = self.live(&parent.run)?;
         let mut parent = parent.clone();
         parent.reserved = whole(&parent, Some(live.budget));
@@ -110,13 +114,13 @@ impl Session {
             (own, false),
         );
         let tree = self.tree(first, all, None)?;
-        Ok(Purse { parent, own, tree })
+        Ok(BudgetReservations { parent, own, tree })
     }
 
     /// Whether somebody supervises a run.
     pub(super) fn at_work(&self, run: &AgentId) -> bool {
         // What cannot be seen may be at work.
-        RunDirectory::new(&self.context.state, run.as_str()).is_held().unwrap_or(true)
+        RunDirectory::new(&self.context.state, run.as_str()).is_supervised().unwrap_or(true)
     }
 
     /// Whether what is reserved for an agent is needed: it is at work, or about to be.
@@ -125,7 +129,11 @@ impl Session {
     }
 
     /// What earlier runs of a template took.
-    pub(super) fn earlier(&self, agent_type: &str, all: &[Delegate]) -> Result<Vec<Spent>, String> {
+    pub(super) fn earlier(
+        &self,
+        agent_type: &str,
+        all: &[Delegate],
+    ) -> Result<Vec<Spent>, Failure> {
         let same = all.iter().rev().filter(|one| one.agent_type == agent_type);
         let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one)).take(EARLIER);
         let ended: Vec<&Delegate> = ended.collect();
@@ -149,58 +157,62 @@ impl Session {
     }
 
     /// Takes what was reserved off the budget of an agent at work.
-    pub(super) fn charge(&self, purse: &Purse) -> Result<(), String> {
-        let mut parent = purse.parent.clone();
-        parent.given = purse.given();
+    pub(super) fn charge(&self, reservations: &BudgetReservations) -> Result<(), Failure> {
+        let mut parent = reservations.parent.clone();
+        parent.given = reservations.given();
         self.keep(&parent)?;
         let directory = RunDirectory::new(&self.context.state, parent.run.as_str());
-        let budget = purse.left();
-        match supervisor::ask(&directory, &Request::Raise { budget }) {
-            Ok(Some(Reply::Done | Reply::Standing(_))) => Ok(()),
-            Ok(Some(Reply::Refused(why))) => Err(why),
-            Ok(None) => Err(format!("`{}` is not at work any more", parent.run)),
-            Err(error) => Err(format!("the supervisor of `{}`: {error}", parent.run)),
+        let budget = reservations.left();
+        match supervisor::ask(&directory, &Request::SetBudget { budget }) {
+            Ok(Some(Reply::Done | Reply::Status(_))) => Ok(()),
+            Ok(Some(Reply::Refused(why))) => Err(Failure::refused(why)),
+            Ok(None) => Err(Failure::general(format!("`{}` is not at work any more", parent.run))),
+            Err(error) => {
+                Err(Failure::general(format!("the supervisor of `{}`: {error}", parent.run)))
+            }
         }
     }
 
     /// Gives back what those below the caller did not use. Called in its turn.
-    pub(super) fn settle(&self) -> Result<(), String> {
+    pub(super) fn settle(&self) -> Result<(), Failure> {
         let Some(caller) = &self.caller else { return Ok(()) };
         self.settle_for(caller, &self.delegates()?)
     }
 
     /// The same for any agent. A person has no budget, and one that is not at work nothing to spend.
-    fn settle_for(&self, run: &AgentId, all: &[Delegate]) -> Result<(), String> {
+    fn settle_for(&self, run: &AgentId, all: &[Delegate]) -> Result<(), Failure> {
         let own = all.iter().find(|one| one.run == *run);
         let Some(own) = own.filter(|own| self.at_work(&own.run)) else { return Ok(()) };
-        let purse = self.purse(own, all)?;
-        self.charge(&purse)
+        let reservations = self.reservations(own, all)?;
+        self.charge(&reservations)
     }
 
     /// An error if one above has not left what an agent may still spend of what it was given.
-    pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), String> {
+    pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), Failure> {
         if self.caller.is_some() && one.parent != self.caller {
             let parent = one.parent.as_ref().map(AgentId::as_str).unwrap_or_default();
             let run = &one.run;
-            return Err(format!("only `{parent}`, which started it, can take `{run}` up again"));
+            return Err(Failure::general(format!(
+                "only `{parent}`, which started it, can take `{run}` up again"
+            )));
         }
         let all = self.delegates()?;
         let last = self.attempts(&one.run)?.pop();
         let tree = self.tree(Tree::default(), &all, None)?;
         let taken = tree.take_up(&one.run, &whole(one, last.map(|last| last.budget))).1;
-        taken.map(drop).map_err(|refusal| refusal.to_string())
+        taken.map(drop).map_err(Failure::refused_by)
     }
 
     /// An error if an agent has spent its budget and nobody has raised that since: a person does.
-    pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), String> {
+    pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), Failure> {
         let Some(last) = self.attempts(&one.run)?.pop() else { return Ok(()) };
         let Some(option) = to_raise(one, &last) else { return Ok(()) };
-        Err(format!(
+        Err(Failure::general(format!(
             "`{run}` has spent its budget ({}) and waits until a person raises it: bailiwick resume {run} \
              {option}",
             last.detail.lines().next().unwrap_or_default(),
             run = one.run
-        ))
+        )))
     }
 
     /// What a run may spend by itself, now that it begins or goes on: of what it has for itself and all
@@ -214,26 +226,30 @@ impl Session {
         wished: Option<Allowance>,
     ) -> Result<Allowance, Failure> {
         let wished = wished.unwrap_or_default();
-        let _turn = self.turn().map_err(Failure::general)?;
-        let all = self.delegates().map_err(Failure::general)?;
+        let _turn = self.turn()?;
+        let all = self.delegates()?;
         let Some(one) = all.iter().find(|one| one.run == *run) else {
             return Ok(or(wished, own));
         };
-        // Whoever starts one has asked for it before.
+        // The caller that starts one has asked for it before.
         let idle = Some(run).filter(|_| !one.pending);
-        let tree = self.tree(Tree::default(), &all, idle).map_err(Failure::general)?;
+        let tree = self.tree(Tree::default(), &all, idle)?;
         let (tree, taken) = tree.take_up(run, &or(wished, whole(one, Some(own))));
         let reserved = taken.map_err(|refusal| {
-            Failure::usage(format!("`{run}` cannot go on: {refusal}"))
+            Failure::refused(format!("`{run}` cannot go on: {refusal}"))
                 .help("what one below the first has to spend comes from the one above it")
         })?;
-        let used = self.attempts(run).map_err(Failure::general)?;
+        let used = self.attempts(run)?;
         let used = used.iter().fold(Used::default(), |sum, attempt| sum.plus(&attempt.used));
-        let purse = Purse { parent: Delegate { reserved, ..one.clone() }, own: spent(&used), tree };
-        let kept = Delegate { given: purse.given(), ..purse.parent.clone() };
-        self.keep(&kept).map_err(Failure::general)?;
+        let reservations = BudgetReservations {
+            parent: Delegate { reserved, ..one.clone() },
+            own: spent(&used),
+            tree,
+        };
+        let kept = Delegate { given: reservations.given(), ..reservations.parent.clone() };
+        self.keep(&kept)?;
         // Those above who are at work have so much less.
-        let all = self.delegates().map_err(Failure::general)?;
+        let all = self.delegates()?;
         let mut above = one.parent.as_ref();
         for _ in 0..all.len() {
             let Some(parent) = above else { break };
@@ -242,17 +258,17 @@ impl Session {
             let next = all.iter().find(|one| one.run == *parent);
             above = next.and_then(|next| next.parent.as_ref());
         }
-        Ok(purse.left())
+        Ok(reservations.left())
     }
 }
 
-impl Purse {
+impl BudgetReservations {
     /// Reserves what a run is thought to take; gives what it may spend.
-    pub(super) fn reserve(&mut self, run: &AgentId, known: &Known) -> Result<Allowance, String> {
+    pub(super) fn reserve(&mut self, run: &AgentId, known: &Known) -> Result<Allowance, Failure> {
         let tree = std::mem::take(&mut self.tree);
         let (tree, reserved) = tree.reserve(&self.parent.run, run, known);
         self.tree = tree;
-        reserved.map_err(|refusal| refusal.to_string())
+        reserved.map_err(Failure::refused_by)
     }
 
     /// What those below have of it now: what is reserved for them, or what they used.

@@ -8,7 +8,7 @@ use crate::counted::counted;
 
 /// What programs see; `passed` and `failed` are the seed's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct VerificationReport {
     /// The agent.
     pub agent_id: Option<String>,
     /// The branch that the work is to land on.
@@ -55,7 +55,7 @@ pub struct Failed {
     pub detail: Option<String>,
 }
 
-impl Shown {
+impl VerificationReport {
     /// What programs see of a verification.
     pub fn new(agent: Option<String>, verification: &Verification) -> Self {
         let Verification { base, work, merged, results, left_out } = verification;
@@ -73,10 +73,10 @@ impl Shown {
         Self {
             agent_id: agent,
             base_branch: base.as_ref().map(|base| base.branch.clone()),
-            base: base.as_ref().map(|base| base.tip.clone()),
-            work: work.as_ref().map(|work| work.commit.clone()),
-            worktree_tree: work.as_ref().map(|work| work.tree.clone()),
-            merged_tree: merged.clone(),
+            base: base.as_ref().map(|base| base.tip.to_string()),
+            work: work.as_ref().map(|work| work.commit.to_string()),
+            worktree_tree: work.as_ref().map(|work| work.tree.to_string()),
+            merged_tree: merged.as_ref().map(ToString::to_string),
             passed,
             failed,
             left_out: left_out.clone(),

@@ -1,0 +1,259 @@
+//! Claims of runs that are bound to an issue, on the reference that every machine sees: taken before the agent starts,
+//! asked for when its work lands, and given back when the run has ended.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_lifecycle::delegation::claim::{Next, next, writable};
+use bailiwick_lifecycle::ports::{Landing, RunStore as _, Work as _};
+use bailiwick_memory::{
+    ClaimError, ClaimRefusal, ClaimWish, IssueMemory as _, MemoryError, Resource, TableClaim,
+};
+use bailiwick_model::{AgentId, IssueName, RunStatus};
+use bailiwick_runner::supervisor::RunDirectory;
+use serde::{Deserialize, Serialize};
+
+use super::RULE;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::AgentWork;
+use crate::{issues, policy_file, system};
+
+/// The file of a run that has such a claim.
+const FILE: &str = "forge-claim.json";
+/// How often somebody who waits looks again.
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A claim that a run has, or is about to take.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ForgeClaim {
+    issue: IssueName,
+    /// The repository that the run is of.
+    root: PathBuf,
+    /// Other machines may have a run of the same name.
+    invocation: String,
+    resources: Vec<Resource>,
+    fence: Option<u64>,
+}
+
+/// Takes the claim of a run that is about to start, or keeps it for longer. Only where the repository uses claims.
+pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), Failure> {
+    let Some(claims) = &subject.settings.claims else { return Ok(()) };
+    let directory = RunDirectory::new(&subject.context.state, id.as_str());
+    let policy = policy_file::recorded(&directory)?.policy;
+    let Some((inside, _)) = writable(&policy) else { return Ok(()) };
+    let path = directory.path().join(FILE);
+    let mut claim = match system::read_json::<ForgeClaim>(&path)? {
+        Some(claim) if claim.issue == *issue => claim,
+        Some(_) | None => ForgeClaim {
+            issue: issue.clone(),
+            root: subject.repository.root().to_owned(),
+            invocation: format!("{id}-{}", system::random_name()?),
+            resources: inside.iter().map(|pattern| resource(pattern)).collect(),
+            fence: None,
+        },
+    };
+    // A claim whose answer is lost is found again by its invocation.
+    system::write_json(&path, &claim)?;
+    let minutes = subject.bound.task.budget.minutes.unwrap_or_default();
+    let lease_ms = claims.lease().max(minutes.saturating_mul(60_000));
+    let wish = ClaimWish {
+        agent: id.to_string(),
+        invocation: claim.invocation.clone(),
+        issue: Some(issue.number),
+        resources: claim.resources.clone(),
+        lease_ms,
+    };
+    let begun = system::now_ms();
+    let mut is_noted = false;
+    loop {
+        let taken = with_claims(&subject.context, &claim, async |protocol, now| {
+            protocol.claim(&wish, now).await
+        })?;
+        let refusal = match taken {
+            Ok(fence) => {
+                claim.fence = Some(fence);
+                return system::write_json(&path, &claim);
+            }
+            Err(refusal) => refusal,
+        };
+        if let ClaimRefusal::Held { fence, .. } = &refusal
+            && release_ended(&subject.context, issue, *fence)?
+        {
+            continue;
+        }
+        let waited = system::now_ms().saturating_sub(begun);
+        match next(claims.on_overlap, waited, claims.wait_timeout()) {
+            Next::Wait => {
+                if !is_noted {
+                    subject.context.notices.note(format_args!("`{id}` waits: {refusal}"));
+                    is_noted = true;
+                }
+                std::thread::sleep(PAUSE);
+            }
+            Next::Refuse => {
+                return Err(Failure::refused(format!(
+                    "{RULE}: `{id}` may not write there now: {refusal}"
+                ))
+                .help(
+                    "land or reject that run first, on the machine that has it, or give this task other files",
+                ));
+            }
+        }
+    }
+}
+
+/// Notes the claim of a run that was recovered, so that it is given back when the run is rejected or removed.
+pub fn adopt(
+    context: &Context,
+    id: &AgentId,
+    issue: &IssueName,
+    root: &Path,
+    claim: &TableClaim,
+) -> Result<(), Failure> {
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    directory.make().map_err(|error| {
+        Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
+    })?;
+    let claim = ForgeClaim {
+        issue: issue.clone(),
+        root: root.to_owned(),
+        invocation: claim.invocation.clone(),
+        resources: claim.resources.clone(),
+        fence: Some(claim.fence),
+    };
+    system::write_json(&directory.path().join(FILE), &claim)
+}
+
+/// An error if the landing changes what the run's claim is not on, or if somebody else took it since. The claim is kept
+/// for longer, so that nobody takes it meanwhile.
+pub fn require(subject: &AgentWork, id: &AgentId, landing: &Landing) -> Result<(), Failure> {
+    require_on(subject, id, || {
+        let changes = subject.git_work()?.changes(&landing.onto, &landing.tree);
+        let changes = changes.map_err(|error| Failure::general(error.to_string()))?;
+        let moved = changes.iter().filter(|change| !change.copied);
+        let before = moved.filter_map(|change| change.from.clone());
+        Ok(before.chain(changes.iter().map(|change| change.path.clone())).collect())
+    })
+}
+
+/// The same before it is known what lands.
+pub fn require_fence(subject: &AgentWork, id: &AgentId) -> Result<(), Failure> {
+    require_on(subject, id, || Ok(Vec::new()))
+}
+
+fn require_on(
+    subject: &AgentWork,
+    id: &AgentId,
+    paths: impl FnOnce() -> Result<Vec<String>, Failure>,
+) -> Result<(), Failure> {
+    let directory = RunDirectory::new(&subject.context.state, id.as_str());
+    let Some(claim) = system::read_json::<ForgeClaim>(&directory.path().join(FILE))? else {
+        return Ok(());
+    };
+    let refused = |why: &dyn std::fmt::Display| {
+        Failure::refused(format!("{RULE}: `{id}` may not land: {why}"))
+            .help(format!("begin again from what is there now: bailiwick respawn {id}"))
+    };
+    let Some(fence) = claim.fence else {
+        return Err(refused(&format_args!("it has no claim on {}", claim.issue)));
+    };
+    let paths = paths()?;
+    let lease_ms = subject.settings.claims.as_ref().map_or(0, |claims| claims.lease());
+    let held = with_claims(&subject.context, &claim, async |protocol, now| {
+        protocol.require_claim(fence, &paths, now, lease_ms).await
+    })?;
+    held.map_err(|refusal| refused(&refusal))
+}
+
+/// Gives back the claim of a run that has ended. What the forge does not take now ends with its lease.
+pub fn release(context: &Context, id: &AgentId) {
+    let directory = RunDirectory::new(&context.state, id.as_str());
+    if let Err(failure) = release_file(context, &directory.path().join(FILE)) {
+        context.notices.note(format_args!(
+            "the claim of `{id}` is not given back ({failure}); it ends with its lease"
+        ));
+    }
+}
+
+fn release_file(context: &Context, path: &Path) -> Result<(), Failure> {
+    let Some(claim) = system::read_json::<ForgeClaim>(path)? else { return Ok(()) };
+    let invocation = claim.invocation.clone();
+    let released = with_claims(context, &claim, async |protocol, _| {
+        let table = protocol.claims().await?;
+        // The answer that had the fence may have been lost.
+        let own = table.claims.iter().find(|held| held.invocation == invocation);
+        match own {
+            Some(own) => protocol.release(own.fence).await,
+            None => Ok(()),
+        }
+    })?;
+    released.map_err(Failure::refused_by)?;
+    std::fs::remove_file(path)
+        .map_err(|error| Failure::general(format!("{} cannot be removed: {error}", path.display())))
+}
+
+/// Gives back a claim of a run of this machine that has ended without doing so. False if there is none.
+fn release_ended(context: &Context, issue: &IssueName, fence: u64) -> Result<bool, Failure> {
+    let Ok(listed) = std::fs::read_dir(context.state.join("runs")) else { return Ok(false) };
+    for place in listed.flatten() {
+        let path = place.path().join(FILE);
+        let Some(claim) = system::read_json::<ForgeClaim>(&path)? else { continue };
+        if claim.fence != Some(fence) || claim.issue.repository != issue.repository {
+            continue;
+        }
+        let Some(id) = place.file_name().to_str().and_then(|name| AgentId::parse(name).ok()) else {
+            continue;
+        };
+        let run = context.with_store(async |store| Ok(store.find(&id).await?))?;
+        let has_ended = match run.map(|run| run.status) {
+            Some(RunStatus::Merged | RunStatus::Rejected) => true,
+            Some(RunStatus::Running | RunStatus::Done | RunStatus::Failed) | None => false,
+        };
+        if has_ended {
+            release_file(context, &path)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Does something with the claims, by the forge's clock.
+fn with_claims<T>(
+    context: &Context,
+    claim: &ForgeClaim,
+    work: impl AsyncFnOnce(
+        &bailiwick_memory::Protocol<'_, bailiwick_source_control::issues::AnyIssues>,
+        bailiwick_resources::Moment,
+    ) -> Result<T, ClaimError>,
+) -> Result<Result<T, ClaimRefusal>, Failure> {
+    let here = Context { directory: claim.root.clone(), ..context.clone() };
+    issues::open_named(&here, &claim.issue)?.with(async |protocol| {
+        let now = protocol.memory.read_issue(claim.issue.number).await?.now;
+        match work(protocol, now).await {
+            Ok(done) => Ok(Ok(done)),
+            Err(ClaimError::Refused(refusal)) => Ok(Err(refusal)),
+            Err(ClaimError::Forge(error)) => Err::<_, MemoryError>(error),
+        }
+    })
+}
+
+/// What a pattern is on. One without a directory matches at every depth, so it is on everything.
+fn resource(pattern: &str) -> Resource {
+    let is_anchored = pattern.trim_end_matches('/').contains('/');
+    Resource::file(if is_anchored { pattern } else { "**" })
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_memory::overlap;
+
+    use super::resource;
+
+    #[test]
+    fn pattern_that_matches_at_every_depth_excludes_everything() {
+        let excludes = |one: &str, other: &str| overlap(&resource(one), &resource(other), false);
+        assert!(excludes("*.rs", "docs/a.md") && excludes("src/", "docs/src/a.md"));
+        assert!(excludes("src/**", "src/parser/lexer.rs") && excludes("/src/**", "src/a.rs"));
+        assert!(!excludes("src/**", "docs/**") && !excludes("/Cargo.toml", "src/**"));
+    }
+}

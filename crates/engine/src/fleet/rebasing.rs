@@ -1,0 +1,276 @@
+//! Replays verified work on another commit and checks it there, each on a thread of its own: the control plane asks
+//! again until it is done. What a stopped server had not finished is done again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bailiwick_fleet::ports::{FinishedWork, Rebased};
+use bailiwick_lifecycle::ports::{Work as _, WorkError};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::{AgentId, CommitId, LedgerNote};
+use bailiwick_source_control::git::retain_commit;
+
+use super::engine::{Change, change};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::launched_for;
+use crate::options::{CheckOptions, RunOptions};
+use crate::verifying::{AgentWork, Places, VerificationReport};
+
+/// How many pieces of work are checked at the same time.
+const MAX_AT_ONCE: usize = 2;
+
+/// The work of an agent on another commit.
+type Key = (AgentId, String);
+
+/// What came of it, or why nothing did; nothing while it is under way.
+type Known = Option<Result<Rebased, String>>;
+
+/// What is being replayed, and what came of it.
+#[derive(Default)]
+pub(super) struct Rebases {
+    known: Arc<Mutex<BTreeMap<Key, Known>>>,
+}
+
+impl Rebases {
+    /// What came of replaying the work of an agent on a commit; started by the first call.
+    pub(super) fn rebase(
+        &self,
+        context: &Context,
+        id: AgentId,
+        onto: &str,
+    ) -> Result<Rebased, Failure> {
+        let key = (id, onto.to_owned());
+        {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(Some(_)) = known.get(&key) {
+                let done = known.remove(&key).flatten();
+                return done.unwrap_or(Ok(Rebased::Running)).map_err(Failure::general);
+            }
+            let running = known.values().filter(|done| done.is_none()).count();
+            if known.contains_key(&key) || running >= MAX_AT_ONCE {
+                return Ok(Rebased::Running);
+            }
+            known.insert(key.clone(), None);
+        }
+        let (context, known) = (context.clone(), Arc::clone(&self.known));
+        let name = format!("rebase-{}", key.0);
+        let work = key.clone();
+        let started = std::thread::Builder::new().name(name).spawn(move || {
+            let done = replayed(&context, &work.0, &work.1);
+            let done = done.map_err(|failure| failure.in_one_line());
+            known.lock().unwrap_or_else(PoisonError::into_inner).insert(work, Some(done));
+        });
+        if let Err(error) = started {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            return Err(Failure::general(format!("no thread can be started: {error}")));
+        }
+        Ok(Rebased::Running)
+    }
+}
+
+/// Replays and checks the work of an agent on a commit.
+fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Failure> {
+    let onto = &CommitId::new(onto);
+    let context = match launched_for::checkout(&context.state, id) {
+        Some(directory) => Context { directory, ..context.clone() },
+        None => context.clone(),
+    };
+    let Some(verified) = verified(&context, id)? else {
+        return Ok(Rebased::Rejected("its work was not verified".to_owned()));
+    };
+    let said = |error: WorkError| Failure::general(error.to_string());
+    let mut subject = AgentWork::of_agent(&context, id, &Places::default())?;
+    if let Err(gone) = subject.require_worktree() {
+        return Ok(Rebased::Rejected(gone.in_one_line()));
+    }
+    let left = subject.base.clone();
+    subject.work = subject.work.map(|work| work.replayed(left, onto.clone()));
+    let work = subject.git_work()?;
+    let snapshot = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
+    if verified.work.as_deref() != Some(snapshot.commit.as_str()) {
+        let why = "the files of its worktree have changed since they were verified";
+        return Ok(Rebased::Rejected(why.to_owned()));
+    }
+    subject.recover()?;
+    let manner =
+        CheckOptions { open_setup: RunOptions::default().open_setup(), ..CheckOptions::default() };
+    let checked = subject.verify(RunMode::Both, manner, &[], &mut |_| {})?;
+    let shown = VerificationReport::new(Some(id.to_string()), &checked);
+    let detail = serde_json::to_string(&shown)
+        .map_err(|error| Failure::general(format!("the verdict cannot be written: {error}")))?;
+    context.with_store(async |store| {
+        Ok(store.append_run_note(id, LedgerNote::Rebased, &detail).await?)
+    })?;
+    let (Some(tree), true) = (checked.merged.as_ref(), checked.holds()) else {
+        let first = shown.failed.first().map(|failed| failed.reason.as_str());
+        let why = format!("{}: {}", shown.summary(), first.unwrap_or("no tree"));
+        return Ok(Rebased::Rejected(why));
+    };
+    let unlike = |error: bailiwick_lifecycle::ports::LandError| Failure::general(error.to_string());
+    let commit = work.replay(onto, &snapshot, tree).map_err(unlike)?;
+    let git = subject.repository.git();
+    retain_commit(&git, &commit)?;
+    Ok(match change(&git, onto, &commit)? {
+        None => Rebased::Rejected("its change is too long to be kept".to_owned()),
+        Some(Change { patch, history, files }) => Rebased::Verified(FinishedWork {
+            base: onto.to_string(),
+            commit: commit.into(),
+            tree: tree.to_string(),
+            files,
+            patch,
+            history,
+            merges: true,
+            verified: true,
+            verdict: shown.summary(),
+            report: None,
+        }),
+    })
+}
+
+/// The last verdict on the work of an agent, if it passed.
+fn verified(context: &Context, id: &AgentId) -> Result<Option<VerificationReport>, Failure> {
+    let kinds = (LedgerNote::Verified, LedgerNote::VerificationFailed);
+    let note = context.with_store(async |store| Ok(store.last_run_note(id, kinds).await?))?;
+    let Some((_, kind, text)) = note else { return Ok(None) };
+    if kind != LedgerNote::Verified.as_str() {
+        return Ok(None);
+    }
+    let shown = serde_json::from_str(&text)
+        .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
+    Ok(Some(shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use bailiwick_model::Source;
+    use bailiwick_store::Location;
+    use bailiwick_testkit::Scratch;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::notices::Notices;
+    use crate::spawning::{Naming, SpawnBindings, spawn};
+
+    const ROLE: &str = "[role]\nname = \"mender\"\ndisplay-name = \"Mender\"\ndescription = \"Mends.\"\n\
+        spawnable = true\nclaude-subagent-type = \"general-purpose\"\nisolation = \"worktree\"\n\
+        [capabilities]\nrequired = [\"scope::files-whitelist\"]\n\
+        [tools]\nallowed = [\"Write\"]\nbash-patterns-allowed = []\n\
+        [escalation]\npolicy = \"ask-via-return\"\n";
+    const TASK: &str = "[task]\nrole = \"mender\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+        [body]\ntext = \"Mend it.\"\n";
+
+    struct Scene {
+        scratch: Scratch,
+        context: Context,
+        id: AgentId,
+        base: String,
+        worktree: PathBuf,
+    }
+
+    /// An agent whose work was verified on the commit that it began on.
+    fn scene(changed: &str) -> Scene {
+        let scratch = Scratch::repository();
+        scratch.write(".bailiwick/roles/mender.toml", ROLE);
+        scratch.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\n");
+        let base = scratch.commit("start");
+        let context = Context {
+            directory: scratch.root(),
+            state: scratch.state(),
+            user_kit: scratch.place().join("config"),
+            kit_root: None,
+            database: Database::at(Location::file(scratch.state().join("bailiwick.db"))),
+            global_options: String::new(),
+            notices: Notices::default(),
+        };
+        let id = AgentId::parse("mend-1").unwrap();
+        let source = Source::new("the task", TASK);
+        let naming = Naming::Exactly(&id);
+        spawn(&context, &source, naming, &base, SpawnBindings::default()).unwrap();
+        launched_for::note(&context.state, &id, &scratch.root().display().to_string()).unwrap();
+        let subject = AgentWork::of_agent(&context, &id, &Places::default()).unwrap();
+        let worktree = subject.worktree.clone();
+        std::fs::write(worktree.join("src/a.txt"), changed).unwrap();
+        let manner = CheckOptions::default();
+        let shown = subject.verify_and_record(RunMode::Both, manner, &[], &mut |_| {}).unwrap();
+        assert!(shown.failed.is_empty(), "{shown:?}");
+        Scene { scratch, context, id, base, worktree }
+    }
+
+    impl Scene {
+        /// The branch moves: a commit with this text on the base.
+        fn moved(&self, path: &str, text: &str) -> String {
+            self.scratch.git(&["checkout", "--quiet", "--detach", &self.base]);
+            self.scratch.write(path, text);
+            self.scratch.commit("meanwhile")
+        }
+
+        fn rebased(&self, onto: &str) -> Rebased {
+            let rebases = Rebases::default();
+            for _ in 0..600 {
+                match rebases.rebase(&self.context, self.id.clone(), onto).unwrap() {
+                    Rebased::Running => {
+                        std::thread::sleep(std::time::Duration::from_millis(50));
+                    }
+                    done @ (Rebased::Verified(_) | Rebased::Rejected(_)) => return done,
+                }
+            }
+            panic!("it does not end");
+        }
+
+        fn show(&self, commit: &str, path: &str) -> String {
+            self.scratch.git(&["show", &format!("{commit}:{path}")])
+        }
+    }
+
+    const MENDED: &str = "one\ntwo\nthree\nfour\nFIVE\n";
+
+    #[test]
+    fn work_is_replayed_on_a_moved_branch_with_only_its_own_change() {
+        let scene = scene(MENDED);
+        let onto = scene.moved("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
+        let Rebased::Verified(work) = scene.rebased(&onto) else { panic!("it merges") };
+        assert_eq!(work.base, onto);
+        let text = scene.show(&work.commit, "src/a.txt");
+        assert_eq!(text, "ONE\ntwo\nthree\nfour\nFIVE\n");
+        let parent = scene.scratch.git(&["rev-parse", &format!("{}^", work.commit)]);
+        assert_eq!(parent.trim(), onto, "one commit on the new tip");
+        let patch = String::from_utf8_lossy(&work.patch).into_owned();
+        assert!(patch.contains("+FIVE") && !patch.contains("+ONE"), "{patch}");
+        assert_eq!(work.files, ["src/a.txt"]);
+        assert!(work.verified && work.merges);
+    }
+
+    /// The author of the branch has taken a commit off it: it does not come back with the agent's change.
+    #[test]
+    fn commit_that_was_removed_from_the_branch_does_not_come_back() {
+        let scene = scene(MENDED);
+        scene.scratch.git(&["checkout", "--quiet", "--orphan", "rewritten"]);
+        scene.scratch.write("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
+        std::fs::remove_file(scene.scratch.root().join(".bailiwick/roles/mender.toml")).unwrap();
+        let onto = scene.scratch.commit("from nothing");
+        let Rebased::Verified(work) = scene.rebased(&onto) else { panic!("it merges") };
+        let names = scene.scratch.git(&["ls-tree", "-r", "--name-only", &work.commit]);
+        assert!(!names.contains(".bailiwick"), "{names}");
+        assert_eq!(scene.show(&work.commit, "src/a.txt"), "ONE\ntwo\nthree\nfour\nFIVE\n");
+    }
+
+    #[test]
+    fn work_that_conflicts_is_rejected_with_the_file() {
+        let scene = scene(MENDED);
+        let onto = scene.moved("src/a.txt", "one\ntwo\nthree\nfour\nfifth\n");
+        let Rebased::Rejected(why) = scene.rebased(&onto) else { panic!("it conflicts") };
+        assert!(why.contains("does not merge"), "{why}");
+    }
+
+    #[test]
+    fn worktree_that_changed_since_it_was_verified_is_not_rebased() {
+        let scene = scene(MENDED);
+        let onto = scene.moved("src/b.txt", "more\n");
+        std::fs::write(scene.worktree.join("src/a.txt"), "something else\n").unwrap();
+        let Rebased::Rejected(why) = scene.rebased(&onto) else { panic!("it changed") };
+        assert!(why.contains("changed since"), "{why}");
+    }
+}

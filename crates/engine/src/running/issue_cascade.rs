@@ -1,0 +1,56 @@
+//! What the sub-agents of a run that is bound to an issue used: the issue is charged for them with the run.
+
+use bailiwick_memory::CascadeEntry;
+use bailiwick_model::event::ExitReason;
+use bailiwick_model::{AgentId, Delegate};
+
+use crate::context::Context;
+use crate::delegating::Session;
+use crate::failure::Failure;
+
+/// The longest text of a task or of a result.
+const MAX_CHARACTERS: usize = 200;
+
+/// Every sub-agent below a run that worked since then, in milliseconds since 1970.
+pub(super) fn below(
+    context: &Context,
+    run: &AgentId,
+    since: u64,
+) -> Result<Vec<CascadeEntry>, Failure> {
+    let all = context.with_store(async |store| Ok(store.delegates().await?))?;
+    let session = Session { caller: Some(run.clone()), ..Session::at_terminal(context) };
+    let below: Vec<&Delegate> = all.iter().filter(|one| session.is_above(one, &all)).collect();
+    let mut entries = Vec::new();
+    for one in below {
+        let attempts =
+            context.with_store(async |store| Ok(store.attempts(Some(&one.run)).await?))?;
+        let attempts: Vec<_> =
+            attempts.into_iter().filter(|attempt| attempt.started_at >= since).collect();
+        let Some(last) = attempts.last() else { continue };
+        let tokens = attempts.iter().map(|attempt| attempt.used.tokens);
+        entries.push(CascadeEntry {
+            agent: one.agent_type.clone(),
+            task: cut(&one.message),
+            result: Some(cut(&last.detail)).filter(|text| !text.is_empty()),
+            tokens: tokens.fold(0, u64::saturating_add),
+            verdict: match last.ending {
+                Some(ExitReason::Completed) => "pass",
+                Some(ExitReason::Failed) | None => "fail",
+                Some(
+                    ExitReason::EnforcementLost
+                    | ExitReason::Denied
+                    | ExitReason::Stopped
+                    | ExitReason::TimedOut
+                    | ExitReason::BudgetExhausted
+                    | ExitReason::CutOff,
+                ) => "blocked",
+            }
+            .to_owned(),
+        });
+    }
+    Ok(entries)
+}
+
+fn cut(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(MAX_CHARACTERS).collect()
+}

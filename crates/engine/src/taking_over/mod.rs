@@ -1,0 +1,300 @@
+//! The files of an ended run that a later run of the same work item takes over: whether it may, and what was decided.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bailiwick_fleet::ports::WorktreeOrigin;
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
+use bailiwick_model::event::ExitReason;
+use bailiwick_model::well_known::{is_rule, report_path};
+use bailiwick_model::{AgentId, Run, RunStatus};
+use bailiwick_policy::{PathPolicy, Policy};
+use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::git::{
+    OperationError, WorkspaceHold, WorkspaceOperations, take_over_obstacle, untracked,
+};
+use bailiwick_source_control::{Repository, SpawnLock, WorktreeWorkspaces};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::{AgentWork, Places};
+use crate::{agent_names, system};
+
+const ORIGIN: &str = "workspace-origin.json";
+
+/// Where the files of a new worktree come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum WorkspaceSource {
+    /// The base commit.
+    #[default]
+    Base,
+    /// The base commit, because the workspace of the work item cannot be reused; and why.
+    NotReused(String),
+    /// This ended run, if nothing stands against it.
+    TakeOver(AgentId),
+}
+
+/// What was decided, kept beside the run: a spawn that is repeated after a kill must decide the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Decided {
+    NotReused(String),
+    TakenOver(AgentId),
+}
+
+/// Why the files of an ended run are not taken over.
+#[derive(Debug, Error)]
+enum Refusal {
+    #[error("the ledger has no run `{0}`")]
+    Unknown(AgentId),
+    #[error("the files of `{0}` are missing")]
+    FilesMissing(AgentId),
+    #[error("`{0}` is still in use")]
+    InUse(AgentId),
+    #[error("`{0}` may have left its limits")]
+    EnforcementLost(AgentId),
+    #[error("the target has moved since `{0}`")]
+    TargetMoved(AgentId),
+    #[error("`{agent}` changed {path}, which `{capability}` forbids to this run")]
+    Forbidden { agent: AgentId, path: String, capability: String },
+    #[error("`{agent}` left {path} where git ignores it")]
+    Hidden { agent: AgentId, path: String },
+    #[error("the work of `{0}` was rejected")]
+    Rejected(AgentId),
+    #[error("of the workspace of `{agent}`: {why}")]
+    Unfit { agent: AgentId, why: &'static str },
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.in_one_line())
+    }
+}
+
+/// The new run.
+#[derive(Clone, Copy)]
+pub struct NewRun<'a> {
+    pub id: &'a AgentId,
+    pub base: &'a str,
+    pub policy: &'a Policy,
+}
+
+/// Files that are taken over. Nobody else uses them as long as this is there.
+pub struct Handover {
+    workspace: WorkspaceHold,
+    _earlier: SpawnLock,
+}
+
+impl Handover {
+    /// The directory of the earlier run.
+    pub fn path(&self) -> &Path {
+        &self.workspace.path
+    }
+}
+
+/// Where the files of a run come from.
+pub fn origin(state: &Path, id: &AgentId) -> Result<WorktreeOrigin, Failure> {
+    Ok(match decided(state, id)? {
+        None => WorktreeOrigin::New,
+        Some(Decided::NotReused(why)) => WorktreeOrigin::NotReused(why),
+        Some(Decided::TakenOver(earlier)) => WorktreeOrigin::TakenOver(earlier.to_string()),
+    })
+}
+
+/// The files that a new run takes over, if any. The decision is recorded.
+pub fn handover(
+    context: &Context,
+    repository: &Repository,
+    new: NewRun<'_>,
+    source: &WorkspaceSource,
+) -> Result<Option<Handover>, Failure> {
+    let lock = |earlier: &AgentId| locked(context, repository, earlier);
+    match decided(&context.state, new.id)? {
+        Some(Decided::NotReused(_)) => return Ok(None),
+        Some(Decided::TakenOver(earlier)) => {
+            // Begun before: it is completed, whatever is there by now.
+            let again = lock(&earlier).map_err(|why| Failure::general(why.to_string()))?;
+            return remove_report(again.path(), &earlier).map(|()| Some(again));
+        }
+        None => {}
+    }
+    let earlier = match source {
+        WorkspaceSource::Base => return Ok(None),
+        WorkspaceSource::NotReused(why) => {
+            decide(&context.state, new.id, &Decided::NotReused(why.clone()))?;
+            return Ok(None);
+        }
+        WorkspaceSource::TakeOver(earlier) => earlier,
+    };
+    let examined = lock(earlier).and_then(|handover| {
+        examine(context, repository, &handover, earlier, new)?;
+        Ok(handover)
+    });
+    match examined {
+        Ok(handover) => {
+            decide(&context.state, new.id, &Decided::TakenOver(earlier.clone()))?;
+            remove_report(handover.path(), earlier)?;
+            Ok(Some(handover))
+        }
+        Err(why) => {
+            decide(&context.state, new.id, &Decided::NotReused(why.to_string()))?;
+            Ok(None)
+        }
+    }
+}
+
+/// Keeps other commands from the earlier run, and people's operations from its files.
+fn locked(
+    context: &Context,
+    repository: &Repository,
+    earlier: &AgentId,
+) -> Result<Handover, Refusal> {
+    let in_use = || Refusal::InUse(earlier.clone());
+    let failed = |error: &dyn std::fmt::Display| Refusal::Failed(error.to_string());
+    let directory = RunDirectory::new(&context.state, earlier.as_str());
+    if directory.is_supervised().map_err(|error| failed(&error))? {
+        return Err(in_use());
+    }
+    let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state);
+    let lock = workspaces.lock(earlier).map_err(|_| in_use())?;
+    let root = context.state.join("worktrees");
+    let operations = WorkspaceOperations::new(repository.root(), &root, &context.state);
+    let operations = operations.map_err(|error| failed(&error))?;
+    let workspace = operations.hold(earlier.as_str()).map_err(|error| match error {
+        OperationError::Refused { .. } => in_use(),
+        OperationError::Git(_) | OperationError::File { .. } => failed(&error),
+    })?;
+    Ok(Handover { workspace, _earlier: lock })
+}
+
+/// Whether the files of an ended run fit a new one: its base, its limits on paths, its trust.
+fn examine(
+    context: &Context,
+    repository: &Repository,
+    handover: &Handover,
+    earlier: &AgentId,
+    new: NewRun<'_>,
+) -> Result<(), Refusal> {
+    let agent = || earlier.clone();
+    let (run, attempts) = context.with_store(async |store| {
+        Ok((store.find(earlier).await?, store.attempts(Some(earlier)).await?))
+    })?;
+    let run = run.filter(|run| !run.half_spawned).ok_or_else(|| Refusal::Unknown(agent()))?;
+    agent_names::require_here(&run, repository)?;
+    if !is_worktree_of(&run, handover.path()) {
+        return Err(Refusal::FilesMissing(agent()));
+    }
+    match run.status {
+        RunStatus::Rejected => return Err(Refusal::Rejected(agent())),
+        RunStatus::Running | RunStatus::Done | RunStatus::Failed | RunStatus::Merged => {}
+    }
+    match attempts.last().and_then(|last| last.ending) {
+        Some(ExitReason::EnforcementLost | ExitReason::Denied) => {
+            return Err(Refusal::EnforcementLost(agent()));
+        }
+        Some(
+            ExitReason::Completed
+            | ExitReason::Stopped
+            | ExitReason::BudgetExhausted
+            | ExitReason::Failed
+            | ExitReason::TimedOut
+            | ExitReason::CutOff,
+        )
+        | None => {}
+    }
+    let subject = AgentWork::of_agent(context, earlier, &Places::default())?;
+    let work = subject.git_work()?;
+    if let Some(why) = take_over_obstacle(handover.path(), work.git_dir()) {
+        return Err(Refusal::Unfit { agent: agent(), why });
+    }
+    let failed = |error: &dyn std::fmt::Display| Refusal::Failed(error.to_string());
+    let base = work.base().map_err(|error| failed(&error))?;
+    let left = work.snapshot(&base).map_err(|error| failed(&error))?;
+    let tree = repository.git().line(["rev-parse", "--verify", &format!("{}^{{tree}}", new.base)]);
+    let tree = tree.map_err(|error| failed(&error))?;
+    // Work that was pushed since is the new base: then nothing is left but ignored files.
+    if run.base.as_deref() != Some(new.base) && *left.tree != *tree {
+        return Err(Refusal::TargetMoved(agent()));
+    }
+    let changes = work.changes(&tree, &left.tree).map_err(|error| failed(&error))?;
+    let limits = PathPolicy::of(new.policy);
+    let report = report_path(earlier.as_str());
+    let paths = changes
+        .iter()
+        .flat_map(|change| [Some(&change.path), change.from.as_ref().filter(|_| !change.copied)]);
+    for path in paths.flatten().filter(|path| **path != report) {
+        if let Some(capability) = limits.forbids(path) {
+            let (path, capability) = (path.clone(), capability.to_owned());
+            return Err(Refusal::Forbidden { agent: agent(), path, capability });
+        }
+    }
+    // What git ignores is in no snapshot, and would instruct the next agent all the same.
+    let shown: BTreeSet<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    let files = untracked(handover.path(), Path::new("/dev/null"));
+    for file in files.map_err(|error| failed(&error))? {
+        let path = file.to_string_lossy();
+        if is_rule(&path) && !shown.contains(&*path) && *path != *report {
+            return Err(Refusal::Hidden { agent: agent(), path: path.into_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether the recorded worktree of a run is this directory, and has its files.
+fn is_worktree_of(run: &Run, path: &Path) -> bool {
+    let recorded = run.worktree_path.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
+    recorded.as_deref() == Some(path) && path.join(".git").is_file()
+}
+
+/// Removes the report of an earlier run, which is not part of the new run's work. Links are not followed.
+fn remove_report(worktree: &Path, earlier: &AgentId) -> Result<(), Failure> {
+    let report = PathBuf::from(report_path(earlier.as_str()));
+    let mut directories = Vec::new();
+    let mut directory = worktree.to_owned();
+    for part in report.parent().into_iter().flat_map(Path::components) {
+        directory.push(part);
+        match std::fs::symlink_metadata(&directory) {
+            Ok(found) if found.is_dir() => directories.push(directory.clone()),
+            Ok(_) | Err(_) => return Ok(()),
+        }
+    }
+    match std::fs::remove_file(worktree.join(&report)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            let what = format!("the report of {earlier} cannot be removed: {error}");
+            return Err(Failure::general(what));
+        }
+    }
+    for directory in directories.iter().rev() {
+        // One with other files stays.
+        if std::fs::remove_dir(directory).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn file(state: &Path, id: &AgentId) -> PathBuf {
+    RunDirectory::new(state, id.as_str()).path().join(ORIGIN)
+}
+
+fn decided(state: &Path, id: &AgentId) -> Result<Option<Decided>, Failure> {
+    system::read_json(&file(state, id))
+}
+
+fn decide(state: &Path, id: &AgentId, decided: &Decided) -> Result<(), Failure> {
+    let file = file(state, id);
+    std::fs::create_dir_all(file.parent().unwrap_or(state)).map_err(|error| {
+        Failure::general(format!("{} cannot be written: {error}", file.display()))
+    })?;
+    system::write_json(&file, decided)
+}
+
+#[cfg(test)]
+mod tests;
