@@ -101,6 +101,14 @@ pub(crate) async fn review<S: FleetStore, F: Fleet>(
     ok(&app.fleet.review_permissions(&caller, request.namespace(), question).await?)
 }
 
+pub(crate) async fn preview_approval<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(NAMESPACE)?;
+    ok(&app.fleet.preview_approval(&request.target()?).await?)
+}
+
 pub(crate) async fn checks<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     request: &ApiRequest,

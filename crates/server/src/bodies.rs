@@ -16,6 +16,20 @@ use crate::problem::Problem;
 
 const RETRY_AFTER_SECONDS: u64 = 5;
 
+/// From this size on a body has a buffer of its own.
+const LARGE_BODY: usize = 1024 * 1024;
+/// The capacity of such a buffer. The allocator of glibc returns the memory of buffers above 32 MiB to the system as soon
+/// as they are dropped, and keeps smaller ones; pages that are not written take no memory.
+const LARGE_CAPACITY: usize = 33 * 1024 * 1024;
+
+/// A copy of a body whose memory is returned to the system after use.
+pub(crate) fn copy(bytes: &[u8]) -> Vec<u8> {
+    let capacity = if bytes.len() < LARGE_BODY { bytes.len() } else { LARGE_CAPACITY };
+    let mut copy = Vec::with_capacity(capacity.max(bytes.len()));
+    copy.extend_from_slice(bytes);
+    copy
+}
+
 /// The memory for the bodies of unauthenticated clients.
 pub(crate) struct BodyBudget {
     bytes: Arc<Semaphore>,
@@ -118,6 +132,12 @@ pub(crate) async fn read(
         }
         if let Some((budget, reservation)) = &mut reservation {
             budget.reserve(reservation, chunk.len()).await?;
+        }
+        let length = bytes.len() + chunk.len();
+        if length >= LARGE_BODY && bytes.capacity() < LARGE_CAPACITY {
+            let mut larger = BytesMut::with_capacity(LARGE_CAPACITY);
+            larger.extend_from_slice(&bytes);
+            bytes = larger;
         }
         bytes.extend_from_slice(&chunk);
     }

@@ -1,26 +1,25 @@
-//! Monitors the control loop: it records each iteration, and the readiness check looks for a stall.
+//! Monitors the controllers: each loop records the step that it begins, and the readiness check looks for steps that
+//! do not end.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time of the last completed iteration.
-#[derive(Debug, Clone)]
-pub struct ControlLoopMonitor(Arc<Mutex<Instant>>);
-
-impl Default for ControlLoopMonitor {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-}
+/// The step that each loop is in, since when.
+#[derive(Debug, Clone, Default)]
+pub struct ControlLoopMonitor(Arc<Mutex<BTreeMap<&'static str, (&'static str, Instant)>>>);
 
 impl ControlLoopMonitor {
-    /// Records a completed iteration.
-    pub fn record_iteration(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    /// Records that a loop begins a step, and has ended the one before.
+    pub fn begin_step(&self, control_loop: &'static str, step: &'static str) {
+        let mut loops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loops.insert(control_loop, (step, Instant::now()));
     }
 
-    /// Whether no iteration was completed for this long.
-    pub(crate) fn is_stalled(&self, timeout: Duration) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > timeout
+    /// The steps that have not ended for this long.
+    pub(crate) fn stalled(&self, timeout: Duration) -> Vec<&'static str> {
+        let loops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stalled = loops.values().filter(|(_, since)| since.elapsed() > timeout);
+        stalled.map(|(step, _)| *step).collect()
     }
 }

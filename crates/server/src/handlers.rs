@@ -2,15 +2,23 @@
 
 use std::sync::Arc;
 
+use axum::response::Response;
 use bailiwick_fleet::ports::{Fleet, FleetStore};
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, LOCATION};
 
 use crate::app::App;
-use crate::changes::{run_events, store_version};
+use crate::changes::run_events;
+use crate::hub::store_version;
 use crate::openapi::openapi;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, ok, text};
 use crate::routes::Call;
-use crate::{actions, objects, tokens, webhooks};
+
+use crate::{
+    actions, local_jobs, local_parts, local_runs, numbers, objects, run_list, saved_filters,
+    sign_in, tokens, webhooks,
+};
 
 const INDEX: &str = "\
 Bailiwick: coding agents inside limits that are written down, enforced and proven.
@@ -24,7 +32,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
     request: &ApiRequest,
 ) -> HandlerResult {
     match request.route.call {
-        Call::Index => Ok(text("text/plain; charset=utf-8", INDEX)),
+        Call::Index => Ok(index(app, request)),
         Call::Health => Ok(text("text/plain; charset=utf-8", "ok\n")),
         Call::Ready => ready(app).await,
         Call::Metrics => {
@@ -42,12 +50,15 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
             Err(Problem::forbidden("STATUS_DENIED", "only the control plane writes a status"))
         }
         Call::Apply => objects::apply(app, request).await,
+        Call::Diff => objects::diff(app, request).await,
+        Call::WhoAmI => tokens::who_am_i(request),
         Call::SetSecret => objects::set_secret(app, request).await,
         Call::Events => objects::events(app, request).await,
         Call::RunEvents => run_events(app, request).await,
         Call::Run(verb) => actions::run(app, request, verb).await,
         Call::Dispatch => actions::dispatch(app, request).await,
         Call::Decide => actions::decide(app, request).await,
+        Call::PreviewApproval => actions::preview_approval(app, request).await,
         Call::TryRule => actions::try_rule(app, request).await,
         Call::Lifecycle => actions::lifecycle(app, request).await,
         Call::Replay => actions::replay(app, request).await,
@@ -64,22 +75,63 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
         Call::Audit => objects::audit(app, request).await,
         Call::Blob => objects::blob(app, request).await,
         Call::Webhook => webhooks::receive(app, request).await,
+        Call::Login => sign_in::login(app, request).await,
+        Call::LoginCallback => sign_in::callback(app, request).await,
+        Call::Logout => sign_in::logout(app, request).await,
+        Call::StartDevice => sign_in::device(app, request).await,
+        Call::DeviceToken => sign_in::device_token(app, request).await,
+        Call::ExchangeIdToken => sign_in::exchange(app, request).await,
+        Call::RunList => run_list::list(app, request).await,
+        Call::SavedFilters => saved_filters::list(app, request).await,
+        Call::SaveFilter => saved_filters::save(app, request).await,
+        Call::DeleteFilter => saved_filters::delete(app, request).await,
+        Call::LocalRuns => local_runs::list(app, request).await,
+        Call::LocalRun => local_runs::read(app, request).await,
+        Call::LocalRunEvents => local_runs::events(app, request).await,
+        Call::LocalRunChecks => local_runs::checks(app, request).await,
+        Call::LocalRunDiff => local_runs::diff(app, request).await,
+        Call::LocalPart(part) => local_parts::read(app, request, part).await,
+        Call::LocalExplain => local_parts::explain(app, request).await,
+        Call::LocalArtifact => local_parts::artifact(app, request).await,
+        Call::LocalQuestions => local_runs::questions(app, request).await,
+        Call::LocalClaims => local_runs::claims(app, request).await,
+        Call::Numbers => numbers::read(app, request).await,
+        Call::LocalAnswer => local_runs::answer(app, request).await,
+        Call::LocalJobs => local_jobs::list(app, request).await,
+        Call::LocalJob => local_jobs::read(app, request).await,
+        Call::LocalVerb(verb) => local_runs::act(app, request, verb).await,
     }
 }
 
+/// Browsers are sent to the pages, if there are any.
+fn index<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, request: &ApiRequest) -> Response {
+    let accept = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let is_browser = accept.is_some_and(|accept| accept.contains("text/html"));
+    let mut response = text("text/plain; charset=utf-8", INDEX);
+    if let Some(location) = app.pages_at.get().filter(|_| is_browser) {
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        response.headers_mut().insert(LOCATION, location.clone());
+    }
+    response
+}
+
+/// Whether the server can do its work: it reads, it writes, and no controller is stalled.
 async fn ready<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>) -> HandlerResult {
     if app.shutdown.is_requested() {
         return Err(Problem::unavailable("the server is shutting down"));
     }
     store_version(app.store.as_ref()).await?;
-    if app
-        .control_loop
-        .as_ref()
-        .is_some_and(|control_loop| control_loop.is_stalled(app.limits.control_loop_timeout))
-    {
-        return Err(Problem::unavailable(
-            "the control loop has completed no iteration for a long time (see the server log)",
-        ));
+    app.write_check.check(&app.store).await?;
+    let timeout = app.limits.control_loop_timeout;
+    let stalled = app.control_loop.as_ref().map(|monitor| monitor.stalled(timeout));
+    let stalled = stalled.unwrap_or_default();
+    if !stalled.is_empty() {
+        let message = format!(
+            "these controllers have not finished for {} seconds: {} (see the server log)",
+            timeout.as_secs(),
+            stalled.join(", ")
+        );
+        return Err(Problem::unavailable(&message));
     }
     Ok(text("text/plain; charset=utf-8", "ready\n"))
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::{
-    ActionError, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest,
-    ExecutionAnswer, FireRequest, Fleet, LifecycleAnswer, LifecycleRequest, PermissionQuestion,
-    PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb,
-    RunVerbRequest, Target, Unverified, WebhookRejected, WorkspaceAnswer, WorkspaceRequest,
+    ActionError, ApprovalPreview, Caller, ChecksAnswer, DecisionAnswer, DecisionRequest,
+    DispatchRequest, ExecutionAnswer, FireRequest, Fleet, LifecycleAnswer, LifecycleRequest,
+    PermissionQuestion, PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer,
+    RunEvents, RunVerb, RunVerbRequest, Target, Unverified, WebhookRejected, WorkspaceAnswer,
+    WorkspaceRequest,
 };
 use serde_json::Value;
 
@@ -108,6 +109,10 @@ impl Fleet for NoControlPlane {
         _: Option<&str>,
         _: WorkspaceRequest,
     ) -> Result<WorkspaceAnswer, ActionError> {
+        refuse()
+    }
+
+    async fn preview_approval(&self, _: &Target) -> Result<ApprovalPreview, ActionError> {
         refuse()
     }
 

@@ -3,21 +3,28 @@
 use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::{
-    ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer, FireRequest,
-    LifecycleAnswer, LifecycleRequest, PermissionQuestion, PermissionReview, ReplayRequest,
-    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest, WorkspaceAnswer, WorkspaceRequest,
-    indexed_fields,
+    ApprovalPreview, ChecksAnswer, DecisionAnswer, DecisionRequest, DispatchRequest,
+    ExecutionAnswer, FireRequest, LifecycleAnswer, LifecycleRequest, LocalAnswerRequest,
+    LocalArtifacts, LocalClaims, LocalExplanation, LocalJob, LocalJobs, LocalLineage, LocalOutcome,
+    LocalQuestions, LocalRunContext, LocalRunCost, LocalRunDetail, LocalRunDiff, LocalRunEvents,
+    LocalRunList, LocalRunPolicy, LocalVerbRequest, LocalVerifications, PermissionQuestion,
+    PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest,
+    SavedFilter, WorkspaceAnswer, WorkspaceRequest, indexed_fields,
 };
 use bailiwick_resources::{Kind, object_schema};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::objects::{ApplyAnswer, ApplyRequest, AuditList, ObjectList, SecretValues};
+use crate::numbers::Numbers;
+use crate::objects::{ApplyAnswer, ApplyRequest, AuditList, DiffAnswer, ObjectList, SecretValues};
 use crate::problem::ErrorBody;
 use crate::request::scope_name;
-use crate::routes::{Access, Call, Route, routes};
-use crate::tokens::{TokenAnswer, TokenList, TokenRequest, TokenView};
+use crate::routes::{Access, Call, LocalPart, Route, routes};
+use crate::run_list::{self, RunList};
+use crate::saved_filters::{SaveFilterRequest, SavedFilters};
+use crate::sign_in::{DeviceAnswer, DeviceTokenRequest, IdTokenRequest};
+use crate::tokens::{TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI};
 use crate::webhooks::DeliveryAnswer;
 
 const JSON: &str = "application/json";
@@ -72,6 +79,8 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::Patch => accepts(json!({ "type": "object" }), "200", object(route.kind, g)),
         Call::Status => accepts(json!({ "type": "object" }), "403", of::<ErrorBody>(g)),
         Call::Apply => accepts(of::<ApplyRequest>(g), "200", of::<ApplyAnswer>(g)),
+        Call::Diff => accepts(of::<ApplyRequest>(g), "200", of::<DiffAnswer>(g)),
+        Call::WhoAmI => returns("200", of::<WhoAmI>(g)),
         Call::SetSecret => accepts(of::<SecretValues>(g), "200", object(route.kind, g)),
         Call::Events => plain("text/event-stream"),
         Call::RunEvents => returns("200", of::<RunEvents>(g)),
@@ -87,6 +96,7 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::Provision | Call::ActOnWorkspace => {
             accepts(of::<WorkspaceRequest>(g), "202", of::<WorkspaceAnswer>(g))
         }
+        Call::PreviewApproval => returns("200", of::<ApprovalPreview>(g)),
         Call::Checks => returns("200", of::<ChecksAnswer>(g)),
         Call::Capabilities => returns("200", of::<BTreeMap<String, Value>>(g)),
         Call::Tokens => returns("200", of::<TokenList>(g)),
@@ -95,6 +105,45 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::Audit => returns("200", of::<AuditList>(g)),
         Call::Blob => plain("application/octet-stream"),
         Call::Webhook => accepts(json!({}), "202", of::<DeliveryAnswer>(g)),
+        Call::Login => {
+            Shapes { body: None, status: "303", content: "text/plain", answer: json!({}) }
+        }
+        Call::LoginCallback => plain("text/html"),
+        Call::Logout => returns("200", of::<TokenView>(g)),
+        Call::StartDevice => returns("200", of::<DeviceAnswer>(g)),
+        Call::DeviceToken => accepts(of::<DeviceTokenRequest>(g), "201", of::<TokenAnswer>(g)),
+        Call::ExchangeIdToken => accepts(of::<IdTokenRequest>(g), "201", of::<TokenAnswer>(g)),
+        Call::SavedFilters => returns("200", of::<SavedFilters>(g)),
+        Call::SaveFilter => accepts(of::<SaveFilterRequest>(g), "201", of::<SavedFilter>(g)),
+        Call::DeleteFilter => returns("200", of::<SavedFilter>(g)),
+        Call::RunList => returns("200", of::<RunList>(g)),
+        Call::LocalRuns => returns("200", of::<LocalRunList>(g)),
+        Call::LocalRun => returns("200", of::<LocalRunDetail>(g)),
+        Call::LocalRunEvents => returns("200", of::<LocalRunEvents>(g)),
+        Call::LocalRunDiff => returns("200", of::<LocalRunDiff>(g)),
+        Call::LocalRunChecks => returns("200", of::<LocalVerifications>(g)),
+        Call::LocalPart(part) => returns(
+            "200",
+            match part {
+                LocalPart::Context => of::<LocalRunContext>(g),
+                LocalPart::Policy => of::<LocalRunPolicy>(g),
+                LocalPart::Cost => of::<LocalRunCost>(g),
+                LocalPart::Lineage => of::<LocalLineage>(g),
+                LocalPart::Artifacts => of::<LocalArtifacts>(g),
+            },
+        ),
+        Call::LocalExplain => returns("200", of::<LocalExplanation>(g)),
+        Call::LocalArtifact => plain("application/octet-stream"),
+        Call::LocalQuestions => returns("200", of::<LocalQuestions>(g)),
+        Call::LocalClaims => returns("200", of::<LocalClaims>(g)),
+        Call::Numbers => returns("200", of::<Numbers>(g)),
+        Call::LocalAnswer => accepts(of::<LocalAnswerRequest>(g), "200", of::<LocalOutcome>(g)),
+        Call::LocalJobs => returns("200", of::<LocalJobs>(g)),
+        Call::LocalJob => returns("200", of::<LocalJob>(g)),
+        Call::LocalVerb(verb) if verb.is_job() => {
+            accepts(of::<LocalVerbRequest>(g), "202", of::<LocalJob>(g))
+        }
+        Call::LocalVerb(_) => accepts(of::<LocalVerbRequest>(g), "200", of::<LocalOutcome>(g)),
     }
 }
 
@@ -116,6 +165,14 @@ fn query(call: Call) -> &'static [&'static str] {
         Call::Delete => &["dryRun", "resourceVersion"],
         Call::Audit => &["after", "limit"],
         Call::Checks => &["sha"],
+        Call::Login => &["next"],
+        Call::LoginCallback => &["code", "state", "iss", "error"],
+        Call::RunList => run_list::PARAMETERS,
+        Call::LocalRuns => &["group", "text", "limit", "continue"],
+        Call::LocalRunEvents => &["after", "limit", "wait", "filter", "text"],
+        Call::LocalExplain => &["command"],
+        Call::LocalQuestions | Call::LocalJobs => &["run"],
+        Call::Numbers => &["days"],
         Call::Index
         | Call::Health
         | Call::Ready
@@ -123,10 +180,13 @@ fn query(call: Call) -> &'static [&'static str] {
         | Call::OpenApi
         | Call::Read
         | Call::Status
+        | Call::Diff
+        | Call::WhoAmI
         | Call::SetSecret
         | Call::Run(_)
         | Call::Dispatch
         | Call::Decide
+        | Call::PreviewApproval
         | Call::TryRule
         | Call::Lifecycle
         | Call::Replay
@@ -140,7 +200,23 @@ fn query(call: Call) -> &'static [&'static str] {
         | Call::MintToken
         | Call::RevokeToken
         | Call::Blob
-        | Call::Webhook => &[],
+        | Call::Webhook
+        | Call::Logout
+        | Call::StartDevice
+        | Call::DeviceToken
+        | Call::ExchangeIdToken
+        | Call::SavedFilters
+        | Call::SaveFilter
+        | Call::DeleteFilter
+        | Call::LocalRun
+        | Call::LocalRunDiff
+        | Call::LocalClaims
+        | Call::LocalRunChecks
+        | Call::LocalPart(_)
+        | Call::LocalArtifact
+        | Call::LocalAnswer
+        | Call::LocalJob
+        | Call::LocalVerb(_) => &[],
     }
 }
 
@@ -149,6 +225,13 @@ fn query_schema(name: &str) -> Value {
         "attempt" | "limit" | "after" | "resourceVersion" => {
             json!({ "type": "integer", "minimum": 0 })
         }
+        "wait" => json!({
+            "type": "integer",
+            "minimum": 0,
+            "description": "How many milliseconds to wait for an event, if there is none",
+        }),
+        "group" => json!({ "enum": ["needs-you", "working", "ready", "ended"] }),
+        "filter" => json!({ "enum": ["denied", "writes", "commands", "errors"] }),
         "watch" => json!({ "enum": ["0", "1"], "description": "1: a stream of events" }),
         "dryRun" => json!({ "enum": ["All"], "description": "Show the result, change nothing" }),
         "order" => json!({ "enum": ["oldest", "newest"] }),
@@ -233,7 +316,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     });
     if let (Some(body), Some(operation)) = (shapes.body, operation.as_object_mut()) {
         let kind = if route.call == Call::Patch { "application/merge-patch+json" } else { JSON };
-        let required = !matches!(route.call, Call::Run(_));
+        let required = !matches!(route.call, Call::Run(_) | Call::LocalVerb(_));
         operation.insert(
             "requestBody".to_owned(),
             json!({ "required": required, "content": { kind: { "schema": body } } }),

@@ -64,6 +64,12 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
     }
 
+    /// A path without a route: the client may be newer than the server.
+    pub(crate) fn no_such_path() -> Self {
+        let message = "there is no such path; /openapi.json lists all paths";
+        Self::new(StatusCode::NOT_FOUND, "NO_SUCH_PATH", message)
+    }
+
     pub(crate) fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, code, message)
     }
@@ -175,6 +181,7 @@ impl From<FleetError> for Problem {
                     .with_resource(format!("{kind}/{namespace}/{name}"))
             }
             FleetError::Gone { .. } => Self::new(StatusCode::GONE, "GONE", message),
+            FleetError::InvalidContinuation(_) => Self::bad_request(message),
             FleetError::Undecryptable { value, why } => {
                 tracing::error!(what = value, why, "a secret value cannot be decrypted");
                 Self::unavailable("a secret value cannot be decrypted (see the server log)")

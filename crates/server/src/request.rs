@@ -173,7 +173,7 @@ impl ApiRequest {
             scope: token.scope,
             token: token.id.clone(),
             correlation: self.correlation.clone(),
-            request: crate::app::unique_id(self.now),
+            request: crate::ids::unique_id(self.now),
             at: self.now,
         })
     }

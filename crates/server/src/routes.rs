@@ -1,6 +1,6 @@
 //! The table of all routes, from which the router and the OpenAPI description are built.
 
-use bailiwick_fleet::ports::{RunVerb, TokenScope};
+use bailiwick_fleet::ports::{LocalVerb, RunVerb, TokenScope};
 use bailiwick_resources::Kind;
 
 /// The action of a route.
@@ -19,12 +19,15 @@ pub(crate) enum Call {
     Delete,
     Status,
     Apply,
+    Diff,
+    WhoAmI,
     SetSecret,
     Events,
     RunEvents,
     Run(RunVerb),
     Dispatch,
     Decide,
+    PreviewApproval,
     TryRule,
     Lifecycle,
     Replay,
@@ -41,6 +44,41 @@ pub(crate) enum Call {
     Audit,
     Blob,
     Webhook,
+    Login,
+    LoginCallback,
+    Logout,
+    StartDevice,
+    DeviceToken,
+    ExchangeIdToken,
+    RunList,
+    SavedFilters,
+    SaveFilter,
+    DeleteFilter,
+    LocalRuns,
+    LocalPart(LocalPart),
+    LocalExplain,
+    LocalArtifact,
+    LocalRun,
+    LocalRunEvents,
+    LocalRunDiff,
+    LocalRunChecks,
+    LocalQuestions,
+    LocalClaims,
+    Numbers,
+    LocalAnswer,
+    LocalJobs,
+    LocalJob,
+    LocalVerb(LocalVerb),
+}
+
+/// A part of an agent that is read without parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LocalPart {
+    Context,
+    Policy,
+    Cost,
+    Lineage,
+    Artifacts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,6 +172,22 @@ const ABSOLUTE: &[Row] = {
         (Put, SECRET, Call::SetSecret, ADMIN, SECRETS, "Set secret values"),
         (Delete, SECRET, Call::Delete, ADMIN, SECRETS, "Delete a secret"),
         (Post, "/api/v1alpha1/apply", Call::Apply, ADMIN, None, "Apply documents, all or none"),
+        (
+            Post,
+            "/api/v1alpha1/diff",
+            Call::Diff,
+            ADMIN,
+            None,
+            "Show what applying documents would change, without values of secrets",
+        ),
+        (
+            Get,
+            "/api/v1alpha1/whoami",
+            Call::WhoAmI,
+            VIEWER,
+            None,
+            "Show the person and the scope of the token, and the version of the server",
+        ),
         (Get, "/api/v1alpha1/events", Call::Events, VIEWER, None, "Watch objects of every kind"),
         (Get, "/api/v1alpha1/tokens", Call::Tokens, ADMIN, None, "List tokens"),
         (Post, "/api/v1alpha1/tokens", Call::MintToken, ADMIN, None, "Create a token, shown once"),
@@ -148,6 +202,121 @@ const ABSOLUTE: &[Row] = {
             None,
             "Receive a signed webhook; it is stored before the response",
         ),
+        (Get, "/auth/login", Call::Login, Access::Open, None, "Sign in with the OpenID provider"),
+        (
+            Get,
+            "/auth/callback",
+            Call::LoginCallback,
+            Access::Open,
+            None,
+            "Receive a browser from the OpenID provider",
+        ),
+        (Post, "/auth/logout", Call::Logout, VIEWER, None, "Revoke the token of the request"),
+        (
+            Post,
+            "/auth/device",
+            Call::StartDevice,
+            Access::Open,
+            None,
+            "Start a sign-in that a person confirms in a browser",
+        ),
+        (
+            Post,
+            "/auth/device/token",
+            Call::DeviceToken,
+            Access::Open,
+            None,
+            "Create a token after the person has confirmed",
+        ),
+        (
+            Post,
+            "/auth/token",
+            Call::ExchangeIdToken,
+            Access::Open,
+            None,
+            "Create a token for an ID token of the OpenID provider",
+        ),
+    ]
+};
+
+/// Routes for the agents of this machine; their full paths.
+const LOCAL: &[Row] = {
+    use Method::{Delete, Get, Post};
+    const RUNS: &str = "/api/v1alpha1/local/runs";
+    const FILTERS: &str = "/api/v1alpha1/saved-filters";
+    const FILTER: &str = "/api/v1alpha1/saved-filters/{name}";
+    const ALL_RUNS: &str = "/api/v1alpha1/all-runs";
+    const RUN: &str = "/api/v1alpha1/local/runs/{name}";
+    const EVENTS: &str = "/api/v1alpha1/local/runs/{name}/events";
+    const DIFF: &str = "/api/v1alpha1/local/runs/{name}/diff";
+    const CHECKS: &str = "/api/v1alpha1/local/runs/{name}/checks";
+    const CONTEXT: &str = "/api/v1alpha1/local/runs/{name}/context";
+    const POLICY: &str = "/api/v1alpha1/local/runs/{name}/policy";
+    const EXPLAIN: &str = "/api/v1alpha1/local/runs/{name}/explain";
+    const COST: &str = "/api/v1alpha1/local/runs/{name}/cost";
+    const LINEAGE: &str = "/api/v1alpha1/local/runs/{name}/lineage";
+    const ARTIFACTS: &str = "/api/v1alpha1/local/runs/{name}/artifacts";
+    const ARTIFACT: &str = "/api/v1alpha1/local/runs/{name}/artifacts/{artifact}";
+    const QUESTIONS: &str = "/api/v1alpha1/local/questions";
+    const CLAIMS: &str = "/api/v1alpha1/local/claims";
+    const NUMBERS: &str = "/api/v1alpha1/numbers";
+    const ANSWER: &str = "/api/v1alpha1/local/runs/{name}/questions/{question}/answer";
+    const STOP: &str = "/api/v1alpha1/local/runs/{name}/stop";
+    const MESSAGE: &str = "/api/v1alpha1/local/runs/{name}/message";
+    const RESUME: &str = "/api/v1alpha1/local/runs/{name}/resume";
+    const VERIFY: &str = "/api/v1alpha1/local/runs/{name}/verify";
+    const LAND: &str = "/api/v1alpha1/local/runs/{name}/land";
+    const JOBS: &str = "/api/v1alpha1/local/jobs";
+    const JOB: &str = "/api/v1alpha1/local/jobs/{name}";
+    const REJECT: &str = "/api/v1alpha1/local/runs/{name}/reject";
+    const RESPAWN: &str = "/api/v1alpha1/local/runs/{name}/respawn";
+    const ROLLBACK: &str = "/api/v1alpha1/local/runs/{name}/rollback";
+    const REMOVE: &str = "/api/v1alpha1/local/runs/{name}/remove";
+    const fn part(path: &'static str, part: LocalPart, summary: &'static str) -> Row {
+        (Get, path, Call::LocalPart(part), VIEWER, None, summary)
+    }
+    const fn verb(path: &'static str, verb: LocalVerb, summary: &'static str) -> Row {
+        (Post, path, Call::LocalVerb(verb), Access::Scope(verb.scope()), None, summary)
+    }
+    &[
+        (Get, ALL_RUNS, Call::RunList, VIEWER, None, "List agents and runs of the control plane"),
+        (Get, FILTERS, Call::SavedFilters, VIEWER, None, "List your saved filters of runs"),
+        (Post, FILTERS, Call::SaveFilter, VIEWER, None, "Save a filter of runs for yourself"),
+        (Delete, FILTER, Call::DeleteFilter, VIEWER, None, "Delete one of your saved filters"),
+        (Get, RUNS, Call::LocalRuns, VIEWER, None, "List the agents of this machine"),
+        (Get, RUN, Call::LocalRun, VIEWER, None, "Read an agent of this machine"),
+        (Get, EVENTS, Call::LocalRunEvents, VIEWER, None, "Read or search the events of an agent"),
+        (Get, DIFF, Call::LocalRunDiff, VIEWER, None, "Read what an agent changed"),
+        (Get, CHECKS, Call::LocalRunChecks, VIEWER, None, "Read the checks of an agent's work"),
+        part(CONTEXT, LocalPart::Context, "Read what an agent was told"),
+        part(POLICY, LocalPart::Policy, "Read the limits of an agent"),
+        (
+            Get,
+            EXPLAIN,
+            Call::LocalExplain,
+            VIEWER,
+            None,
+            "Explain what the limits say to a command",
+        ),
+        part(COST, LocalPart::Cost, "Read what an agent has used"),
+        part(LINEAGE, LocalPart::Lineage, "Read where an agent comes from"),
+        part(ARTIFACTS, LocalPart::Artifacts, "List the files of an agent"),
+        (Get, ARTIFACT, Call::LocalArtifact, VIEWER, None, "Read a file of an agent"),
+        (Get, QUESTIONS, Call::LocalQuestions, VIEWER, None, "List questions that wait"),
+        (Get, CLAIMS, Call::LocalClaims, VIEWER, None, "List the paths that agents have claimed"),
+        (Get, NUMBERS, Call::Numbers, VIEWER, None, "Count runs, denials, cost and durations"),
+        (Post, ANSWER, Call::LocalAnswer, APPROVER, None, "Answer a question of an agent"),
+        verb(STOP, LocalVerb::Stop, "Stop an agent; its work is kept"),
+        verb(MESSAGE, LocalVerb::Message, "Send a message to an agent"),
+        verb(RESUME, LocalVerb::Resume, "Continue an agent that has ended"),
+        verb(VERIFY, LocalVerb::Verify, "Check an agent's work, as a job"),
+        verb(LAND, LocalVerb::Land, "Verify and land an agent's work, as a job"),
+        (Get, JOBS, Call::LocalJobs, VIEWER, None, "List the jobs of this server"),
+        (Get, JOB, Call::LocalJob, VIEWER, None, "Read a job with its progress and result"),
+        verb(REJECT, LocalVerb::Reject, "Reject an agent's work"),
+        verb(RESPAWN, LocalVerb::Respawn, "Create and start a new agent for the same task"),
+        verb(ROLLBACK, LocalVerb::Rollback, "Revert what an agent landed, as a job"),
+        verb(REMOVE, LocalVerb::Remove, "Remove an agent's worktree and private files"),
     ]
 };
 
@@ -183,11 +352,27 @@ const ACTIONS: &[Row] = {
         (Post, "/runs/{name}/fork", Call::Run(RunVerb::Fork), OPERATOR, RUNS, "Fork a run"),
         (
             Post,
+            "/runs/{name}/refresh-context",
+            Call::Run(RunVerb::RefreshContext),
+            OPERATOR,
+            RUNS,
+            "Gather the context of a run again",
+        ),
+        (
+            Post,
             "/approvals/{name}/decision",
             Call::Decide,
             APPROVER,
             Some(Kind::AgentApproval),
             "Decide an approval, once, as the actor of the token",
+        ),
+        (
+            Get,
+            "/approvals/{name}/preview",
+            Call::PreviewApproval,
+            OPERATOR,
+            Some(Kind::AgentApproval),
+            "Show exactly what an approval allows, and the state of its target now",
         ),
         (Post, "/rules/{name}/dry-run", Call::TryRule, OPERATOR, RULE, "Test a rule with an event"),
         (
@@ -316,8 +501,9 @@ const SHORT_NAMES: &[Row] = {
 };
 
 pub(crate) fn routes() -> Vec<Route> {
-    let tables: [(&str, &[Row]); 4] = [
+    let tables: [(&str, &[Row]); 5] = [
         ("", ABSOLUTE),
+        ("", LOCAL),
         ("/api/v1alpha1", ACTIONS),
         ("/api/agents", ACTIONS),
         ("/api/agents", SHORT_NAMES),
@@ -350,13 +536,21 @@ mod tests {
     }
 
     #[test]
-    fn only_public_and_signed_routes_need_no_token() {
+    fn only_public_and_signed_routes_and_the_sign_in_need_no_token() {
         for route in routes() {
-            let open =
+            let public =
                 matches!(route.call, Call::Index | Call::Health | Call::Ready | Call::OpenApi);
-            assert_eq!(route.access == Access::Open, open, "{route:?}");
+            let sign_in = matches!(
+                route.call,
+                Call::Login
+                    | Call::LoginCallback
+                    | Call::StartDevice
+                    | Call::DeviceToken
+                    | Call::ExchangeIdToken
+            );
+            assert_eq!(route.access == Access::Open, public || sign_in, "{route:?}");
             assert_eq!(route.access == Access::Signed, route.call == Call::Webhook, "{route:?}");
-            if open {
+            if public {
                 assert_eq!(route.method, Method::Get, "{route:?}");
             }
         }

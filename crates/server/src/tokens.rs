@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{Fleet, FleetStore, TokenRecord, TokenScope, Write};
-use bailiwick_resources::Moment;
+use bailiwick_resources::{API_VERSION, Moment};
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,12 +65,44 @@ pub struct TokenList {
     pub items: Vec<TokenView>,
 }
 
+/// The person and the scope of a token, and the server that answers.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WhoAmI {
+    /// The person who uses the token.
+    pub actor: String,
+    /// The permissions of the token.
+    pub scope: TokenScope,
+    /// The id of the token.
+    pub token: String,
+    /// When the token expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Moment>,
+    /// The version of the server program.
+    pub server_version: String,
+    /// The version of the API, for example `bailiwick.dev/v1alpha1`.
+    pub api_version: String,
+}
+
 impl From<TokenRecord> for TokenView {
     fn from(record: TokenRecord) -> Self {
         let TokenRecord { id, actor, scope, digest: _, created_at, expires_at, revoked_at } =
             record;
         Self { id, actor, scope, created_at, expires_at, revoked_at }
     }
+}
+
+pub(crate) fn who_am_i(request: &ApiRequest) -> HandlerResult {
+    request.allow_query(&[])?;
+    let token = request.token.as_ref().ok_or_else(|| Problem::unauthorized("send a token"))?;
+    ok(&WhoAmI {
+        actor: token.actor.clone(),
+        scope: token.scope,
+        token: token.id.clone(),
+        expires_at: token.expires_at,
+        server_version: env!("CARGO_PKG_VERSION").to_owned(),
+        api_version: API_VERSION.to_owned(),
+    })
 }
 
 pub(crate) async fn list<S: FleetStore, F: Fleet>(
@@ -116,6 +148,7 @@ pub(crate) async fn revoke<S: FleetStore, F: Fleet>(
         let entry = request.audit("TokenRevoked", format!("Token/{id}"), detail);
         let writes = vec![Write::Token(record.clone()), Write::Audit(entry)];
         app.store.commit(writes, request.now).await?;
+        app.open_tokens.end(&record.digest);
     }
     ok(&TokenView::from(record))
 }

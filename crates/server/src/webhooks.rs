@@ -1,7 +1,7 @@
 //! Receives webhooks: the signature must match, and a delivery is stored before it is acknowledged.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bailiwick_fleet::ports::{
@@ -17,8 +17,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json as value;
 
 use crate::app::App;
+use crate::bodies;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, json};
+use crate::webhook_targets::WebhookTarget;
 
 /// The response to a webhook.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -118,12 +120,13 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
         payload_digest: digest,
         bytes: u64::try_from(request.body.len()).unwrap_or(u64::MAX),
         received_at: request.now,
+        happened_at: None,
         headers: recorded.map(|(name, value)| (name.clone(), value.clone())).collect(),
     };
     let incoming = || IncomingDelivery {
         name: object_name.clone(),
         spec: spec.clone(),
-        payload: request.body.to_vec(),
+        payload: bodies::copy(&request.body),
     };
     let received = match app.store.receive(incoming()).await {
         // A concurrent copy of the delivery was stored first: now it can be compared.
@@ -142,45 +145,6 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     };
     app.metrics.delivery(if again { "again" } else { "new" });
     json(status, &DeliveryAnswer { delivery: object_name, again })
-}
-
-/// A repository that accepts webhooks, and the secret of their signatures.
-type WebhookTarget = (Repository, Vec<u8>);
-
-/// Repositories that are being read. Concurrent requests for a repository share one read that started after all of
-/// them, so that none gets an outdated result. Results are not cached beyond that.
-#[derive(Default)]
-pub(crate) struct WebhookTargets(Mutex<BTreeMap<String, Arc<LastRead>>>);
-
-/// The last result, and the start of its read.
-type LastRead = tokio::sync::Mutex<Option<(Instant, Arc<WebhookTarget>)>>;
-
-/// A request that waits for a read.
-struct SharedRead<'a> {
-    webhook_targets: &'a WebhookTargets,
-    name: &'a str,
-    last: Arc<LastRead>,
-}
-
-impl WebhookTargets {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LastRead>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn share<'a>(&'a self, name: &'a str) -> SharedRead<'a> {
-        let last = Arc::clone(self.all().entry(name.to_owned()).or_default());
-        SharedRead { webhook_targets: self, name, last }
-    }
-}
-
-impl Drop for SharedRead<'_> {
-    fn drop(&mut self) {
-        let mut all = self.webhook_targets.all();
-        // The last request: the other reference is in the map.
-        if Arc::strong_count(&self.last) <= 2 {
-            all.remove(self.name);
-        }
-    }
 }
 
 /// Finds a repository that accepts webhooks.

@@ -1,10 +1,17 @@
-//! Access control: tokens, rate limits and host names.
+//! Access control: tokens, rate limits, client addresses and host names.
 
 mod host;
+mod open_tokens;
 mod rate;
+mod source;
 mod token;
 
 pub(crate) use host::Hosts;
+pub(crate) use open_tokens::{OpenToken, OpenTokens, follow_tokens};
 pub(crate) use rate::Buckets;
+pub(crate) use source::TrustedProxies;
+pub(crate) use token::{
+    Credential, SignedIn, authenticate, authenticate_text, is_valid, mint_session, random_hex,
+    still_valid,
+};
 pub use token::{MintedToken, TOKEN_PREFIX, TokenError, mint};
-pub(crate) use token::{authenticate, still_valid};

@@ -48,9 +48,26 @@ impl<K: Hash + Eq> Buckets<K> {
         Ok(())
     }
 
+    /// Whether a bucket has `cost`; if it has too little, returns in how many seconds it has enough.
+    pub(crate) fn check(&self, key: &K, cost: f64, now: Instant) -> Result<(), u64> {
+        let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = self.level(levels.get(key), now);
+        if level < cost.min(self.rate.burst) {
+            let missing = (cost - level) / self.rate.per_second.max(f64::MIN_POSITIVE);
+            return Err(whole_seconds(missing));
+        }
+        Ok(())
+    }
+
     /// Takes `cost` even if the bucket has too little; later requests wait longer.
     pub(crate) fn charge(&self, key: K, cost: f64, now: Instant) {
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        if levels.len() >= MAX_KEYS && !levels.contains_key(&key) {
+            levels.retain(|_, known| self.level(Some(known), now) < self.rate.burst);
+            if levels.len() >= MAX_KEYS {
+                return;
+            }
+        }
         let level = self.level(levels.get(&key), now) - cost;
         levels.insert(key, (level.max(-self.rate.burst), now));
     }

@@ -1,6 +1,6 @@
 //! API tokens: 32 random bytes, shown once, stored as a digest.
 
-use bailiwick_fleet::ports::{FleetError, FleetStore, TokenRecord, TokenScope};
+use bailiwick_fleet::ports::{FleetError, FleetStore, SESSION_ID_PREFIX, TokenRecord, TokenScope};
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::Moment;
 use hyper::HeaderMap;
@@ -55,6 +55,26 @@ pub fn mint(
     expires_at: Option<Moment>,
     now: Moment,
 ) -> Result<MintedToken, TokenError> {
+    mint_with_id("tok-", actor, scope, expires_at, now)
+}
+
+/// Creates the token of a person who has signed in. Its id tells it apart in lists.
+pub(crate) fn mint_session(
+    actor: &str,
+    scope: TokenScope,
+    expires_at: Moment,
+    now: Moment,
+) -> Result<MintedToken, TokenError> {
+    mint_with_id(SESSION_ID_PREFIX, actor, scope, Some(expires_at), now)
+}
+
+fn mint_with_id(
+    prefix: &str,
+    actor: &str,
+    scope: TokenScope,
+    expires_at: Option<Moment>,
+    now: Moment,
+) -> Result<MintedToken, TokenError> {
     if !is_actor(actor) {
         return Err(TokenError::Actor);
     }
@@ -63,7 +83,7 @@ pub fn mint(
     }
     let text = format!("{TOKEN_PREFIX}{}", random_hex::<32>()?);
     let record = TokenRecord {
-        id: format!("token-{}", random_hex::<8>()?),
+        id: format!("{prefix}{}", random_hex::<8>()?),
         actor: actor.to_owned(),
         scope,
         digest: Sha256Hex::of(&text).to_string(),
@@ -83,24 +103,61 @@ fn constant_time_eq(one: &str, other: &str) -> bool {
     one.len() == other.len() && differences == 0
 }
 
-fn is_valid(record: &TokenRecord, now: Moment) -> bool {
+pub(crate) fn is_valid(record: &TokenRecord, now: Moment) -> bool {
     record.revoked_at.is_none() && record.expires_at.is_none_or(|end| now < end)
 }
 
-/// The token of a request. Unknown, expired and revoked tokens give the same error.
+/// Where the token of a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Credential {
+    Header,
+    /// Browsers send cookies without being asked, so a request that writes needs more.
+    Cookie,
+    /// A page of this server asks for its session; it has checked where the request came from.
+    Page,
+}
+
+/// The token of a session, on requests that pages make inside of the server. No client can send it.
+#[derive(Debug, Clone)]
+pub(crate) struct SignedIn(pub(crate) TokenRecord);
+
+fn invalid() -> Problem {
+    Problem::unauthorized("the token is unknown, expired or revoked")
+}
+
+/// The token of a request, from its header or its session cookie. Unknown, expired and revoked tokens give the same
+/// error.
 pub(crate) async fn authenticate<S: FleetStore>(
     store: &S,
     headers: &HeaderMap,
+    cookie: Option<&str>,
+    now: Moment,
+) -> Result<(TokenRecord, Credential), Problem> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (token, credential) = match (values.next(), values.next(), cookie) {
+        (Some(header), None, _) => {
+            let text = header.to_str().map_err(|_| invalid())?;
+            let (scheme, token) = text.split_once(' ').ok_or_else(invalid)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(invalid());
+            }
+            (token, Credential::Header)
+        }
+        (None, _, Some(token)) => (token, Credential::Cookie),
+        (None, _, None) | (Some(_), Some(_), _) => {
+            return Err(Problem::unauthorized("send one `Authorization: Bearer …` with a token"));
+        }
+    };
+    Ok((authenticate_text(store, token, now).await?, credential))
+}
+
+/// The record of a token.
+pub(crate) async fn authenticate_text<S: FleetStore>(
+    store: &S,
+    token: &str,
     now: Moment,
 ) -> Result<TokenRecord, Problem> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(header), None) = (values.next(), values.next()) else {
-        return Err(Problem::unauthorized("send one `Authorization: Bearer …` with a token"));
-    };
-    let invalid = || Problem::unauthorized("the token is unknown, expired or revoked");
-    let text = header.to_str().map_err(|_| invalid())?;
-    let (scheme, token) = text.split_once(' ').ok_or_else(invalid)?;
-    if !scheme.eq_ignore_ascii_case("bearer") || !token.starts_with(TOKEN_PREFIX) {
+    if !token.starts_with(TOKEN_PREFIX) {
         return Err(invalid());
     }
     let digest = Sha256Hex::of(token).to_string();

@@ -12,10 +12,11 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::time::Interval;
 
-use super::frame::{event, heartbeat};
-use super::watch::{StreamSlot, end_event, heartbeat_interval};
-use crate::access::still_valid;
-use crate::app::{App, now};
+use super::watch::{StreamSlot, TOKEN_MESSAGE, end_event, heartbeat_interval};
+use crate::access::{OpenToken, still_valid};
+use crate::app::App;
+use crate::frame::{event, heartbeat};
+use crate::ids::now;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, ok, text};
 use crate::shutdown::Shutdown;
@@ -34,6 +35,7 @@ struct Follower<S, F> {
     ended: bool,
     waited: bool,
     digest: String,
+    token: OpenToken,
     ticks: Interval,
     shutdown: Shutdown,
     _slot: StreamSlot,
@@ -48,10 +50,8 @@ pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
     let run = request.target()?;
     let found = app.store.get(Kind::AgentDispatchRun, &run.namespace, &run.name).await?;
     if found.is_none() {
-        return Err(Problem::not_found(format!(
-            "there is no run `{}/{}`",
-            run.namespace, run.name
-        )));
+        let kind = Kind::AgentDispatchRun;
+        return Err(Problem::not_found(format!("there is no {kind} `{}`", run.name)));
     }
     let attempt = match request.number("attempt")? {
         None => None,
@@ -79,6 +79,7 @@ pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
         started: false,
         ended: false,
         waited: false,
+        token: app.open_tokens.open(&digest),
         digest,
         ticks: heartbeat_interval(app),
         shutdown: app.shutdown.clone(),
@@ -103,6 +104,9 @@ impl<S: FleetStore, F: Fleet> Follower<S, F> {
             return Some(event("sync", Some(self.cursor), &data));
         }
         loop {
+            if self.token.has_ended() {
+                return self.end(TOKEN_MESSAGE);
+            }
             let fleet = &self.app.fleet;
             let read = fleet.run_events(&self.run, self.attempt, self.cursor, BATCH_SIZE).await;
             match read {
@@ -151,13 +155,17 @@ impl<S: FleetStore, F: Fleet> Follower<S, F> {
                 self.ended = true;
                 Some(end_event("the server is shutting down; reconnect with Last-Event-ID"))
             }
+            () = self.token.ended() => {
+                self.ended = true;
+                Some(end_event(TOKEN_MESSAGE))
+            }
             _ = self.ticks.tick() => {
                 let store = self.app.store.as_ref();
                 match still_valid(store, &self.digest, now()).await {
                     Ok(true) => Some(heartbeat(self.cursor)),
                     Ok(false) | Err(_) => {
                         self.ended = true;
-                        Some(end_event("the token is no longer valid"))
+                        Some(end_event(TOKEN_MESSAGE))
                     }
                 }
             }

@@ -13,10 +13,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-use super::frame::{Filter, Frame, event, heartbeat};
-use super::hub::{HubMessage, store_version};
-use crate::access::still_valid;
-use crate::app::{App, now};
+use crate::access::{OpenToken, still_valid};
+use crate::app::App;
+use crate::frame::{Filter, Frame, event, heartbeat};
+use crate::hub::{HubMessage, store_version};
+use crate::ids::now;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, text};
 use crate::shutdown::Shutdown;
@@ -24,6 +25,7 @@ use crate::telemetry::Metrics;
 
 const BATCH_SIZE: usize = 256;
 
+pub(crate) const TOKEN_MESSAGE: &str = "the token is no longer valid";
 const SHUTDOWN_MESSAGE: &str = "the server is shutting down; reconnect with Last-Event-ID";
 
 enum Mode {
@@ -71,6 +73,7 @@ struct Watcher<S, F> {
     /// Whether the hub sent anything since the store was read.
     received_since_replay: bool,
     digest: String,
+    token: OpenToken,
     ticks: Interval,
     shutdown: Shutdown,
     _slot: StreamSlot,
@@ -98,6 +101,7 @@ pub(crate) async fn watch<S: FleetStore, F: Send + Sync + 'static>(
         cursor,
         mode: Mode::First,
         received_since_replay: false,
+        token: app.open_tokens.open(&digest),
         digest,
         ticks: heartbeat_interval(app),
         shutdown: app.shutdown.clone(),
@@ -140,6 +144,7 @@ impl<S: FleetStore, F: Send + Sync + 'static> Watcher<S, F> {
                 Mode::Replay if self.shutdown.is_requested() => {
                     self.end(end_event(SHUTDOWN_MESSAGE))
                 }
+                Mode::Replay if self.token.has_ended() => self.end(end_event(TOKEN_MESSAGE)),
                 Mode::Replay => self.replay().await,
                 Mode::Live => self.live().await,
                 Mode::End => return None,
@@ -183,6 +188,7 @@ impl<S: FleetStore, F: Send + Sync + 'static> Watcher<S, F> {
         let event = tokio::select! {
             biased;
             () = self.shutdown.requested() => WatchEvent::Shutdown,
+            () = self.token.ended() => WatchEvent::TokenEnded,
             _ = self.ticks.tick() => WatchEvent::Tick,
             message = self.frames.recv() => WatchEvent::Message(message),
         };
@@ -190,11 +196,12 @@ impl<S: FleetStore, F: Send + Sync + 'static> Watcher<S, F> {
             WatchEvent::Shutdown | WatchEvent::Message(Err(RecvError::Closed)) => {
                 self.end(end_event(SHUTDOWN_MESSAGE))
             }
+            WatchEvent::TokenEnded => self.end(end_event(TOKEN_MESSAGE)),
             WatchEvent::Tick => {
                 let store = self.app.store.as_ref();
                 match still_valid(store, &self.digest, now()).await {
                     Ok(true) => Some(heartbeat(self.cursor)),
-                    Ok(false) | Err(_) => self.end(end_event("the token is no longer valid")),
+                    Ok(false) | Err(_) => self.end(end_event(TOKEN_MESSAGE)),
                 }
             }
             WatchEvent::Message(Ok(HubMessage::Change(frame))) => {
@@ -224,6 +231,7 @@ impl<S: FleetStore, F: Send + Sync + 'static> Watcher<S, F> {
 
 enum WatchEvent {
     Shutdown,
+    TokenEnded,
     Tick,
     Message(Result<HubMessage, RecvError>),
 }

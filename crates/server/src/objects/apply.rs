@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{Fleet, FleetStore};
-use bailiwick_fleet::resources::{self, Applied, Outcome};
-use bailiwick_resources::Kind;
+use bailiwick_fleet::resources::{self, Applied, ObjectDiff, Outcome};
+use bailiwick_resources::{AnyObject, Kind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub struct ApplyRequest {
 }
 
 /// The result of an apply request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyAnswer {
     /// Whether it was a dry run, which changes nothing.
@@ -36,7 +36,7 @@ pub struct ApplyAnswer {
 }
 
 /// The result for one document.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedItem {
     /// Its kind.
@@ -51,13 +51,20 @@ pub struct AppliedItem {
     pub generation: u64,
     /// Its version after that; 0 if it was not written.
     pub resource_version: u64,
+    /// The object after that.
+    pub object: AnyObject,
 }
 
-pub(crate) async fn apply<S: FleetStore, F: Fleet>(
-    app: &Arc<App<S, F>>,
-    request: &ApiRequest,
-) -> HandlerResult {
-    request.allow_query(&["dryRun"])?;
+/// What applying documents would change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiffAnswer {
+    /// The objects that would change.
+    pub items: Vec<ObjectDiff>,
+}
+
+/// The documents of a request, each valid and of another object.
+fn documents(request: &ApiRequest) -> Result<Vec<AnyObject>, Problem> {
     let body: ApplyRequest = request.json()?;
     if body.documents.is_empty() || body.documents.len() > MAX_DOCUMENTS {
         return Err(Problem::invalid_field(
@@ -75,6 +82,27 @@ pub(crate) async fn apply<S: FleetStore, F: Fleet>(
         }
         objects.push(object);
     }
+    Ok(objects)
+}
+
+/// Compares documents with what is stored. Only admins may: what is redacted tells what the secrets are.
+pub(crate) async fn diff<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&[])?;
+    let objects = documents(request)?;
+    let store = app.store.as_ref();
+    let items = resources::compare(store, &objects, &request.by(), request.now).await?;
+    ok(&DiffAnswer { items })
+}
+
+pub(crate) async fn apply<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&["dryRun"])?;
+    let objects = documents(request)?;
     for object in &objects {
         let metadata = &object.metadata;
         let known = app.store.get(object.kind, &metadata.namespace, &metadata.name).await?;
@@ -89,7 +117,7 @@ pub(crate) async fn apply<S: FleetStore, F: Fleet>(
 }
 
 fn item(Applied { outcome, object }: Applied, dry_run: bool) -> AppliedItem {
-    let metadata = object.metadata;
+    let metadata = object.metadata.clone();
     let written = outcome == Outcome::Unchanged || !dry_run;
     AppliedItem {
         kind: object.kind,
@@ -98,5 +126,6 @@ fn item(Applied { outcome, object }: Applied, dry_run: bool) -> AppliedItem {
         outcome,
         generation: metadata.generation,
         resource_version: if written { metadata.resource_version } else { 0 },
+        object,
     }
 }

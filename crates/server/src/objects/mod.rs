@@ -7,8 +7,8 @@ mod secret;
 mod select;
 mod write;
 
-pub(crate) use apply::apply;
-pub use apply::{AppliedItem, ApplyAnswer, ApplyRequest};
+pub use apply::{AppliedItem, ApplyAnswer, ApplyRequest, DiffAnswer};
+pub(crate) use apply::{apply, diff};
 pub use read::{AuditLine, AuditList, ListMetadata, ObjectList};
 pub(crate) use read::{audit, blob, events, list, read};
 pub use secret::SecretValues;

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::select::{pairs, selection};
 use crate::app::App;
-use crate::changes::{Filter, watch};
+use crate::changes::watch;
+use crate::frame::Filter;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, ok, text};
 

@@ -7,7 +7,7 @@ use bailiwick_fleet::ports::{Fleet, FleetStore, Values, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::app::App;
@@ -18,7 +18,7 @@ const MAX_KEYS: usize = 64;
 const MAX_VALUE_BYTES: usize = 1024 * 1024;
 
 /// Values to set; other keys keep their values.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[derive(Default)]
 pub struct SecretValues {

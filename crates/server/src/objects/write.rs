@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetError, FleetStore, Write};
-use bailiwick_fleet::resources::{AuditAction, namespace_fault, review_fault};
+use bailiwick_fleet::resources::{AuditAction, namespace_fault, record_applied_by, review_fault};
 use bailiwick_resources::AnyObject;
 use hyper::StatusCode;
 use serde_json::Value;
@@ -18,8 +18,8 @@ use crate::request::{ApiRequest, HandlerResult, json, ok, subject};
 const MAX_ATTEMPTS: usize = 5;
 
 /// The audit entry. It has only the digest of the spec, which readers of the log may not be allowed to see.
-fn audit_entry(request: &ApiRequest, object: &AnyObject, deed: AuditAction) -> AuditEntry {
-    request.by().line(deed, object, request.now)
+fn audit_entry(request: &ApiRequest, object: &AnyObject, action: AuditAction) -> AuditEntry {
+    request.by().line(action, object, request.now)
 }
 
 pub(crate) async fn create<S: FleetStore, F: Fleet>(
@@ -32,7 +32,7 @@ pub(crate) async fn create<S: FleetStore, F: Fleet>(
     require_declarable(kind)?;
     let mut object = parse_document(request.json()?, expected)?;
     refuse_status(&object, None)?;
-    check_review(None, &mut object, request)?;
+    check_and_attribute(None, &mut object, request)?;
     let entry = audit_entry(request, &object, AuditAction::Created);
     if request.dry_run()? {
         let metadata = &object.metadata;
@@ -78,17 +78,18 @@ fn replacement(
     given.metadata.annotations = annotations;
     given.metadata.generation += u64::from(changed);
     given.status = known.status.clone();
-    check_review(Some(known), &mut given, request)?;
+    check_and_attribute(Some(known), &mut given, request)?;
     Ok(given)
 }
 
-/// Refuses an object in a namespace that nothing watches, and a label without a valid review.
-fn check_review(
+/// Refuses an object in a namespace that nothing watches, and a label without a valid review. Records its author.
+fn check_and_attribute(
     known: Option<&AnyObject>,
     next: &mut AnyObject,
     request: &ApiRequest,
 ) -> Result<(), Problem> {
     let actor = request.token.as_ref().map_or("nobody", |token| token.actor.as_str());
+    record_applied_by(known, next, actor);
     match namespace_fault(next).or_else(|| review_fault(known, next, actor)) {
         Some(fault) => {
             Err(Problem::invalid_field(&fault.field, fault.message).with_resource(subject(next)))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bailiwick_fleet::ports::{
-    Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, Page, Received,
-    Selection, TokenRecord, Write,
+    Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, Page, PersonRecord,
+    Received, SavedFilter, Selection, TokenRecord, Write,
 };
 use bailiwick_resources::{AnyObject, Kind, Moment};
 
@@ -64,6 +64,10 @@ impl<S: FleetStore> FleetStore for TimedStore<S> {
         self.timed("receive", self.store.receive(delivery)).await
     }
 
+    async fn check_writable(&self) -> Result<(), FleetError> {
+        self.timed("check_writable", self.store.check_writable()).await
+    }
+
     async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
         self.timed("blob", self.store.blob(digest)).await
     }
@@ -90,6 +94,18 @@ impl<S: FleetStore> FleetStore for TimedStore<S> {
 
     async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
         self.timed("token", self.store.token(digest)).await
+    }
+
+    async fn people(&self) -> Result<Vec<PersonRecord>, FleetError> {
+        self.timed("people", self.store.people()).await
+    }
+
+    async fn saved_filters(&self, owner: &str) -> Result<Vec<SavedFilter>, FleetError> {
+        self.timed("saved_filters", self.store.saved_filters(owner)).await
+    }
+
+    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.timed("forget", self.store.forget_sessions(before, most)).await
     }
 
     async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::sync::atomic::Ordering;
+
 use bailiwick_fleet::ports::{MemoryFleet, TokenScope};
 use bailiwick_server::{ControlLoopMonitor, Exposure, ServeError, Server, Settings};
 
@@ -121,16 +123,70 @@ async fn a_server_with_a_stalled_control_loop_is_not_ready() {
     };
     settings.limits.control_loop_timeout = std::time::Duration::from_secs(2);
     let server = start(settings).await;
-    control_loop.record_iteration();
+    control_loop.begin_step("controllers", "polling forges");
+    control_loop.begin_step("declared", "updating statuses");
     server.execute(HttpRequest::get("/readyz")).await.expect(200);
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
-    let still = server.execute(HttpRequest::get("/readyz")).await.expect(503);
-    assert!(
-        still.text().contains("the control loop has completed no iteration"),
-        "{}",
-        still.text()
-    );
+    control_loop.begin_step("declared", "deleting old records");
+    let still = server.execute(HttpRequest::get("/readyz")).await.expect(503).text();
+    assert!(still.contains("2 seconds: polling forges (see"), "{still}");
     server.execute(HttpRequest::get("/healthz")).await.expect(200);
-    control_loop.record_iteration();
+    control_loop.begin_step("controllers", "waiting for events");
     server.execute(HttpRequest::get("/readyz")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_behind_a_trusted_proxy_are_limited_by_their_own_addresses() {
+    for (proxies, shared) in [(vec!["127.0.0.1/32".parse().unwrap()], false), (Vec::new(), true)] {
+        let mut settings = Settings {
+            address: "127.0.0.1:0".parse().unwrap(),
+            trusted_proxies: proxies,
+            ..Settings::default()
+        };
+        settings.limits.per_address.per_second = 0.001;
+        settings.limits.per_address.burst = 3.0;
+        let server = start(settings).await;
+        let ask = |client: &str| HttpRequest::get("/healthz").header("x-forwarded-for", client);
+        for _ in 0..3 {
+            server.execute(ask("192.0.2.1")).await.expect(200);
+        }
+        server.execute(ask("192.0.2.1")).await.expect(429);
+        // What the client claims itself is to the left of what the proxy adds.
+        server.execute(ask("192.0.2.55, 192.0.2.1")).await.expect(429);
+        let other = server.execute(ask("192.0.2.2")).await;
+        assert_eq!(
+            other.status,
+            if shared { 429 } else { 200 },
+            "without trust only the peer counts"
+        );
+    }
+}
+
+/// A server is ready again without a restart, soon after its database can be written to again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_cannot_write_is_not_ready_until_it_can() {
+    let server = start_server().await;
+    let ready = async || server.execute(HttpRequest::get("/readyz")).await;
+    let until = async |status: u16| {
+        for _ in 0..1_000 {
+            let answer = ready().await;
+            if answer.status == status {
+                return answer.text();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("never {status}");
+    };
+    ready().await.expect(200);
+    server.store.unwritable.store(true, Ordering::Relaxed);
+    let why = until(503).await;
+    assert!(why.contains("cannot be written to") && !why.contains("/var"), "{why}");
+    server.get("/api/v1alpha1/runs").await.expect(200);
+    server.store.unwritable.store(false, Ordering::Relaxed);
+    until(200).await;
+    server.store.locked.store(true, Ordering::Relaxed);
+    let why = until(503).await;
+    assert!(why.contains("another process may have locked it"), "{why}");
+    server.store.locked.store(false, Ordering::Relaxed);
+    until(200).await;
 }

@@ -12,7 +12,7 @@ use crate::test_server::start_server;
 async fn every_action_has_the_actor_of_the_token() {
     let server = start_server().await;
     let operator = &server.tokens[&TokenScope::Operator];
-    for (verb, prefix) in ["cancel", "retry", "resume", "continue", "fork"]
+    for (verb, prefix) in ["cancel", "retry", "resume", "continue", "fork", "refresh-context"]
         .into_iter()
         .flat_map(|verb| [(verb, "/api/v1alpha1"), (verb, "/api/agents")])
     {

@@ -80,3 +80,28 @@ async fn one_invalid_document_stops_all() {
     apply(&server, &[]).await.expect(422);
     apply(&server, &[config_map("fine", "1")]).await.expect(200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_diff_shows_what_apply_would_change_and_no_secret() {
+    let server = start_server().await;
+    let secret = "/api/v1alpha1/namespaces/default/secrets/api";
+    let value = json!({ "values": { "key": "hunter2-hunter2-hunter2" } });
+    server.send("PUT", secret, &value).await.expect(200);
+    let made = apply(&server, &[config_map("a", "1"), config_map("b", "1")]).await.expect(200);
+    assert_eq!(made.json()["items"][0]["object"]["spec"]["data"]["k"], "1");
+    let lines = server.audit().await.len();
+    let documents =
+        [config_map("a", "2"), config_map("b", "1"), config_map("c", "hunter2-hunter2-hunter2")];
+    let body = json!({ "documents": documents });
+    let reply = server.send("POST", "/api/v1alpha1/diff", &body).await.expect(200);
+    let text = reply.text();
+    let items = reply.json()["items"].as_array().unwrap().clone();
+    assert_eq!(items.len(), 2, "{text}");
+    assert!(
+        items[0]["diff"].as_str().unwrap().contains("-    k: \"1\"\n+    k: \"2\"\n"),
+        "{text}"
+    );
+    assert!(!text.contains("hunter2"), "{text}");
+    assert_eq!(server.audit().await.len(), lines, "nothing was done");
+    server.get("/api/v1alpha1/namespaces/default/configmaps/c").await.expect(404);
+}

@@ -87,12 +87,17 @@ pub(crate) async fn head(
     let mut line = String::new();
     stream.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
     let status = line.split(' ').nth(1)?.parse().ok()?;
-    let mut headers = BTreeMap::new();
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await.ok()?;
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        // Several cookies are separated by lines.
+        let known: &mut String = headers.entry(name.to_ascii_lowercase()).or_default();
+        if !known.is_empty() {
+            known.push('\n');
+        }
+        known.push_str(value.trim());
     }
     Some((status, headers))
 }

@@ -232,6 +232,10 @@ async fn lists_have_selectors_and_pages() {
     assert_eq!(all, wanted, "each once, in order");
     let newest = server.get(&format!("{MAPS}?limit=1&order=newest")).await.json();
     assert_eq!(names(&newest), ["m24"]);
+    for bad in ["x", "-1", "", "1.5", "99999999999999999999"] {
+        let refused = server.get(&format!("{MAPS}?continue={bad}")).await.expect(400);
+        assert_eq!(refused.code(), "BAD_REQUEST", "{bad}");
+    }
 
     server.run("run-a").await;
     for path in ["/api/v1alpha1/agentdispatchruns", "/api/v1alpha1/runs", "/api/agents/runs"] {
@@ -336,4 +340,52 @@ async fn a_label_needs_a_review_by_somebody_else_on_every_route() {
     // Applying again changes nothing, including the review.
     let again = server.send("POST", apply, &documents(Some("bob"))).await.expect(200).json();
     assert_eq!(again["items"][0]["outcome"], "unchanged");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_author_of_a_role_binding_is_the_person_of_the_token() {
+    const BINDINGS: &str = "/api/v1alpha1/agentrolebindings";
+    const FIXER: &str = "/api/v1alpha1/namespaces/default/agentrolebindings/fixer";
+    const AUTHOR: &str = "bailiwick.dev/applied-by";
+    let server = start_server().await;
+    let bob = mint("bob", TokenScope::Admin, None, moment()).unwrap();
+    server.store.put_token(bob.record).await.unwrap();
+    let binding = |role: &str, claimed: &str| {
+        json!({
+            "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentRoleBinding",
+            "metadata": { "name": "fixer", "annotations": { AUTHOR: claimed, "note": claimed } },
+            "spec": {
+                "subject": { "kind": "agent-stack", "name": "fixer" },
+                "scope": { "kind": "repository", "name": "web" },
+                "roleRef": { "kind": "RoleTemplate", "name": role },
+                "escalationPolicy": "allow-if-owner",
+            },
+        })
+    };
+    let by_bob = |method: &str, path: &str, body: &Value| {
+        server.execute(HttpRequest::new(method, path).token(&bob.text).json(body))
+    };
+    let author = |reply: &Value| reply["metadata"]["annotations"][AUTHOR].clone();
+    let made =
+        by_bob("POST", BINDINGS, &binding("agent-approver", "admin")).await.expect(201).json();
+    assert_eq!(author(&made), "bob");
+    assert_eq!(made["metadata"]["annotations"]["note"], "admin", "other annotations are kept");
+    // The same spec keeps its author, and no way of writing sets another one.
+    let same = server.send("PUT", FIXER, &binding("agent-approver", "admin")).await.expect(200);
+    assert_eq!(author(&same.json()), "bob");
+    for claimed in [json!("admin"), json!(null)] {
+        let patch = json!({ "metadata": { "annotations": { AUTHOR: claimed } } });
+        let patched = by_bob("PATCH", FIXER, &patch).await.expect(200).json();
+        assert_eq!(author(&patched), "bob");
+    }
+    let documents = json!({ "documents": [binding("agent-approver", "admin")] });
+    by_bob("POST", "/api/v1alpha1/apply", &documents).await.expect(200);
+    assert_eq!(author(&server.get(FIXER).await.json()), "bob");
+    // A new spec is that of the person who writes it.
+    let patch = json!({ "spec": { "roleRef": { "name": "secret-grant-admin" } } });
+    let patched = server.send("PATCH", FIXER, &patch).await.expect(200).json();
+    assert_eq!(author(&patched), "admin");
+    let documents = json!({ "documents": [binding("agent-readonly", "admin")] });
+    by_bob("POST", "/api/v1alpha1/apply", &documents).await.expect(200);
+    assert_eq!(author(&server.get(FIXER).await.json()), "bob");
 }

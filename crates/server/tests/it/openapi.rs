@@ -23,6 +23,7 @@ fn operations() -> Vec<(String, String, Value)> {
 async fn exactly_the_described_paths_are_routed() {
     let server = start_server_with(|limits| {
         limits.failed_auth_cost = 0.0;
+        limits.failed_signatures.burst = 100_000.0;
         limits.per_address.burst = 100_000.0;
     })
     .await;
@@ -48,7 +49,7 @@ async fn exactly_the_described_paths_are_routed() {
     for path in ["/api", "/api/v1alpha1", "/api/v2/runs", "/admin", "/api/agents/nothing", "/runs"]
     {
         let reply = server.execute(HttpRequest::get(path)).await;
-        assert_eq!((reply.status, reply.code().as_str()), (404, "NOT_FOUND"), "{path}");
+        assert_eq!((reply.status, reply.code().as_str()), (404, "NO_SUCH_PATH"), "{path}");
     }
 }
 

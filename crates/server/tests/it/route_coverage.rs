@@ -2,15 +2,18 @@
 
 use bailiwick_server::openapi;
 
-const TESTS: [&str; 12] = [
+const TESTS: [&str; 15] = [
     include_str!("access.rs"),
     include_str!("actions.rs"),
     include_str!("apply.rs"),
+    include_str!("local_runs.rs"),
     include_str!("metrics.rs"),
     include_str!("objects.rs"),
     include_str!("test_server.rs"),
+    include_str!("saved_filters.rs"),
     include_str!("secrets.rs"),
     include_str!("shutdown.rs"),
+    include_str!("sign_in.rs"),
     include_str!("streams.rs"),
     include_str!("tokens.rs"),
     include_str!("webhooks.rs"),

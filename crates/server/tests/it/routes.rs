@@ -101,6 +101,9 @@ async fn records_are_read_under_short_names() {
         "a"
     );
     let read = server.get("/api/agents/approvals/a").await.expect(200).json();
+    for path in ["/api/agents/approvals/a/preview", "/api/v1alpha1/approvals/a/preview"] {
+        assert_eq!(server.get(path).await.expect(200).json()["approval"], "a", "{path}");
+    }
     assert_eq!(read["spec"]["dispatchRun"], "adr-1");
     let workspace = json!({
         "repository": "acme/app", "workspacePath": "/w", "ownership": "host", "branch": "b",
@@ -141,6 +144,7 @@ async fn every_action_of_runs_and_workspaces_has_a_route() {
         "/api/agents/runs/r/resume",
         "/api/agents/runs/r/continue",
         "/api/agents/runs/r/fork",
+        "/api/agents/runs/r/refresh-context",
     ] {
         server.send("POST", path, &json!({ "message": "more" })).await.expect(202);
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bailiwick_fleet::ports::*;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, TrustTier, WorkspaceState,
+    ActionType, ApprovalPhase, ExecutionDecision, LifecycleState, Moment, RunPhase, TrustTier,
+    WorkspaceState,
 };
 use serde_json::{Value, json};
 
@@ -233,6 +234,27 @@ impl Fleet for ScriptedFleet {
             files: Vec::new(),
             kept: None,
             message: "done".to_owned(),
+        })
+    }
+
+    async fn preview_approval(&self, approval: &Target) -> Result<ApprovalPreview, ActionError> {
+        Ok(ApprovalPreview {
+            approval: approval.name.clone(),
+            phase: ApprovalPhase::Pending,
+            action: ActionType::ToolCall,
+            target: "agent-1".to_owned(),
+            summary: "may it?".to_owned(),
+            run: "adr-1".to_owned(),
+            attempt: None,
+            requested_by: "agent-1".to_owned(),
+            digest: "d".to_owned(),
+            expires_at: Default::default(),
+            target_state: None,
+            target_now: None,
+            obstacle: None,
+            unknown: None,
+            content: None,
+            diff: None,
         })
     }
 

@@ -180,3 +180,53 @@ async fn the_number_of_streams_is_limited() {
     }
     panic!("the slot was never released");
 }
+
+/// Heartbeats also check the token; here there are none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_token_ends_its_streams_at_once() {
+    let server = start_server_with(|limits| {
+        limits.heartbeat = std::time::Duration::from_secs(3_600);
+        limits.token_check = std::time::Duration::from_secs(3_600);
+    })
+    .await;
+    server.run("run-a").await;
+    let body = json!({ "actor": "grace", "scope": "viewer" });
+    let made = server.send("POST", "/api/v1alpha1/tokens", &body).await.expect(201).json();
+    let token = made["token"].as_str().unwrap();
+    let mut streams = Vec::new();
+    for path in [MAPS, "/api/agents/runs/run-a/events?watch=1"] {
+        let mut stream = Events::open(server.address, HttpRequest::get(path).token(token)).await;
+        assert_eq!(stream.next().await.unwrap().name, "sync");
+        streams.push(stream);
+    }
+    let mut other = server.watch(MAPS, None).await;
+    assert_eq!(other.next().await.unwrap().name, "sync");
+    let path = format!("/api/v1alpha1/tokens/{}", made["record"]["id"].as_str().unwrap());
+    server.execute(HttpRequest::new("DELETE", &path).token(server.admin())).await.expect(200);
+    for mut stream in streams {
+        let end = stream.next().await.unwrap();
+        assert_eq!(end.name, "end");
+        assert_eq!(end.data["message"], "the token is no longer valid");
+        assert_eq!(stream.next().await, None);
+    }
+    server.put("a", "1").await;
+    assert_eq!(other.next().await.unwrap().name, "change", "the others go on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_another_process_revokes_ends_its_streams() {
+    let server = start_server_with(|limits| {
+        limits.heartbeat = std::time::Duration::from_secs(3_600);
+        limits.token_check = std::time::Duration::from_millis(20);
+    })
+    .await;
+    let viewer = &server.tokens[&TokenScope::Viewer];
+    let mut stream = Events::open(server.address, HttpRequest::get(MAPS).token(viewer)).await;
+    assert_eq!(stream.next().await.unwrap().name, "sync");
+    let records = server.store.tokens().await.unwrap();
+    let mut record = records.into_iter().find(|one| one.scope == TokenScope::Viewer).unwrap();
+    record.revoked_at = Some(moment());
+    server.store.put_token(record).await.unwrap();
+    assert_eq!(stream.next().await.unwrap().name, "end");
+    assert_eq!(stream.next().await, None);
+}

@@ -111,6 +111,10 @@ impl TestServer {
 
     /// Creates a run as the control plane does.
     pub(crate) async fn run(&self, name: &str) -> AnyObject {
+        self.run_at(name, moment()).await
+    }
+
+    pub(crate) async fn run_at(&self, name: &str, at: Moment) -> AnyObject {
         let run = AgentDispatchRun {
             repository: "app".to_owned(),
             reference: "refs/heads/main".to_owned(),
@@ -137,7 +141,7 @@ impl TestServer {
             concurrency_group: None,
         };
         let object = AnyObject::of(&Object::new(Metadata::named(name), run)).unwrap();
-        let applied = self.store.commit(vec![Write::Create(object)], moment()).await.unwrap();
+        let applied = self.store.commit(vec![Write::Create(object)], at).await.unwrap();
         applied.objects.into_iter().next().unwrap()
     }
 

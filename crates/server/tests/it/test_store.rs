@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bailiwick_fleet::ports::{
     Applied, AuditEntry, Change, FleetError, FleetStore, IncomingDelivery, MemoryFleet, Page,
-    Received, Selection, TokenRecord, Write,
+    PersonRecord, Received, SavedFilter, Selection, TokenRecord, Write,
 };
 use bailiwick_resources::{AnyObject, Kind, Moment};
 use tokio::sync::watch;
@@ -24,6 +24,10 @@ pub(crate) struct TestStore {
     pub(crate) fail_after_commit: AtomicBool,
     /// Every operation fails.
     pub(crate) down: AtomicBool,
+    /// Writes fail, reads do not.
+    pub(crate) unwritable: AtomicBool,
+    /// Writes wait for a lock that another process has.
+    pub(crate) locked: AtomicBool,
 }
 
 impl TestStore {
@@ -73,6 +77,16 @@ impl FleetStore for TestStore {
         self.store.changes(after, limit).await
     }
 
+    async fn check_writable(&self) -> Result<(), FleetError> {
+        while self.locked.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        match self.unwritable.load(Ordering::Relaxed) {
+            true => Err(FleetError::Unavailable("/var/secret/path.db: disk full".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
         self.check_available()?;
         self.store.forget_changes(keep).await
@@ -119,6 +133,21 @@ impl FleetStore for TestStore {
     async fn token(&self, digest: &str) -> Result<Option<TokenRecord>, FleetError> {
         self.check_available()?;
         self.store.token(digest).await
+    }
+
+    async fn people(&self) -> Result<Vec<PersonRecord>, FleetError> {
+        self.check_available()?;
+        self.store.people().await
+    }
+
+    async fn saved_filters(&self, owner: &str) -> Result<Vec<SavedFilter>, FleetError> {
+        self.check_available()?;
+        self.store.saved_filters(owner).await
+    }
+
+    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+        self.check_available()?;
+        self.store.forget_sessions(before, most).await
     }
 
     async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {

@@ -88,3 +88,17 @@ async fn changes_of_tokens_and_secrets_are_committed_with_their_audit_entries() 
     assert!(revoked.unwrap().revoked_at.is_some());
     assert_eq!(server.audit().await.len(), 2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_can_ask_whose_it_is() {
+    let server = start_server().await;
+    for scope in [TokenScope::Viewer, TokenScope::Admin] {
+        let ask = HttpRequest::get("/api/v1alpha1/whoami").token(&server.tokens[&scope]);
+        let me = server.execute(ask).await.expect(200).json();
+        let name = format!("{scope:?}").to_lowercase();
+        assert_eq!((&me["actor"], &me["scope"]), (&json!(name), &json!(name)), "{me}");
+        assert_eq!(me["apiVersion"], "bailiwick.dev/v1alpha1");
+        assert!(me["serverVersion"].is_string() && me.get("digest").is_none(), "{me}");
+    }
+    server.execute(HttpRequest::get("/api/v1alpha1/whoami")).await.expect(401);
+}

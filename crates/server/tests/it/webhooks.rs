@@ -8,11 +8,11 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AnyObject, ForgeKind, KeyRef, Kind, Metadata, Object, Repository, TrustTier, WebhookDelivery,
 };
-use bailiwick_server::Rate;
+use bailiwick_server::{Rate, Settings};
 
 use crate::client::{HttpRequest, HttpResponse};
 use crate::scripted_fleet::signature;
-use crate::test_server::{TestServer, moment, start_server_with};
+use crate::test_server::{TestServer, moment, start, start_server_with};
 
 const SECRET: &[u8] = b"shared";
 
@@ -30,20 +30,27 @@ async fn repository(server: &TestServer, name: &str, forge: ForgeKind, signed: b
         trust_tier: TrustTier::Trusted,
         policy: Default::default(),
         poll_every: None,
+        issue_memory: false,
+        accounts: BTreeMap::new(),
     };
     let object = AnyObject::of(&Object::new(Metadata::named(name), repository)).unwrap();
     server.store.commit(vec![Write::Create(object)], moment()).await.unwrap();
 }
 
 async fn with_repositories() -> TestServer {
-    let server = start_server_with(|limits| limits.failed_auth_cost = 0.0).await;
+    let unlimited = Rate { per_second: 1_000.0, burst: 1_000.0 };
+    let server = start_server_with(|limits| limits.failed_signatures = unlimited).await;
+    add_repositories(&server).await;
+    server
+}
+
+async fn add_repositories(server: &TestServer) {
     let values = BTreeMap::from([("key".to_owned(), SECRET.to_vec())]);
     server.store.set_secret("default", "hook", values, moment()).await.unwrap();
-    repository(&server, "hub", ForgeKind::Github, true).await;
-    repository(&server, "tea", ForgeKind::Gitea, true).await;
-    repository(&server, "any", ForgeKind::Generic, true).await;
-    repository(&server, "unsigned", ForgeKind::Generic, false).await;
-    server
+    repository(server, "hub", ForgeKind::Github, true).await;
+    repository(server, "tea", ForgeKind::Gitea, true).await;
+    repository(server, "any", ForgeKind::Generic, true).await;
+    repository(server, "unsigned", ForgeKind::Generic, false).await;
 }
 
 fn hook(repository: &str, prefix: &str, id: &str, body: &str) -> HttpRequest {
@@ -173,19 +180,45 @@ async fn a_webhook_can_be_larger_than_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guessing_signatures_is_slowed_down() {
-    let rate = Rate { per_second: 1.0, burst: 200.0 };
-    let server = start_server_with(|limits| limits.per_address = rate).await;
-    let mut statuses = Vec::new();
-    for _ in 0..60 {
-        let reply = server.execute(hook("nothing", "github", "id", "{}")).await;
-        if reply.status == 429 {
-            assert!(reply.headers["retry-after"].parse::<u64>().unwrap() >= 1);
+async fn guessing_signatures_is_slowed_down_for_the_address_and_the_repository_only() {
+    let mut settings = Settings {
+        address: "127.0.0.1:0".parse().unwrap(),
+        trusted_proxies: vec!["127.0.0.1".parse().unwrap()],
+        ..Settings::default()
+    };
+    settings.limits.failed_signatures = Rate { per_second: 0.001, burst: 5.0 };
+    let server = start(settings).await;
+    add_repositories(&server).await;
+    let from = |client: &str, ask: HttpRequest| ask.header("x-forwarded-for", client);
+    let forged = |repository: &str| HttpRequest {
+        body: b"forged".to_vec(),
+        ..hook(repository, "github", "id", "{}")
+    };
+    for name in ["hub", "nothing"] {
+        for _ in 0..5 {
+            server.execute(from("192.0.2.66", forged(name))).await.expect(401);
         }
-        statuses.push(reply.status);
+        let refused = server.execute(from("192.0.2.66", forged(name))).await.expect(429);
+        assert!(refused.headers["retry-after"].parse::<u64>().unwrap() >= 1);
     }
-    assert_eq!(statuses[0], 401);
-    assert!(statuses.contains(&429), "{statuses:?}");
+    // A right signature does not help: otherwise a weak secret could be guessed.
+    let right = |repository, prefix, id| hook(repository, prefix, id, "{}");
+    server.execute(from("192.0.2.66", right("hub", "github", "a"))).await.expect(429);
+    server.execute(from("192.0.2.66", right("tea", "gitea", "b"))).await.expect(202);
+    server.execute(from("192.0.2.7", right("hub", "github", "c"))).await.expect(202);
+    let other = HttpRequest::get("/api/v1alpha1/runs").token(server.admin());
+    server.execute(from("192.0.2.66", other)).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn right_signatures_are_not_counted() {
+    let rate = Rate { per_second: 0.001, burst: 3.0 };
+    let server = start_server_with(|limits| limits.failed_signatures = rate).await;
+    add_repositories(&server).await;
+    for number in 0..10 {
+        let id = format!("id-{number}");
+        server.execute(hook("hub", "github", &id, "{}")).await.expect(202);
+    }
 }
 
 async fn readings(server: &TestServer) -> u64 {

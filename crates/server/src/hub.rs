@@ -8,7 +8,7 @@ use bailiwick_fleet::ports::{FleetError, FleetStore, Selection};
 use bailiwick_resources::Kind;
 use tokio::sync::broadcast;
 
-use super::frame::Frame;
+use crate::frame::Frame;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Metrics, RunCounts};
 

@@ -1,0 +1,376 @@
+//! The pages for browsers: where they are mounted, their sessions, and their way to the API.
+//!
+//! Pages read and change nothing themselves. They send requests to the router of the API inside of this process,
+//! with the token of their session, so that scopes are checked in one place.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::get;
+use bailiwick_fleet::ports::{Fleet, FleetError, FleetStore, TokenRecord, TokenScope, Write};
+use bailiwick_resources::Moment;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::service::Service as _;
+use hyper::{HeaderMap, Method, StatusCode};
+use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::access::{SignedIn, authenticate_text, is_valid, mint};
+use crate::app::{App, Peer};
+use crate::ids::{CORRELATION, correlation, now};
+use crate::problem::{ErrorBody, Problem};
+use crate::shutdown::Shutdown;
+
+/// Where the pages are.
+pub const PAGES: &str = "/ui";
+
+/// How long a session lasts.
+const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
+/// Separates the ID of a token from that of its session.
+const SESSION_MARK: &str = ".session-";
+
+/// The pages for browsers.
+pub trait Pages: Debug + Send + Sync + 'static {
+    /// The routes of the pages, relative to [`PAGES`].
+    fn router(&self, api: Api) -> Router;
+}
+
+type Answer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The parts of the application that pages need, without its type parameters.
+trait Backend: Send + Sync {
+    fn find(&self, token: String) -> Answer<Result<TokenRecord, Problem>>;
+    fn start(&self, token: String) -> Answer<Result<(String, TokenRecord), Problem>>;
+    fn end(&self, record: TokenRecord) -> Answer<Result<(), FleetError>>;
+    fn charge(&self, peer: &Peer, headers: &HeaderMap);
+    fn has_provider(&self) -> bool;
+}
+
+/// The way of pages to the API.
+#[derive(Clone)]
+pub struct Api {
+    router: Router,
+    backend: Arc<dyn Backend>,
+    streams: Arc<Semaphore>,
+    shutdown: Shutdown,
+}
+
+/// A person who is signed in.
+#[derive(Debug, Clone)]
+pub struct Session {
+    token: TokenRecord,
+    peer: Peer,
+    host: HeaderValue,
+}
+
+impl Session {
+    /// The person.
+    pub fn actor(&self) -> &str {
+        &self.token.actor
+    }
+
+    pub fn scope(&self) -> TokenScope {
+        self.token.scope
+    }
+
+    pub fn expires_at(&self) -> Option<Moment> {
+        self.token.expires_at
+    }
+}
+
+/// An error response of the API.
+#[derive(Debug, Clone, Error)]
+#[error("{message}")]
+pub struct ApiError {
+    pub status: StatusCode,
+    /// A stable code.
+    pub code: String,
+    pub message: String,
+}
+
+/// Why nobody was signed in.
+#[derive(Debug, Clone, Error)]
+pub enum SignInError {
+    #[error("this token is unknown, expired or revoked")]
+    Token,
+    #[error("the server cannot sign you in now (see the server log)")]
+    Unavailable,
+}
+
+/// The permission for one stream; it ends when it is dropped.
+#[derive(Debug)]
+pub struct StreamPermit {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Api {
+    /// The session of a cookie; none if there is no valid one.
+    pub async fn session(&self, parts: &Parts, cookie: &str) -> Option<Session> {
+        let (peer, host) = (parts.extensions.get::<Peer>()?, parts.headers.get(HOST)?);
+        match self.backend.find(cookie.to_owned()).await {
+            Ok(token) => Some(Session { token, peer: peer.clone(), host: host.clone() }),
+            Err(problem) => {
+                if problem.status == StatusCode::UNAUTHORIZED {
+                    self.backend.charge(peer, &parts.headers);
+                }
+                None
+            }
+        }
+    }
+
+    /// Signs a person in with a token. The text of the session belongs in a cookie; it is not stored.
+    pub async fn sign_in(&self, parts: &Parts, token: &str) -> Result<String, SignInError> {
+        match self.backend.start(token.trim().to_owned()).await {
+            Ok((text, _)) => Ok(text),
+            Err(problem) if problem.status == StatusCode::UNAUTHORIZED => {
+                if let Some(peer) = parts.extensions.get::<Peer>() {
+                    self.backend.charge(peer, &parts.headers);
+                }
+                Err(SignInError::Token)
+            }
+            Err(problem) => {
+                tracing::error!(message = problem.message, "a sign-in failed");
+                Err(SignInError::Unavailable)
+            }
+        }
+    }
+
+    /// Whether people can sign in with an OpenID provider.
+    pub fn has_provider(&self) -> bool {
+        self.backend.has_provider()
+    }
+
+    /// Ends a session for good.
+    pub async fn sign_out(&self, session: &Session) -> Result<(), SignInError> {
+        self.backend.end(session.token.clone()).await.map_err(|error| {
+            tracing::error!(%error, "a sign-out failed");
+            SignInError::Unavailable
+        })
+    }
+
+    /// Reads a path of the API.
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        session: &Session,
+        path: &str,
+    ) -> Result<T, ApiError> {
+        self.call(session, Request::get(path).body(Body::empty())).await
+    }
+
+    /// Reads a path of the API that returns bytes.
+    pub async fn get_bytes(&self, session: &Session, path: &str) -> Result<Bytes, ApiError> {
+        self.call_raw(session, Request::get(path).body(Body::empty())).await
+    }
+
+    /// Sends JSON to a path of the API.
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        session: &Session,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        let json = HeaderValue::from_static("application/json");
+        let request = Request::post(path).header(CONTENT_TYPE, json).body(Body::from(body));
+        self.call(session, request).await
+    }
+
+    /// Deletes what is at a path of the API.
+    pub async fn delete<T: DeserializeOwned>(
+        &self,
+        session: &Session,
+        path: &str,
+    ) -> Result<T, ApiError> {
+        self.call(session, Request::delete(path).body(Body::empty())).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        session: &Session,
+        request: Result<Request, axum::http::Error>,
+    ) -> Result<T, ApiError> {
+        let body = self.call_raw(session, request).await?;
+        serde_json::from_slice(&body).map_err(|error| internal(error.to_string()))
+    }
+
+    async fn call_raw(
+        &self,
+        session: &Session,
+        request: Result<Request, axum::http::Error>,
+    ) -> Result<Bytes, ApiError> {
+        let mut request = request.map_err(|error| internal(error.to_string()))?;
+        request.headers_mut().insert(HOST, session.host.clone());
+        request.extensions_mut().insert(session.peer.clone());
+        request.extensions_mut().insert(SignedIn(session.token.clone()));
+        let service = TowerToHyperService::new(self.router.clone());
+        let Ok(response) = service.call(request).await;
+        let status = response.status();
+        let body = read(response).await.map_err(internal)?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(ErrorBody { error }) => {
+                Err(ApiError { status, code: error.code, message: error.message })
+            }
+            Err(error) => Err(internal(error.to_string())),
+        }
+    }
+
+    /// Permits a stream; none if there are too many.
+    pub fn open_stream(&self) -> Option<StreamPermit> {
+        let permit = self.streams.clone().try_acquire_owned().ok()?;
+        Some(StreamPermit { _permit: permit })
+    }
+
+    /// Completes when the server shuts down.
+    pub async fn shutdown(&self) {
+        self.shutdown.clone().requested().await;
+    }
+}
+
+fn internal(message: String) -> ApiError {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    ApiError { status, code: "INTERNAL".to_owned(), message }
+}
+
+async fn read(response: Response) -> Result<Bytes, String> {
+    let mut chunks = response.into_body().into_data_stream();
+    let mut all = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        all.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+    }
+    Ok(all.freeze())
+}
+
+struct AppBackend<S, F>(Arc<App<S, F>>);
+
+impl<S: FleetStore, F: Fleet> Backend for AppBackend<S, F> {
+    fn find(&self, token: String) -> Answer<Result<TokenRecord, Problem>> {
+        let app = self.0.clone();
+        Box::pin(async move {
+            let now = now();
+            let record = authenticate_text(app.store.as_ref(), &token, now).await?;
+            // A session ends with the token that it was started with.
+            if let Some((parent, _)) = record.id.split_once(SESSION_MARK) {
+                let all = app.store.tokens().await?;
+                let valid = all.iter().any(|token| token.id == parent && is_valid(token, now));
+                if !valid {
+                    return Err(Problem::unauthorized("the token of the session is not valid"));
+                }
+            }
+            Ok(record)
+        })
+    }
+
+    fn start(&self, token: String) -> Answer<Result<(String, TokenRecord), Problem>> {
+        let app = self.0.clone();
+        Box::pin(async move {
+            let now = now();
+            let parent = authenticate_text(app.store.as_ref(), &token, now).await?;
+            let lifetime = u64::try_from(SESSION_LIFETIME.as_millis()).unwrap_or(u64::MAX);
+            let end = Moment::from_millis(now.millis().saturating_add(lifetime));
+            let end = parent.expires_at.map_or(end, |expiry| expiry.min(end));
+            let minted = mint(&parent.actor, parent.scope, Some(end), now)
+                .map_err(|error| Problem::unavailable(error.to_string()))?;
+            let mut record = minted.record;
+            // The ID names the token, so that the session ends with it.
+            let own = record.id.trim_start_matches("tok-").to_owned();
+            record.id = format!("{}{SESSION_MARK}{own}", parent.id);
+            app.store.commit(vec![Write::Token(record.clone())], now).await?;
+            Ok((minted.text, record))
+        })
+    }
+
+    fn end(&self, mut record: TokenRecord) -> Answer<Result<(), FleetError>> {
+        let app = self.0.clone();
+        Box::pin(async move {
+            let now = now();
+            record.revoked_at = Some(now);
+            app.store.commit(vec![Write::Token(record)], now).await.map(drop)
+        })
+    }
+
+    fn has_provider(&self) -> bool {
+        self.0.sign_in.is_some()
+    }
+
+    fn charge(&self, peer: &Peer, headers: &HeaderMap) {
+        self.0.charge(self.0.proxies.source(peer.address, headers), Instant::now());
+    }
+}
+
+/// Adds the pages to the router of the API, and mounts both below the prefix as well.
+pub(crate) fn with_pages<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    api: Router,
+    pages: Option<&dyn Pages>,
+    path_prefix: &str,
+) -> Router {
+    let mut router = api.clone();
+    if let Some(pages) = pages {
+        let api = Api {
+            router: api,
+            backend: Arc::new(AppBackend(app.clone())),
+            streams: app.watchers.clone(),
+            shutdown: app.shutdown.clone(),
+        };
+        let app = app.clone();
+        let guard = from_fn(move |request: Request, next: Next| {
+            let app = app.clone();
+            async move { guard(app, request, next).await }
+        });
+        let home = format!("{path_prefix}{PAGES}");
+        // A nested router does not get its own path with a slash behind it.
+        let with_slash = get(move || std::future::ready(Redirect::to(&home).into_response()));
+        router = router
+            .route(&format!("{PAGES}/"), with_slash.layer(guard.clone()))
+            .nest(PAGES, pages.router(api).layer(guard));
+    }
+    match path_prefix {
+        "" => router,
+        // A proxy may pass the prefix on or remove it.
+        prefix => Router::new().nest(prefix, router.clone()).merge(router),
+    }
+}
+
+/// The checks of every page: host name and rate limit; and the headers of every response.
+async fn guard<S: FleetStore, F: Fleet>(
+    app: Arc<App<S, F>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let correlation = correlation(request.headers());
+    let method = if request.method() == Method::POST { "post" } else { "get" };
+    let checked = app
+        .hosts
+        .check(request.headers(), request.uri())
+        .and_then(|()| app.limit_address(&request, started).map(drop));
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.response(&correlation),
+    };
+    app.metrics.request(PAGES, method, response.status().as_u16(), started.elapsed());
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&correlation) {
+        headers.insert(CORRELATION, value);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
