@@ -1,0 +1,163 @@
+//! What people can do with a run of the control plane, and why something is not possible now.
+
+use axum::extract::Request;
+use axum::response::Response;
+use bailiwick_fleet::ports::{RunAnswer, RunVerb, RunVerbRequest};
+use bailiwick_resources::{AgentDispatchRun, AgentDispatchRunStatus, AnyObject, Kind};
+use bailiwick_server::{ApiError, Session};
+use serde::Deserialize;
+
+use super::{MAX_NAME, may_operate, object_path};
+use crate::change::{bad_request, change};
+use crate::layout::see_other;
+use crate::site::Site;
+use crate::text::{encoded, line};
+
+/// What the page of a run has beside its conditions.
+pub(crate) struct DispatchPanel {
+    pub(crate) generation: u64,
+    pub(crate) can_act: bool,
+    pub(crate) verbs: Vec<VerbView>,
+    /// The page with the transcript of its agent.
+    pub(crate) agent: Option<(String, String)>,
+}
+
+/// An action on a run.
+pub(crate) struct VerbView {
+    pub(crate) verb: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) hint: &'static str,
+    /// The field of its text and its label.
+    pub(crate) field: &'static str,
+    pub(crate) text_label: &'static str,
+    pub(crate) needs_text: bool,
+    /// Why it is not possible now; empty if it is.
+    pub(crate) obstacle: &'static str,
+}
+
+fn obstacle(verb: RunVerb, status: &AgentDispatchRunStatus) -> &'static str {
+    let (has_ended, has_attempt) = (status.phase.is_final(), !status.attempts.is_empty());
+    match verb {
+        RunVerb::Cancel if has_ended => "it has ended",
+        RunVerb::Retry | RunVerb::Resume | RunVerb::Continue if !has_ended => {
+            "it has not ended; cancel it first"
+        }
+        RunVerb::Retry | RunVerb::Resume | RunVerb::Continue | RunVerb::RefreshContext
+            if !has_attempt =>
+        {
+            "it has no attempt"
+        }
+        RunVerb::Cancel
+        | RunVerb::Retry
+        | RunVerb::Resume
+        | RunVerb::Continue
+        | RunVerb::Fork
+        | RunVerb::RefreshContext => "",
+    }
+}
+
+fn view(verb: RunVerb, status: &AgentDispatchRunStatus) -> VerbView {
+    let (label, hint) = match verb {
+        RunVerb::Cancel => ("Cancel", "The run and its sub-agents end."),
+        RunVerb::Retry => ("Retry", "A new attempt starts with the same context."),
+        RunVerb::Resume => ("Resume", "The session continues where it was interrupted."),
+        RunVerb::Continue => ("Continue", "The session continues with your message."),
+        RunVerb::Fork => ("Fork", "A new run starts from the same commit."),
+        RunVerb::RefreshContext => {
+            ("Gather context again", "The next attempt gets the context of now.")
+        }
+    };
+    let (field, text_label, needs_text) = match verb {
+        RunVerb::Continue => ("message", "Message for the agent", true),
+        RunVerb::Fork => ("message", "Task of the new run; empty for the same one", false),
+        RunVerb::RefreshContext => ("reason", "Reason for the audit log", true),
+        RunVerb::Cancel | RunVerb::Retry | RunVerb::Resume => {
+            ("reason", "Reason for the audit log", false)
+        }
+    };
+    let (verb, obstacle) = (verb.as_str(), obstacle(verb, status));
+    VerbView { verb, label, hint, field, text_label, needs_text, obstacle }
+}
+
+impl DispatchPanel {
+    /// None if it is another object.
+    pub(crate) fn new(base: &str, session: &Session, object: &AnyObject) -> Option<Self> {
+        let status = object.typed::<AgentDispatchRun>().ok()?.status;
+        let can_act = may_operate(session);
+        let verbs = RunVerb::ALL.into_iter().map(|verb| view(verb, &status));
+        let agent = status
+            .agent_mux_run_id
+            .as_deref()
+            .map(|agent| (format!("{base}/local/{}", encoded(agent)), line(agent, MAX_NAME)));
+        Some(Self {
+            generation: object.metadata.generation,
+            can_act,
+            verbs: if can_act { verbs.collect() } else { Vec::new() },
+            agent,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct DispatchForm {
+    action: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+    generation: Option<u64>,
+}
+
+pub(crate) async fn act(
+    site: &Site,
+    (namespace, name): (&str, &str),
+    request: Request,
+) -> Response {
+    let (session, form) = match change::<DispatchForm>(site, request).await {
+        Ok(found) => found,
+        Err(response) => return response,
+    };
+    match perform(site, &session, namespace, name, form).await {
+        Ok(next) => see_other(&next),
+        Err(error) => site.error(Some(&session), &error),
+    }
+}
+
+async fn perform(
+    site: &Site,
+    session: &Session,
+    namespace: &str,
+    name: &str,
+    form: DispatchForm,
+) -> Result<String, ApiError> {
+    let verb = RunVerb::ALL.into_iter().find(|verb| verb.as_str() == form.action);
+    let verb = verb.ok_or_else(|| bad_request("there is no such action"))?;
+    let DispatchForm { reason, message, generation, .. } = form;
+    let request = RunVerbRequest { reason, message, expected_generation: generation };
+    let (run, place) = (encoded(name), encoded(namespace));
+    let path = format!("/api/v1alpha1/runs/{run}/{}?namespace={place}", verb.as_str());
+    let answer: RunAnswer = site.api.post(session, &path, &request).await?;
+    Ok(object_path(&site.base, namespace, Kind::AgentDispatchRun, &answer.run))
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_resources::RunPhase;
+
+    use super::*;
+
+    #[test]
+    fn only_what_the_phase_permits_is_offered() {
+        let possible = |phase, attempts: &[&str]| {
+            let attempts = attempts.iter().map(|name| (*name).to_owned()).collect();
+            let status = AgentDispatchRunStatus { phase, attempts, ..Default::default() };
+            let all = RunVerb::ALL.into_iter().filter(|verb| obstacle(*verb, &status).is_empty());
+            all.map(RunVerb::as_str).collect::<Vec<_>>()
+        };
+        assert_eq!(possible(RunPhase::Running, &["a"]), ["cancel", "fork", "refresh-context"]);
+        assert_eq!(possible(RunPhase::Queued, &[]), ["cancel", "fork"]);
+        let ended = ["retry", "resume", "continue", "fork", "refresh-context"];
+        assert_eq!(possible(RunPhase::Failed, &["a"]), ended);
+        assert_eq!(possible(RunPhase::Cancelled, &[]), ["fork"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads the output of `git diff` into files, hunks and numbered lines.
+
+use crate::text::visible;
+
+/// A changed file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FilePatch {
+    pub(crate) path: String,
+    /// Lines about the file itself: renamed, mode, binary.
+    pub(crate) notes: Vec<String>,
+    pub(crate) lines: Vec<PatchLine>,
+    pub(crate) added: usize,
+    pub(crate) removed: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PatchLine {
+    pub(crate) kind: LineKind,
+    pub(crate) old: Option<u64>,
+    pub(crate) new: Option<u64>,
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineKind {
+    Hunk,
+    Context,
+    Added,
+    Removed,
+    /// The end of the file has no newline.
+    NoNewline,
+}
+
+impl LineKind {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Hunk => "hunk",
+            Self::Context => "same",
+            Self::Added => "add",
+            Self::Removed => "del",
+            Self::NoNewline => "note",
+        }
+    }
+
+    /// The sign as text: colour is not the only sign.
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Self::Added => "+",
+            Self::Removed => "−",
+            Self::Hunk | Self::Context | Self::NoNewline => " ",
+        }
+    }
+}
+
+/// The start of a range in a hunk header, as `12` in `-12,3`.
+fn start(text: &str) -> Option<u64> {
+    text.get(1..)?.split(',').next()?.parse().ok()
+}
+
+/// The files of a patch. The paths come from the listing of the changes, which has them unquoted.
+pub(crate) fn files(patch: &str, paths: &[String]) -> Vec<FilePatch> {
+    let mut files: Vec<FilePatch> = Vec::new();
+    let (mut old, mut new) = (0, 0);
+    // Inside of a hunk, a line is never a header, whatever it looks like.
+    let (mut left_old, mut left_new) = (0_u64, 0_u64);
+    for text in patch.split('\n') {
+        if left_old == 0 && left_new == 0 && text.starts_with("diff --git ") {
+            let path = paths.get(files.len()).map_or(text, String::as_str);
+            files.push(FilePatch { path: visible(path), ..FilePatch::default() });
+            continue;
+        }
+        let Some(file) = files.last_mut() else { continue };
+        if left_old == 0 && left_new == 0 {
+            if let Some((ranges, _)) = hunk(text) {
+                (old, left_old, new, left_new) = ranges;
+                file.lines.push(PatchLine {
+                    kind: LineKind::Hunk,
+                    old: None,
+                    new: None,
+                    text: visible(text),
+                });
+            } else if text.starts_with('\\') {
+                file.lines.push(note(text));
+            } else if is_note(text) {
+                file.notes.push(visible(text));
+            }
+            continue;
+        }
+        let (sign, rest) = (text.chars().next(), text.get(1..).unwrap_or_default());
+        let mut line =
+            PatchLine { kind: LineKind::Context, old: None, new: None, text: visible(rest) };
+        match sign {
+            Some('+') => {
+                line.kind = LineKind::Added;
+                line.new = Some(new);
+                (new, left_new) = (new + 1, left_new.saturating_sub(1));
+                file.added += 1;
+            }
+            Some('-') => {
+                line.kind = LineKind::Removed;
+                line.old = Some(old);
+                (old, left_old) = (old + 1, left_old.saturating_sub(1));
+                file.removed += 1;
+            }
+            Some('\\') => line = note(text),
+            Some(_) | None => {
+                (line.old, line.new) = (Some(old), Some(new));
+                (old, left_old) = (old + 1, left_old.saturating_sub(1));
+                (new, left_new) = (new + 1, left_new.saturating_sub(1));
+            }
+        }
+        file.lines.push(line);
+    }
+    files
+}
+
+fn note(text: &str) -> PatchLine {
+    PatchLine { kind: LineKind::NoNewline, old: None, new: None, text: visible(text) }
+}
+
+type Ranges = (u64, u64, u64, u64);
+
+/// The ranges of `@@ -1,2 +3,4 @@ name`, and the rest.
+fn hunk(text: &str) -> Option<(Ranges, &str)> {
+    let (ranges, rest) = text.strip_prefix("@@ ")?.split_once(" @@")?;
+    let (old, new) = ranges.split_once(' ')?;
+    let length = |range: &str| match range.split_once(',') {
+        Some((_, length)) => length.parse().ok(),
+        None => Some(1),
+    };
+    Some(((start(old)?, length(old)?, start(new)?, length(new)?), rest))
+}
+
+/// Whether a line of the header says something that the paths do not.
+fn is_note(text: &str) -> bool {
+    let said = ["old mode", "new mode", "deleted file", "new file", "rename ", "Binary files"];
+    said.iter().any(|start| text.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATCH: &str = "diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@ fn x\n one\n\
+                         -two\n+diff --git a/x b/x\n three\n\\ No newline at end of file\ndiff --git a/b b/b\n\
+                         new file mode 100644\nindex 0..1\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+x\n";
+
+    #[test]
+    fn files_and_line_numbers_are_read_whatever_the_lines_look_like() {
+        let files = files(PATCH, &["a".to_owned(), "b".to_owned()]);
+        assert_eq!(files.len(), 2, "{files:#?}");
+        assert_eq!((files[0].added, files[0].removed), (1, 1));
+        let added = &files[0].lines[3];
+        assert_eq!((added.kind, added.new), (LineKind::Added, Some(2)));
+        assert_eq!(added.text, "diff --git a/x b/x");
+        assert_eq!(files[0].lines[4].old, Some(3));
+        assert_eq!(files[0].lines[5].kind, LineKind::NoNewline);
+        assert_eq!(files[1].notes, ["new file mode 100644"]);
+        assert_eq!(files[1].lines[1].new, Some(1));
+    }
+
+    #[test]
+    fn every_line_of_the_patch_is_there() {
+        let files = files(PATCH, &[]);
+        let shown: usize = files.iter().map(|file| file.lines.len() + file.notes.len()).sum();
+        // Without headers of two files: diff, index, --- and +++.
+        assert_eq!(shown, PATCH.lines().count() - 8);
+    }
+}

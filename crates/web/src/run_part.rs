@@ -1,0 +1,42 @@
+//! What the pages of a run share that show one answer of the API each.
+
+use bailiwick_fleet::ports::LocalRunDetail;
+use bailiwick_server::{ApiError, Session};
+use hyper::StatusCode;
+use serde::de::DeserializeOwned;
+
+use crate::layout::{Layout, Section};
+use crate::run::{RunHeader, Tab, jobs};
+use crate::site::Site;
+use crate::text::{encoded, line, visible};
+
+const MAX_TITLE: usize = 200;
+
+/// A page of a run before it is rendered.
+pub(crate) struct RunPart<T> {
+    pub(crate) layout: Layout,
+    pub(crate) header: RunHeader,
+    /// What the API returned, or why it has nothing to return any more.
+    pub(crate) data: Result<T, String>,
+}
+
+/// Reads a part of a run.
+pub(crate) async fn read<T: DeserializeOwned>(
+    site: &Site,
+    session: &Session,
+    name: &str,
+    tab: Tab,
+) -> Result<RunPart<T>, ApiError> {
+    let own = format!("/api/v1alpha1/local/runs/{}", encoded(name));
+    let detail: LocalRunDetail = site.api.get(session, &own).await?;
+    let data = match site.api.get(session, &format!("{own}{}", tab.path())).await {
+        Ok(data) => Ok(data),
+        // Files of a run can be gone: the page says it, and the rest of the run stays readable.
+        Err(error) if error.status == StatusCode::CONFLICT => Err(visible(&error.message)),
+        Err(error) => return Err(error),
+    };
+    let jobs = jobs(site, session, &detail.run.id).await?;
+    let mut layout = site.frame(session, line(&detail.run.name, MAX_TITLE)).await?.layout;
+    layout.section = Section::Runs;
+    Ok(RunPart { layout, header: RunHeader::new(site, session, &detail, &jobs, tab), data })
+}

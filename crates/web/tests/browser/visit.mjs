@@ -1,0 +1,125 @@
+// Visits pages in a real Chromium and prints what it saw as JSON.
+// Usage: node visit.mjs LINK SCREENSHOTS PATH..., with NODE_MODULES and CHROMIUM in the environment.
+import { createRequire } from "node:module";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [link, screenshots, ...paths] = process.argv.slice(2);
+const require = createRequire(join(process.env.NODE_MODULES, "x.js"));
+const puppeteer = require("puppeteer-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const origin = new URL(link).origin;
+mkdirSync(screenshots, { recursive: true });
+
+const seen = { faults: [], foreign: [], violations: [], unreached: [], executed: false, visited: 0, control: "" };
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"],
+});
+
+/** The violations that axe-core finds on a page. */
+async function violations(page) {
+  // The automation may evaluate what the pages may not.
+  const client = await page.createCDPSession();
+  await client.send("Runtime.evaluate", { expression: axe });
+  const { result } = await client.send("Runtime.evaluate", {
+    expression: `axe.run(document, { resultTypes: ["violations"] }).then((found) => JSON.stringify(
+      found.violations.map((one) => one.id + " " + one.nodes.map((node) => node.target.join(" ")).slice(0, 3))))`,
+    awaitPromise: true,
+  });
+  await client.detach();
+  return JSON.parse(result.value ?? '["axe-core did not run"]');
+}
+
+/** The place of each control that cannot be reached with the Tab key. Live updates can replace elements. */
+async function unreached(page) {
+  const state = () =>
+    page.evaluate(() => {
+      const all = [...document.querySelectorAll("a[href], button, input, select, textarea, [tabindex='0']")];
+      const used = all.filter((one) => !one.disabled && one.type !== "hidden" && one.checkVisibility());
+      return { count: used.length, at: used.indexOf(document.activeElement) };
+    });
+  await page.evaluate(() => document.activeElement?.blur());
+  const { count } = await state();
+  const reached = new Set();
+  for (let step = 0; step < count + 10; step += 1) {
+    await page.keyboard.press("Tab");
+    reached.add((await state()).at);
+  }
+  return [...Array(count).keys()].filter((index) => !reached.has(index));
+}
+
+try {
+  const page = await browser.newPage();
+  // A busy machine is slow; that is no fault of a page.
+  page.setDefaultNavigationTimeout(300000);
+  page.setDefaultTimeout(120000);
+  page.on("pageerror", (error) => seen.faults.push(`page: ${error.message}`));
+  page.on("console", (message) => {
+    if (message.type() === "error") seen.faults.push(`console: ${message.text()}`);
+  });
+  page.on("dialog", (dialog) => {
+    seen.executed = true;
+    dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    const address = request.url();
+    if (!address.startsWith(origin) && !address.startsWith("data:")) seen.foreign.push(address);
+  });
+  await page.evaluateOnNewDocument(() => {
+    window.reports = [];
+    document.addEventListener("securitypolicyviolation", (event) => {
+      window.reports.push(`${event.violatedDirective} ${event.blockedURI}`);
+    });
+  });
+  await page.goto(link);
+  await page.waitForSelector("header.bar", { timeout: 30000 });
+  for (const theme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+    for (const width of [320, 1280]) {
+      await page.setViewport({ width, height: 900 });
+      for (const path of paths) {
+        const response = await page.goto(origin + path, { waitUntil: "load" });
+        if (response.status() !== 200) seen.faults.push(`${path}: ${response.status()}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (wide > 0) seen.faults.push(`${path} is ${wide} px too wide at ${width} px`);
+        for (const one of await violations(page)) seen.violations.push(`${path} ${theme} ${width}: ${one}`);
+        if (theme === "light" && width === 1280) {
+          for (const one of await unreached(page)) seen.unreached.push(`${path}: ${one}`);
+        }
+        const name = path.replace(/^\/ui\//, "").replaceAll(/[^a-z0-9]+/gi, "-");
+        await page.screenshot({ path: join(screenshots, `${name}-${theme}-${width}.png`) });
+        for (const report of await page.evaluate(() => window.reports)) seen.faults.push(`csp ${path}: ${report}`);
+        seen.visited += 1;
+      }
+    }
+  }
+  // Shortcuts are listed, lead to pages, and can be switched off.
+  await page.setViewport({ width: 1280, height: 900 });
+  await page.goto(origin + paths[0], { waitUntil: "load" });
+  const isOpen = () => page.$eval("[data-help]", (help) => help.open);
+  await page.keyboard.press("?");
+  seen.keys = [await isOpen()];
+  for (const one of await violations(page)) seen.violations.push(`help: ${one}`);
+  await page.keyboard.press("Escape");
+  await Promise.all([page.waitForNavigation(), page.keyboard.press("g").then(() => page.keyboard.press("n"))]);
+  seen.keys.push(new URL(page.url()).pathname);
+  await page.click("[data-help-open]");
+  await page.click("[data-keys-toggle]");
+  await page.click("[data-help-close]");
+  await page.keyboard.press("?");
+  seen.keys.push(await isOpen());
+  await page.click("[data-help-open]");
+  await page.click("[data-keys-toggle]");
+  await page.click("[data-help-close]");
+  await page.keyboard.press("?");
+  seen.keys.push(await isOpen());
+  await page.keyboard.press("Escape");
+  // A page with a known fault shows that axe-core runs.
+  await page.evaluate(() => document.querySelector("main").append(Object.assign(new Image(), { src: "data:," })));
+  seen.control = (await violations(page)).join("\n");
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(seen));

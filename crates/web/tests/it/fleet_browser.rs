@@ -1,0 +1,49 @@
+//! The pages of the fleet in a real Chromium: both themes, two widths, axe-core, no CSP report, no foreign request.
+
+use std::path::PathBuf;
+
+use bailiwick_testkit::browser::{chromium, node_packages};
+use serde_json::Value;
+
+use crate::scripted_fleet::serve_fleet;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
+    let (server, _) = serve_fleet().await;
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser/visit.mjs");
+    let scratch = std::env::temp_dir().join(format!("bailiwick-web-{}", std::process::id()));
+    let screenshots = std::env::var_os("SCREENSHOTS").map_or_else(|| scratch, PathBuf::from);
+    let mut addresses = crate::fleet_pages::addresses();
+    // One page of each template is enough.
+    let shown = ["/kinds/agenttriggerrules", "/fixer", "/mend", "/wd-1", "/ws-1"];
+    addresses.retain(|path| {
+        let is_object = path.contains("/kinds/") || path.contains("/objects/");
+        !is_object || shown.iter().any(|end| path.ends_with(end))
+    });
+    // The pages of a run whose every text is hostile.
+    let parts = ["context", "policy?command=x", "cost", "lineage", "artifacts"];
+    addresses.extend(parts.map(|part| format!("/ui/local/fix-42/{part}")));
+    let mut node = std::process::Command::new("node");
+    node.arg(script)
+        .arg(format!("http://{}{}", server.address, server.link))
+        .arg(&screenshots)
+        .args(&addresses)
+        .env("CHROMIUM", chromium())
+        .env("NODE_MODULES", node_packages());
+    let output = tokio::task::spawn_blocking(move || node.output()).await.unwrap();
+    let output = output.expect("node can be run");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let none = serde_json::json!([]);
+    assert_eq!(seen["faults"], none, "errors of scripts, CSP reports and pages that are too wide");
+    assert_eq!(seen["foreign"], none, "requests to other origins");
+    assert_eq!(seen["violations"], none, "axe-core");
+    assert_eq!(seen["executed"], false, "hostile text was executed");
+    assert_eq!(seen["unreached"], none, "controls that the keyboard does not reach");
+    let keys = serde_json::json!([true, "/ui/numbers", false, true]);
+    assert_eq!(seen["keys"], keys, "listed, used, switched off, switched on");
+    assert_eq!(seen["visited"], addresses.len() * 4, "two themes, two widths");
+    // The list of axe-core is empty because the pages are right, not because it did not run.
+    assert!(seen["control"].as_str().unwrap().contains("image-alt"), "{seen:#}");
+}

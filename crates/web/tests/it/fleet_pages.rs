@@ -1,0 +1,310 @@
+//! The pages of the fleet over a server with objects of every kind: what they show, offer and accept.
+
+use bailiwick_fleet::ports::TokenScope;
+use bailiwick_resources::Kind;
+
+use crate::browser::form;
+use crate::scripted_fleet::{objects, serve_fleet, serve_fleet_at};
+use crate::scripted_runs::{HOSTILE, serve};
+
+const RULE: &str = "/ui/fleet/objects/default/agenttriggerrules/mend";
+const WORKSPACE: &str = "/ui/fleet/objects/default/agentworkspaces/ws-1";
+const REVIEW: &str = "/ui/fleet/permissions?stack=fixer&repository=o%2Fn";
+pub(crate) const POOL: &str = "apiVersion: bailiwick.dev/v1alpha1\nkind: RunnerPool\nmetadata:\n  name: pool\n\
+                    spec:\n  capacity: 3\n  trustTier: trusted\n  serviceAccountRef: runner\n";
+
+/// Every page of the fleet.
+pub(crate) fn addresses() -> Vec<String> {
+    let mut all: Vec<String> =
+        ["/ui/board", "/ui/numbers", "/ui/fleet", "/ui/fleet/audit", "/ui/fleet/edit", REVIEW]
+            .map(str::to_owned)
+            .to_vec();
+    for object in objects() {
+        let (plural, name) = (object.kind.plural(), &object.metadata.name);
+        all.push(format!("/ui/fleet/kinds/{plural}"));
+        all.push(format!("/ui/fleet/objects/default/{plural}/{name}"));
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_text_stays_text_on_every_page_of_the_fleet() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    for path in addresses() {
+        let reply = browser.get(&path).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+        assert!(!reply.text.contains(HOSTILE) && !reply.text.contains("<script>"), "{path}");
+        assert!(!reply.text.contains('\u{202e}') && !reply.text.contains('\u{1b}'), "{path}");
+        assert!(reply.text.len() < 200_000, "{path}: {} bytes", reply.text.len());
+        for inline in [" onclick=", " onerror=alert(1)>", " style=", "<style", "javascript:"] {
+            assert!(!reply.text.contains(inline), "{path}: {inline}");
+        }
+    }
+    // What was there is shown all the same.
+    for path in [RULE, WORKSPACE, REVIEW, "/ui/fleet/audit"] {
+        let page = browser.get(path).await.text;
+        assert!(page.contains("script&#62;alert(1)"), "{path}: {page}");
+    }
+    let trial = browser.post(&format!("{RULE}/test"), &form(&[("delivery", "wd-1")])).await;
+    assert_eq!(trial.status, 200, "{}", trial.text);
+    assert!(trial.text.contains("The rule matches") && !trial.text.contains("<script>"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_has_a_list_and_a_failing_condition_says_what_to_do() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let kinds = browser.get("/ui/fleet").await.text;
+    for kind in Kind::ALL {
+        let list = format!("/ui/fleet/kinds/{}", kind.plural());
+        assert!(kinds.contains(&format!("href=\"{list}\"")), "{list}");
+        let reply = browser.get(&list).await;
+        assert_eq!(reply.status, 200, "{list}: {}", reply.text);
+    }
+    assert!(kinds.contains("Needs attention") && kinds.contains("MissingSecretGrant"), "{kinds}");
+    let stack = browser.get("/ui/fleet/objects/default/agentstacks/fixer").await.text;
+    let advice =
+        bailiwick_fleet::explanation::advice(bailiwick_resources::Reason::MissingSecretGrant);
+    let advice = advice.unwrap().split(['\'', '`', '<', '&', '"']).next().unwrap();
+    assert!(stack.contains("SecretsAdmitted") && stack.contains(advice), "{stack}");
+    assert!(stack.contains("of an older generation"), "{stack}");
+    let empty = browser.get("/ui/fleet/kinds/agentskills").await.text;
+    assert!(empty.contains("bailiwick api-resources AgentSkill"), "{empty}");
+    assert_eq!(browser.get("/ui/fleet/kinds/nothing").await.status, 404);
+    assert_eq!(browser.get("/ui/fleet/objects/default/agentstacks/nobody").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_is_changed_tested_replayed_fired_and_materialized_through_the_api() {
+    let (server, fleet) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let page = browser.get(RULE).await.text;
+    for verb in ["pause", "disable", "archive", "replay", "materialize", "fire"] {
+        assert!(page.contains(&format!("value=\"{verb}\"")), "{verb}: {page}");
+    }
+    assert!(!page.contains("value=\"resume\""), "an active rule cannot be resumed");
+    assert!(page.contains("ate-1") && page.contains("value=\"wd-1\""), "{page}");
+    let act = |fields: &[(&str, &str)]| form(fields);
+    let own = format!("{RULE}/rule");
+    let paused = act(&[("action", "pause"), ("reason", "noisy"), ("generation", "1")]);
+    let reply = browser.post(&own, &paused).await;
+    assert_eq!((reply.status, reply.header("location")), (303, RULE), "{}", reply.text);
+    let execution = "/ui/fleet/objects/default/agenttriggerexecutions/ate-1";
+    for action in ["replay", "materialize", "fire"] {
+        let fields = act(&[("action", action), ("delivery", "wd-1"), ("repository", "o/n")]);
+        let reply = browser.post(&own, &fields).await;
+        assert_eq!((reply.status, reply.header("location")), (303, execution), "{}", reply.text);
+    }
+    assert_eq!(browser.post(&own, &act(&[("action", "explode")])).await.status, 400);
+    assert_eq!(
+        fleet.calls(),
+        [
+            "ada pause mend Some(1) noisy",
+            "ada replay mend wd-1",
+            "ada materialize mend wd-1",
+            "ada fire mend o/n"
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_scope_may_not_do_is_neither_offered_nor_accepted_in_the_fleet() {
+    let scopes =
+        [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
+    for scope in scopes {
+        let (server, fleet) = serve_fleet().await;
+        let mut browser = server.signed_in(scope).await;
+        let operates = scope >= TokenScope::Operator;
+        let administers = scope >= TokenScope::Admin;
+        let rule = browser.get(RULE).await.text;
+        assert_eq!(rule.contains("value=\"pause\""), operates, "{scope:?}");
+        assert_eq!(rule.contains("/fleet/edit"), administers, "{scope:?}");
+        let kinds = browser.get("/ui/fleet").await.text;
+        assert_eq!(kinds.contains("/fleet/edit"), administers, "{scope:?}");
+        assert_eq!(kinds.contains("/fleet/audit"), administers, "{scope:?}");
+        let workspace = browser.get(WORKSPACE).await.text;
+        assert_eq!(workspace.contains("value=\"archive\""), operates, "{scope:?}");
+        let delivery = browser.get("/ui/fleet/objects/default/webhookdeliveries/wd-1").await.text;
+        assert_eq!(delivery.contains("id=\"payload\""), operates, "{scope:?}");
+        let editor = browser.get("/ui/fleet/edit").await.text;
+        assert_eq!(editor.contains("value=\"apply\""), administers, "{scope:?}");
+        let audit = browser.get("/ui/fleet/audit").await.status;
+        assert_eq!(audit, if administers { 200 } else { 403 }, "{scope:?}");
+
+        let status = |permitted: bool, done: u16| if permitted { done } else { 403 };
+        let reply = browser.post(&format!("{RULE}/rule"), &form(&[("action", "pause")])).await;
+        assert_eq!(reply.status, status(operates, 303), "{scope:?}");
+        let reply = browser.post(&format!("{RULE}/test"), &form(&[("delivery", "wd-1")])).await;
+        assert_eq!(reply.status, status(operates, 200), "{scope:?}");
+        let reply =
+            browser.post(&format!("{WORKSPACE}/workspace"), &form(&[("action", "pin")])).await;
+        assert_eq!(reply.status, status(operates, 303), "{scope:?}");
+        let reply = browser.post("/ui/workspaces", &form(&[("action", "provision")])).await;
+        assert_eq!(reply.status, status(operates, 303), "{scope:?}");
+        for action in ["check", "apply"] {
+            let reply =
+                browser.post("/ui/fleet/edit", &form(&[("text", POOL), ("action", action)])).await;
+            assert_eq!(
+                reply.status,
+                status(administers, 200),
+                "{scope:?} {action}: {}",
+                reply.text
+            );
+        }
+        assert_eq!(fleet.calls().len(), if operates { 4 } else { 0 }, "{:?}", fleet.calls());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_own_pages_change_the_fleet() {
+    let (server, fleet) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    let paths = [
+        format!("{RULE}/rule"),
+        format!("{RULE}/test"),
+        format!("{WORKSPACE}/workspace"),
+        "/ui/workspaces".to_owned(),
+        "/ui/fleet/edit".to_owned(),
+    ];
+    for path in &paths {
+        let reply =
+            browser.post_with(path, "action=pause", &[("origin", "http://evil.example")]).await;
+        assert_eq!(reply.status, 403, "{path}");
+    }
+    assert_eq!(fleet.calls(), Vec::<String>::new());
+    assert_eq!(browser.post(&paths[0], "action=pause").await.status, 303, "positive control");
+    let mut nobody = crate::browser::Browser::new(server.address);
+    for path in addresses() {
+        assert_eq!(nobody.get(&path).await.status, 303, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_editor_validates_shows_the_difference_and_applies() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    let send = |text: &str, action: &str| form(&[("text", text), ("action", action)]);
+    let start = browser.get("/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool").await;
+    assert_eq!(start.status, 409, "a label has hidden characters: {}", start.text);
+    let fresh = browser.get("/ui/fleet/edit?kind=agentskills").await.text;
+    assert!(fresh.contains("kind: AgentSkill"), "{fresh}");
+    let wrong = POOL.replace("capacity: 3", "capacity: many");
+    let reply = browser.post("/ui/fleet/edit", &send(&wrong, "check")).await;
+    assert_eq!(reply.status, 422, "{}", reply.text);
+    assert!(reply.text.contains("role=\"alert\"") && reply.text.contains("capacity: many"));
+    let reply = browser.post("/ui/fleet/edit", &send("a: [", "check")).await;
+    assert_eq!(reply.status, 422, "{}", reply.text);
+    let hidden = POOL.replace("name: pool", "name: pool # \u{202e}");
+    let reply = browser.post("/ui/fleet/edit", &send(&hidden, "apply")).await;
+    assert_eq!(reply.status, 422, "{}", reply.text);
+    assert!(reply.text.contains("hidden characters") && reply.text.contains("⟨U+202E⟩"));
+    let reply = browser.post("/ui/fleet/edit", &send(POOL, "check")).await.text;
+    assert!(reply.contains("class=\"add\"") && reply.contains("capacity: 3"), "{reply}");
+    let unchanged = browser.get("/ui/fleet/objects/default/runnerpools/pool").await.text;
+    assert!(unchanged.contains("capacity: 2"), "a check changes nothing: {unchanged}");
+    let reply = browser.post("/ui/fleet/edit", &send(POOL, "apply")).await.text;
+    assert!(reply.contains("configured"), "{reply}");
+    let changed = browser.get("/ui/fleet/objects/default/runnerpools/pool").await.text;
+    assert!(changed.contains("capacity: 3"), "{changed}");
+    let editor = browser.get("/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool").await;
+    assert!(editor.text.contains("capacity: 3"), "{}", editor.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_permission_review_shows_missing_grants_as_a_picture_a_table_and_yaml() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get(REVIEW).await.text;
+    assert!(page.contains("<svg class=\"graph\"") && page.contains("node missing"), "{page}");
+    assert!(page.contains("<td>Missing secret grant</td>"), "{page}");
+    assert!(page.contains("kind: AgentSecretGrant"), "{page}");
+    assert!(page.contains("would be denied") && !page.contains("Check in the editor"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_audit_log_opens_at_its_end_and_every_entry_can_be_reached() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    let mut address = "/ui/fleet/audit".to_owned();
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        let page = browser.get(&address).await.text;
+        let events = page.split("<code>Event").skip(1);
+        seen.extend(events.map(|part| part.split('<').next().unwrap().parse::<u32>().unwrap()));
+        let older = page.split("rel=\"next\" href=\"").nth(1);
+        let Some(older) = older.and_then(|rest| rest.split('"').next()) else { break };
+        address = older.replace("&#38;", "&");
+    }
+    let expected: Vec<u32> = (0..450).rev().collect();
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_of_the_fleet_have_the_prefix_of_the_proxy() {
+    let (server, _) = serve_fleet_at("/agents").await;
+    let mut browser = server.signed_in_below(TokenScope::Admin, "/agents").await;
+    for path in addresses() {
+        let page = browser.get(&format!("/agents{path}")).await.text;
+        let links = page.split("href=\"").skip(1).chain(page.split("action=\"").skip(1));
+        let links = links.filter_map(|part| part.split('"').next());
+        for link in links.filter(|link| link.starts_with('/')) {
+            assert!(link.starts_with("/agents/ui/"), "{path}: {link}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_without_a_fleet_says_how_to_declare_one() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    let page = browser.get("/ui/fleet").await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(page.text.contains("Nothing is declared yet") && page.text.contains("bailiwick apply"));
+    let review = browser.get("/ui/fleet/permissions").await.text;
+    assert!(review.contains("A review needs a stack and a repository"), "{review}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_board_has_every_stage_claims_workspaces_and_sessions() {
+    let (server, fleet) = serve_fleet().await;
+    let mut viewer = server.signed_in(TokenScope::Viewer).await;
+    let page = viewer.get("/ui/board").await.text;
+    for label in ["Needs you", "Working", "Verifying", "Ready to land", "Landed", "Failed"] {
+        assert!(page.contains(&format!("aria-label=\"{label}\"")), "{label}: {page}");
+    }
+    assert_eq!(page.matches("data-row=\"run-fix-42\"").count(), 1, "a run is in one column");
+    assert!(page.contains("<td>17</td>") && page.contains("/ui/local/fix-42"), "{page}");
+    for link in ["agentworkspaces/ws-1", "agentsessions/as-1", "agentdispatchruns/adr-1"] {
+        assert!(page.contains(link), "{link}: {page}");
+    }
+    assert!(!page.contains("value=\"provision\""), "a viewer makes no workspace");
+    let mut operator = server.signed_in(TokenScope::Operator).await;
+    assert!(operator.get("/ui/board").await.text.contains("value=\"provision\""));
+    let form = form(&[("action", "provision"), ("repository", "o/n")]);
+    let reply = operator.post("/ui/workspaces", &form).await;
+    let made = "/ui/fleet/objects/default/agentworkspaces/made-1";
+    assert_eq!((reply.status, reply.header("location")), (303, made), "{}", reply.text);
+    assert_eq!(fleet.calls(), ["ada provision made-1 false"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_plot_has_its_numbers_as_a_table_and_as_files() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get("/ui/numbers?days=7").await.text;
+    for plot in ["runs", "denials", "stacks", "roles", "models", "phases", "queue"] {
+        assert!(page.contains(&format!("id=\"{plot}\"")), "{plot}");
+    }
+    assert_eq!(page.matches("<svg class=\"graph plot\" viewBox").count(), 7, "{page}");
+    assert_eq!(page.matches(", table\">").count(), 7, "{page}");
+    assert!(page.contains("$1.25") && page.contains("1 min"), "{page}");
+    let csv = browser.get("/ui/numbers.csv?days=7").await;
+    assert_eq!(csv.header("content-type"), "text/csv; charset=utf-8");
+    assert!(csv.header("content-disposition").starts_with("attachment"));
+    assert!(csv.text.contains("denials,") && csv.text.contains(",3,,,,"), "{}", csv.text);
+    let json = browser.get("/ui/numbers.json?days=7").await;
+    let json: serde_json::Value = serde_json::from_str(&json.text).unwrap();
+    assert_eq!(json["denials"][0]["count"], 3);
+    assert_eq!(browser.get("/ui/numbers?days=0").await.status, 400);
+}

@@ -1,0 +1,497 @@
+//! The pages over HTTP: sign-in, sessions, same-origin checks, what a page shows and what it never shows.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
+
+mod browser;
+mod fleet_browser;
+mod fleet_pages;
+mod page_sources;
+mod scopes;
+mod scripted_fleet;
+mod scripted_runs;
+
+use bailiwick_fleet::ports::TokenScope;
+use browser::{Browser, form};
+use scripted_runs::{HOSTILE, serve, serve_at};
+
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' \
+                   data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+                   require-trusted-types-for 'script'; trusted-types 'none'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_sees_a_page_without_a_session() {
+    let server = serve().await;
+    let mut browser = Browser::new(server.address);
+    for path in [
+        "/ui/runs",
+        "/ui/inbox",
+        "/ui/local/fix-42",
+        "/ui/local/fix-42/changes",
+        "/ui/local/fix-42/checks",
+        "/ui/local/fix-42/context",
+        "/ui/local/fix-42/policy?command=x",
+        "/ui/local/fix-42/cost",
+        "/ui/local/fix-42/lineage",
+        "/ui/local/fix-42/artifacts",
+    ] {
+        let reply = browser.get(path).await;
+        assert_eq!(reply.status, 303, "{path}");
+        let location = reply.header("location");
+        assert!(location.starts_with("/ui/sign-in?next="), "{path}: {location}");
+    }
+    let reply = browser.get("/ui/live?topic=runs").await;
+    assert_eq!(reply.status, 204, "a stream without a session is not tried again");
+    let page = browser.get("/ui/sign-in").await;
+    assert_eq!(page.status, 200);
+    assert!(!page.text.contains("fix-42"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_signs_in_once_and_the_session_ends_with_the_token_or_the_sign_out() {
+    let server = serve().await;
+    let mut browser = Browser::new(server.address);
+    let wrong = browser.post("/ui/sign-in", &form(&[("token", "bwk_wrong")])).await;
+    assert_eq!(wrong.status, 401);
+    assert!(wrong.text.contains("unknown, expired or revoked"), "{}", wrong.text);
+    let fields = [("token", server.token(TokenScope::Viewer)), ("next", "/local/fix-42?event=2")];
+    let reply = browser.post("/ui/sign-in", &form(&fields)).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/ui/local/fix-42?event=2"));
+    let cookie = reply.header("set-cookie");
+    assert!(cookie.contains("HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains(server.token(TokenScope::Viewer)), "the token is not in the cookie");
+    assert_eq!(browser.get("/ui/runs").await.status, 200);
+    let mut other = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
+    assert_eq!(browser.post("/ui/sign-out", "").await.status, 303);
+    assert_eq!(other.get("/ui/runs").await.status, 303, "the session is over for every copy");
+
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    assert_eq!(browser.get("/ui/runs").await.status, 200);
+    server.revoke(TokenScope::Viewer).await;
+    assert_eq!(browser.get("/ui/runs").await.status, 303);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_link_of_the_terminal_signs_in_once() {
+    let server = serve().await;
+    let mut browser = Browser::new(server.address);
+    assert_eq!(browser.get("/ui/link/wrong").await.status, 401);
+    let reply = browser.get(&server.link).await;
+    assert_eq!(reply.status, 200);
+    assert!(reply.text.contains("url=/ui/runs"), "{}", reply.text);
+    assert_eq!(browser.get("/ui/runs").await.status, 200);
+    let mut other = Browser::new(server.address);
+    assert_eq!(other.get(&server.link).await.status, 401);
+    assert_eq!(other.get("/ui/runs").await.status, 303);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_own_pages_and_known_hosts_change_something() {
+    let server = serve().await;
+    let browser = server.signed_in(TokenScope::Admin).await;
+    let answer = server.answer("approve");
+    for headers in [
+        vec![("origin", "http://evil.example")],
+        vec![("origin", "null")],
+        vec![],
+        vec![("origin", "OWN"), ("sec-fetch-site", "cross-site")],
+        vec![("origin", "OWN"), ("sec-fetch-site", "none")],
+    ] {
+        for path in ["/ui/inbox/answer", "/ui/local/fix-42/action", "/ui/sign-out", "/ui/sign-in"] {
+            let reply = browser.post_with(path, &answer, &headers).await;
+            assert_eq!(reply.status, 403, "{path} {headers:?}");
+        }
+    }
+    let rebound = browser.get_with("/ui/runs", &[("host", "evil.example")]).await;
+    assert_eq!(rebound.status, 403);
+    assert_eq!(server.runs.changes(), Vec::<String>::new());
+    let own = browser.post_with("/ui/inbox/answer", &answer, &[("origin", "OWN")]).await;
+    assert_eq!(own.status, 303, "positive control: {}", own.text);
+    assert_eq!(server.runs.changes(), ["Approve fix-42 7"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_impossible_action_is_shown_with_its_reason_and_cannot_be_sent() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let page = browser.get("/ui/local/fix-42").await.text;
+    assert!(page.contains("aria-describedby=\"why-remove\">Remove files</button>"), "{page}");
+    assert!(!page.contains("name=\"action\" value=\"remove\""), "{page}");
+    assert!(page.contains("name=\"action\" value=\"stop\""), "positive control: {page}");
+    assert!(page.contains("Not possible: <bdi>&#60;script&#62;"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_is_on_the_page_of_its_run_and_on_the_stream() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let reply = browser.post("/ui/local/fix-42/action", &form(&[("action", "verify")])).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/ui/local/fix-42"));
+    server.wait_for_jobs().await;
+    let page = browser.get("/ui/local/fix-42").await.text;
+    assert!(
+        page.contains("<strong>Verify</strong> <span class=\"state ended\">done</span>"),
+        "{page}"
+    );
+    assert!(!page.contains(HOSTILE), "steps are text: {page}");
+    let path = "/ui/live?topic=run&run=fix-42&after=4";
+    let text = browser.stream(path, &[], "event: change").await;
+    assert!(text.contains("id: 4.") && text.contains("\"changed\":true"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_counts_only_for_what_the_person_saw() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Approver).await;
+    let other =
+        form(&[("run", "fix-42"), ("question", "7"), ("digest", "0000"), ("answer", "approve")]);
+    let reply = browser.post("/ui/inbox/answer", &other).await;
+    assert_eq!(reply.status, 409);
+    assert!(reply.text.contains("does not wait any more"), "{}", reply.text);
+    assert_eq!(server.runs.changes(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_questions_are_answered_together_if_the_person_wants_it() {
+    let server = serve().await;
+    server.runs.ask_twice();
+    let mut browser = server.signed_in(TokenScope::Approver).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert_eq!(inbox.matches("Answer all 2 equal questions").count(), 2, "{inbox}");
+    assert!(inbox.contains("What the agent did just before"), "{inbox}");
+    let one = browser.post("/ui/inbox/answer", &server.answer("approve")).await;
+    assert_eq!(one.status, 303, "{}", one.text);
+    assert_eq!(server.runs.changes(), ["Approve fix-42 7"], "only the one without the wish");
+    let both = format!("{}&all=true", server.answer("deny"));
+    let reply = browser.post("/ui/inbox/answer", &both).await;
+    assert_eq!(reply.status, 303, "{}", reply.text);
+    assert_eq!(server.runs.changes()[1..], ["Deny fix-42 7", "Deny fix-42 8"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_text_stays_text_on_every_page() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    for path in [
+        "/ui/runs",
+        "/ui/inbox",
+        "/ui/local/fix-42",
+        "/ui/local/fix-42/changes",
+        "/ui/local/fix-42/checks",
+        "/ui/local/fix-42/context",
+        "/ui/local/fix-42/policy?command=x",
+        "/ui/local/fix-42/cost",
+        "/ui/local/fix-42/lineage",
+        "/ui/local/fix-42/artifacts",
+    ] {
+        let reply = browser.get(path).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+        assert_eq!(reply.header("content-security-policy"), CSP, "{path}");
+        assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
+        assert!(!reply.text.contains(HOSTILE), "{path}");
+        assert!(!reply.text.contains("<script>"), "{path}");
+        assert!(!reply.text.contains('\u{202e}') && !reply.text.contains('\u{1b}'), "{path}");
+        // What was there is shown all the same.
+        assert!(reply.text.contains("script&#62;alert(1)"), "{path}: {}", reply.text);
+        for inline in [" onclick=", " onerror=alert(1)>", " style=", "<style", "javascript:"] {
+            assert!(!reply.text.contains(inline), "{path}: {inline}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_shows_each_call_beside_its_decision_and_every_changed_line() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let run = browser.get("/ui/local/fix-42").await.text;
+    for expected in ["id=\"e2\"", "git push", "denied", "policy::no-git-ops", "Instead: report it"]
+    {
+        assert!(run.contains(expected), "{expected}: {run}");
+    }
+    assert!(run.contains("data-live=\"/ui/live?topic=run"), "{run}");
+    let changes = browser.get("/ui/local/fix-42/changes").await.text;
+    assert!(changes.contains("src/lib.rs"), "{changes}");
+    assert_eq!(changes.matches("<tr class=\"add\">").count(), 2, "{changes}");
+    assert_eq!(changes.matches("<tr class=\"del\">").count(), 1, "{changes}");
+    let missing = browser.get("/ui/local/nobody").await;
+    assert_eq!(missing.status, 404);
+    assert!(missing.text.contains("there is no agent"), "{}", missing.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_transcript_is_searched_by_the_server_and_every_event_has_a_permalink() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get("/ui/local/fix-42?filter=denied&text=git%26").await.text;
+    let queries = server.runs.queries();
+    let is_search = |query: &String| query.contains("Some(Denied)") && query.contains("\"git&\"");
+    assert!(queries.iter().any(is_search), "{queries:?}");
+    assert!(page.contains("id=\"e3\"") && !page.contains("id=\"e1\""), "{page}");
+    assert!(page.contains("href=\"/ui/local/fix-42?event=3#e3\""), "{page}");
+    let next = "href=\"/ui/local/fix-42?filter=denied&#38;text=git%26&#38;after=3\"";
+    assert!(page.contains(next), "{page}");
+    assert!(!page.contains("data-live="), "results of a search stay as they are: {page}");
+    let all = browser.get("/ui/local/fix-42").await.text;
+    assert!(all.contains("href=\"/ui/local/fix-42?filter=errors\""), "{all}");
+    assert!(all.contains("data-live="), "positive control: {all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checks_are_shown_with_verdict_tree_evidence_and_output() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get("/ui/local/fix-42/checks").await.text;
+    for expected in ["1 of 2 failed", "as it is", "merged onto the base", "Output</summary>"] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    assert!(page.contains("href=\"/ui/local/fix-42/checks\" aria-current=\"page\""), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_are_in_the_address_and_pages_follow_the_cursor() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get("/ui/runs?group=working&text=a%26b").await.text;
+    assert!(page.contains("href=\"/ui/runs?group=ended&#38;text=a%26b\""), "{page}");
+    assert!(
+        page.contains("href=\"/ui/runs?group=working&#38;text=a%26b&#38;after=next.1~end\""),
+        "{page}"
+    );
+    let query = server.runs.queries().pop().unwrap();
+    assert!(query.contains("Working") && query.contains("\"a&b\""), "{query}");
+    browser.get("/ui/runs?after=next.1~end").await;
+    assert!(server.runs.queries().pop().unwrap().contains("\"next.1\""));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_is_saved_opened_and_deleted_by_its_owner() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get("/ui/runs?group=ended&stack=mender").await.text;
+    assert!(page.contains("value=\"save\""), "{page}");
+    assert!(!browser.get("/ui/runs").await.text.contains("value=\"save\""), "nothing to save");
+    let save =
+        form(&[("action", "save"), ("name", HOSTILE), ("query", "group=ended&stack=mender")]);
+    let refused = browser.post("/ui/runs/filters", &save).await;
+    assert_eq!(refused.status, 422, "a name has no control characters: {}", refused.text);
+    let name = "<script>mine";
+    let save = form(&[("action", "save"), ("name", name), ("query", "group=ended&stack=mender")]);
+    let saved = browser.post("/ui/runs/filters", &save).await;
+    assert_eq!(
+        (saved.status, saved.header("location")),
+        (303, "/ui/runs?group=ended&stack=mender")
+    );
+    let page = browser.get("/ui/runs").await.text;
+    let link = "href=\"/ui/runs?group=ended&#38;stack=mender\"><bdi>&#60;script&#62;mine</bdi>";
+    assert!(page.contains(link), "{page}");
+    let delete = form(&[("action", "delete"), ("name", name), ("query", "")]);
+    assert_eq!(browser.post_with("/ui/runs/filters", &delete, &[]).await.status, 403);
+    let deleted = browser.post("/ui/runs/filters", &delete).await;
+    assert_eq!((deleted.status, deleted.header("location")), (303, "/ui/runs"));
+    assert!(!browser.get("/ui/runs").await.text.contains("script&#62;mine"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn assets_are_named_by_their_digest_and_kept_for_ever() {
+    let server = serve().await;
+    let mut browser = Browser::new(server.address);
+    let page = browser.get("/ui/sign-in").await.text;
+    let names: Vec<&str> = page.split('"').filter(|part| part.contains("/static/")).collect();
+    assert!(names.len() >= 3, "{page}");
+    for name in names {
+        let reply = browser.get(name).await;
+        assert_eq!(reply.status, 200, "{name}");
+        assert_eq!(reply.header("cache-control"), "public, max-age=31536000, immutable");
+    }
+    assert_eq!(browser.get("/ui/static/page-0000000000000000.js").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn below_a_path_prefix_every_link_has_it() {
+    let server = serve_at("/agents").await;
+    for prefix in ["", "/agents"] {
+        // The proxy passes the prefix on, or removes it.
+        let mut browser = server.signed_in_below(TokenScope::Admin, prefix).await;
+        for path in [
+            "/ui/runs",
+            "/ui/inbox",
+            "/ui/local/fix-42",
+            "/ui/local/fix-42/changes",
+            "/ui/local/fix-42/checks",
+            "/ui/local/fix-42/context",
+            "/ui/local/fix-42/policy",
+            "/ui/local/fix-42/cost",
+            "/ui/local/fix-42/lineage",
+            "/ui/local/fix-42/artifacts",
+        ] {
+            let page = browser.get(&format!("{prefix}{path}")).await;
+            assert_eq!(page.status, 200, "{prefix}{path}");
+            let links = page.text.split(['"', ' ']).filter(|part| part.starts_with('/'));
+            let links: Vec<&str> =
+                links.filter(|part| part.len() > 1 && !part.starts_with("/>")).collect();
+            assert!(links.len() > 5, "{links:?}");
+            assert!(links.iter().all(|link| link.starts_with("/agents/ui")), "{links:?}");
+        }
+    }
+    let mut browser = Browser::new(server.address);
+    let root = browser.get_with("/", &[("accept", "text/html")]).await;
+    assert_eq!((root.status, root.header("location")), (303, "/agents/ui"));
+    for path in ["/ui/", "/agents/ui/"] {
+        let slash = browser.get(path).await;
+        assert_eq!((slash.status, slash.header("location")), (303, "/agents/ui"), "{path}");
+    }
+    let plain = browser.get("/").await;
+    assert_eq!(plain.status, 200, "programs get the text");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_says_that_a_run_has_new_events_and_continues_after_the_last_one() {
+    let server = serve().await;
+    let browser = server.signed_in(TokenScope::Viewer).await;
+    let path = "/ui/live?topic=run&run=fix-42&after=0";
+    let first = browser.stream(path, &[], "event: change").await;
+    assert!(first.contains("id: 4"), "{first}");
+    server.runs.add_event("more");
+    let again = browser.stream(path, &[("last-event-id", "4")], "event: change").await;
+    assert!(again.contains("event: hello") && again.contains("id: 5"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn approvals_of_the_control_plane_are_in_the_inbox_and_decided_through_the_api() {
+    let server = serve().await;
+    server.add_approval().await;
+    let mut browser = server.signed_in(TokenScope::Approver).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert!(inbox.contains("sha256:one") && inbox.contains("(3) Inbox"), "{inbox}");
+    assert!(!inbox.contains(HOSTILE) && !inbox.contains("<script>"), "{inbox}");
+    let decision = form(&[
+        ("namespace", "default"),
+        ("name", "aap-1"),
+        ("digest", "sha256:one"),
+        ("answer", "approve"),
+    ]);
+    // This server has no control plane, which says so.
+    let reply = browser.post("/ui/inbox/decide", &decision).await;
+    assert_eq!(reply.status, 503);
+    assert!(reply.text.contains("no control plane"), "{}", reply.text);
+    let mut viewer = server.signed_in(TokenScope::Viewer).await;
+    assert_eq!(viewer.post("/ui/inbox/decide", &decision).await.status, 403);
+    assert!(!viewer.get("/ui/inbox").await.text.contains("value=\"approve\""));
+    let foreign = viewer.post_with("/ui/inbox/decide", &decision, &[]).await;
+    assert_eq!(foreign.status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn context_policy_cost_lineage_and_artifacts_are_pages_of_the_run() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let expected: [(&str, &[&str]); 5] = [
+        ("context", &["7 bytes", "Characters not shown: 1.", "<summary>Text</summary>"]),
+        ("policy", &["text and kernel", "action=\"/ui/local/fix-42/policy\""]),
+        (
+            "cost",
+            &["Tokens over time, table", "1\u{202f}234", "unknown price", "part of the agent"],
+        ),
+        ("lineage", &["started by first", "another attempt after fix-42", "this agent"]),
+        (
+            "artifacts",
+            &["href=\"/ui/local/fix-42/artifacts/task.toml\"", "9 bytes", "cannot be shown"],
+        ),
+    ];
+    for (tab, texts) in expected {
+        let page = browser.get(&format!("/ui/local/fix-42/{tab}")).await;
+        assert_eq!(page.status, 200, "{tab}: {}", page.text);
+        for text in texts {
+            assert!(page.text.contains(text), "{tab}, {text}: {}", page.text);
+        }
+        let current = format!("href=\"/ui/local/fix-42/{tab}\" aria-current=\"page\"");
+        assert!(page.text.contains(&current), "{tab}: {}", page.text);
+        assert!(!page.text.contains("<script>alert"), "{tab}: {}", page.text);
+        assert_eq!(browser.get(&format!("/ui/local/nobody/{tab}")).await.status, 404, "{tab}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_is_tried_and_nothing_is_changed() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let denied = browser.get("/ui/local/fix-42/policy?command=git%20push").await.text;
+    assert!(denied.contains("<span class=\"verdict refused\">denied</span>"), "{denied}");
+    assert!(denied.contains("value=\"git push\""), "{denied}");
+    assert!(denied.contains("This holds for sandbox level"), "{denied}");
+    let allowed = browser.get("/ui/local/fix-42/policy?command=ls").await.text;
+    assert!(allowed.contains("<span class=\"verdict allowed\">allowed</span>"), "{allowed}");
+    assert!(allowed.contains("the answer without a sandbox"), "{allowed}");
+    assert!(server.runs.changes().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_an_agent_is_downloaded_and_never_shown_as_a_page() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let file = browser.get("/ui/local/fix-42/artifacts/task.toml").await;
+    assert_eq!(file.status, 200);
+    assert!(file.text.contains("<script>"), "positive control: {}", file.text);
+    assert_eq!(file.header("content-disposition"), "attachment");
+    assert_eq!(file.header("content-type"), "application/octet-stream");
+    assert_eq!(file.header("x-content-type-options"), "nosniff");
+    assert_eq!(browser.get("/ui/local/fix-42/artifacts/passwd").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_no_page_has_is_answered_by_a_page_that_says_so() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let unknown = browser.get("/ui/nothing/here").await;
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.header("content-type").starts_with("text/html"), "{}", unknown.text);
+    assert!(unknown.text.contains("There is no page with this address."), "{}", unknown.text);
+    let slash = browser.get("/ui/runs/?group=ended").await;
+    assert_eq!((slash.status, slash.header("location")), (303, "/ui/runs?group=ended"));
+    for (path, location) in [
+        ("/ui/", "/ui"),
+        ("/ui", "/ui/runs"),
+        ("/ui/local/", "/ui/local"),
+        ("/ui/local", "/ui/runs"),
+    ] {
+        let reply = browser.get(path).await;
+        assert_eq!((reply.status, reply.header("location")), (303, location), "{path}");
+    }
+    for wrong in [
+        "/ui/runs?grup=ended",
+        "/ui/runs?group=nobody",
+        "/ui/local/fix-42?event=x",
+        "/ui/local/fix-42?filter=nothing",
+        "/ui/numbers?days=x",
+        "/ui/fleet/kinds/agentstacks?page=2",
+    ] {
+        let page = browser.get(wrong).await;
+        assert_eq!(page.status, 400, "{wrong}: {}", page.text);
+        assert!(page.header("content-type").starts_with("text/html"), "{wrong}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_is_not_there_is_named_and_every_event_of_a_row_has_an_anchor() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let page = browser.get("/ui/local/fix-42?event=9999").await.text;
+    assert!(page.contains("There is no event 9999: the last one is 4."), "{page}");
+    let page = browser.get("/ui/local/fix-42?event=3").await.text;
+    assert!(!page.contains("There is no event"), "{page}");
+    // The decision is the third event, in the row of the second one.
+    assert!(page.contains("id=\"e2\"") && page.contains("<span id=\"e3\">"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_names_the_rule_that_asks() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert!(inbox.contains("Rule <code>role::ask</code>"), "{inbox}");
+}
