@@ -17,14 +17,14 @@ pub enum Failure {
     /// A service failed or refused.
     Service(ServiceFailure),
     /// Everything was printed already; the exit code.
-    Said(u8),
+    AlreadyReported(u8),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service(failure) => failure.fmt(out),
-            Self::Said(_) => Ok(()),
+            Self::AlreadyReported(_) => Ok(()),
         }
     }
 }
@@ -37,7 +37,7 @@ impl Failure {
 
     /// The command was called wrongly, or with a name that is not known.
     pub fn usage(text: impl Into<String>) -> Self {
-        ServiceFailure::usage(text).into()
+        ServiceFailure::refused(text).into()
     }
 
     /// The same with advice.
@@ -45,7 +45,7 @@ impl Failure {
     pub fn help(self, advice: impl Into<String>) -> Self {
         match self {
             Self::Service(failure) => Self::Service(failure.help(advice)),
-            said @ Self::Said(_) => said,
+            said @ Self::AlreadyReported(_) => said,
         }
     }
 
@@ -62,8 +62,8 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Service(ServiceFailure::Problems(_) | ServiceFailure::Failed { .. }) => 1,
-            Self::Service(ServiceFailure::Refused { .. }) => 2,
-            Self::Said(code) => *code,
+            Self::Service(ServiceFailure::Refused { .. } | ServiceFailure::AtWork { .. }) => 2,
+            Self::AlreadyReported(code) => *code,
         }
     }
 }

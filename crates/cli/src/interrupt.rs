@@ -13,8 +13,8 @@ static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
 /// What a person is told whom a signal leaves without a result.
 static NOTICE: Mutex<Option<String>> = Mutex::new(None);
 
-/// A signal that ends this process says this from now on: what stays, and the command that goes on with it.
-pub fn announce(notice: String) {
+/// A signal that ends this process says this from now on: what stays, and the command that resumes it.
+pub fn set_notice(notice: String) {
     *self::notice() = Some(notice);
 }
 
@@ -46,12 +46,12 @@ pub fn begin() {
 }
 
 /// A signal stops this attempt from now on.
-pub fn stops(handle: Handle) {
+pub fn set_attempt(handle: Handle) {
     *attempt() = Some(handle);
 }
 
 /// The attempt is over: the next signal ends this process.
-pub fn over() {
+pub fn clear_attempt() {
     *attempt() = None;
 }
 

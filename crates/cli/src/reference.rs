@@ -58,7 +58,7 @@ pub fn openapi() -> String {
 /// The page of resources: every kind with its fields, from the types themselves.
 pub fn resources() -> String {
     let mut page = String::from(
-        "<!-- Generated; write it anew with UPDATE=1. -->\n# Resources\n\nEvery kind of \
+        "<!-- Generated; update it with UPDATE=1. -->\n# Resources\n\nEvery kind of \
          `bailiwick.dev/v1alpha1`. Unknown keys are errors. The schemas are in `docs/schema/fleet/`.\n",
     );
     let schemas = bailiwick_server::schemas();

@@ -1,4 +1,4 @@
-//! What the control plane costs beside what it stands on: six figures from one run, side by side.
+//! What the control plane costs beside what it stands on: seven figures from one run, side by side.
 //! `scripts/bench-fleet` runs it; `scripts/bench-fleet webhooks` only that figure.
 //!
 //! `bailiwick serve` is a process of its own, with 100,000 runs in its store, and is asked over loopback as a
@@ -15,6 +15,7 @@
 mod client;
 mod listing;
 mod memory;
+mod neighbours;
 mod place;
 mod starting;
 mod table;
@@ -31,6 +32,12 @@ fn wanted(figure: &str) -> bool {
 
 async fn measure() {
     table::head();
+    if wanted("neighbours") {
+        neighbours::measure().await;
+    }
+    if std::env::args().skip(1).filter(|word| !word.starts_with("--")).eq(["neighbours"]) {
+        return;
+    }
     let place = Place::new();
     let store = place.open().await;
     let mut bare = listing::fill(&place, &store).await;

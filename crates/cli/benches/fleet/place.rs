@@ -15,7 +15,12 @@ use crate::client::Client;
 
 /// What webhooks are signed with.
 pub(crate) const SECRET: &str = "the-webhook-s-own-secret";
-const BAILIWICK: &str = env!("CARGO_BIN_EXE_bailiwick");
+
+/// The program that is measured: this one, or another version of it.
+fn program() -> String {
+    std::env::var("BENCH_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_bailiwick").to_owned())
+}
+
 const ROLE: &str = "[role]\nname = \"worker\"\ndescription = \"d\"\n[capabilities]\nrequired = [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"*\"]\n";
 
 /// The time: what is much older than it would be forgotten meanwhile.
@@ -91,7 +96,7 @@ impl Place {
 
     /// Runs `bailiwick` with an input; gives what it printed.
     pub(crate) fn given(&self, arguments: &[&str], input: &str) -> String {
-        let mut command = self.scratch.command(BAILIWICK);
+        let mut command = self.scratch.command(program());
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("bailiwick");
         let mut stdin = child.stdin.take().expect("an input");
@@ -119,7 +124,7 @@ impl Place {
 
     /// Starts the server.
     pub(crate) fn serve(&self) -> Serving {
-        let mut command: Command = self.scratch.command(BAILIWICK);
+        let mut command: Command = self.scratch.command(program());
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         let log = std::fs::File::create(self.beside("serve.log")).expect("a file");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

@@ -20,14 +20,18 @@ const ROUNDS: usize = 24;
 const SPAWNS: usize = 5;
 
 /// Reads the changes of a stream as they come.
-struct Watcher {
+pub(crate) struct Watcher {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
 impl Watcher {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Self { stream, read: Vec::new() }
+    }
+
     /// The next change, and when it was here.
-    async fn next(&mut self) -> (Instant, Value) {
+    pub(crate) async fn next(&mut self) -> (Instant, Value) {
         loop {
             let end = self.read.iter().position(|byte| *byte == b'\n');
             let Some(end) = end else {
@@ -96,7 +100,7 @@ pub(crate) async fn measure(place: &Place, serving: &Serving) {
     let mut asking = Client::from(241, serving.address).await;
     let path = "/api/v1alpha1/events?kind=AgentDispatchRun,AgentDispatchAttempt";
     let stream = Client::from(242, serving.address).await.stream(path, &viewer).await;
-    let mut watcher = Watcher { stream, read: Vec::new() };
+    let mut watcher = Watcher::new(stream);
     let (mut ours, mut nothing, mut own) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         for contender in turns(round, 3) {

@@ -3,7 +3,7 @@
 use bailiwick_engine::context::Context;
 use bailiwick_engine::system;
 use bailiwick_lifecycle::delegation::claim::Released;
-use bailiwick_model::claim::{Claim, Fence, Outcome};
+use bailiwick_model::claim::{Claim, ClaimOutcome, Fence};
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::{Args, Subcommand};
 
@@ -108,14 +108,14 @@ fn release(context: &Context, fence: Fence, force: bool, format: Format) -> Resu
             .help("`bailiwick claims list` shows those that there are"));
     };
     let run = &claim.run;
-    let held = RunDirectory::new(&context.state, run.as_str()).is_held().unwrap_or(true);
+    let held = RunDirectory::new(&context.state, run.as_str()).is_supervised().unwrap_or(true);
     if held && claim.release.is_none() && !force {
         return Err(Failure::usage(format!("`{run}` is at work with claim {fence}"))
             .help(format!("end it first: bailiwick stop {run}; or say --force")));
     }
     let now = system::now_ms();
     let released = context
-        .with_store(async |store| Ok(store.release(fence, Outcome::Revoked, now).await?))?;
+        .with_store(async |store| Ok(store.release(fence, ClaimOutcome::Revoked, now).await?))?;
     let claim = match released {
         Released::Now(claim) => claim,
         Released::Before(claim) => {

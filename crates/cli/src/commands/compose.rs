@@ -52,7 +52,7 @@ impl Compose {
         output::next_step(format_args!(
             "bailiwick spawn {}{}",
             self.task.display(),
-            context.repeated
+            context.global_options
         ));
         Ok(())
     }

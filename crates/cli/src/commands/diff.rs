@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
+use bailiwick_engine::local_runs::changed_files;
 use bailiwick_engine::running::forbidden_files::{left_out, left_out_note};
-use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_fleet::ports::LocalFileChange;
 use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::RunDirectory;
 use clap::Args;
 use serde::Serialize;
 
+use super::fleet::access::Destination;
+use super::fleet::difference;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
@@ -39,12 +43,15 @@ pub struct Diff {
 
 impl Diff {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, context: Context, destination: &Destination) -> Result<(), Failure> {
         let Some(agent) = &self.agent else {
-            return super::fleet::difference::run(context, &self.files, self.format.format);
+            let fleet = destination.find(context)?;
+            return difference::run(&fleet, &self.files, self.format.format);
         };
+        destination.require_local()?;
+        let context = &context;
         let agent = agent_names::require(context, agent)?;
-        let subject = Subject::of_agent(context, &agent, &Places::default())?;
+        let subject = AgentWork::of_agent(context, &agent, &Places::default())?;
         let directory = RunDirectory::new(&context.state, agent.as_str());
         let left_out = left_out(&subject.worktree, &directory)
             .map_err(|error| Failure::general(error.to_string()))?;
@@ -55,7 +62,8 @@ impl Diff {
             }
             return Ok(());
         }
-        let changes = changes(&subject.diff(&["--numstat", "-z"])?);
+        let changes = changed_files(&subject.diff(&["--numstat", "-z"])?);
+        let changes = changes.into_iter().map(FileDiff::from).collect();
         let patch = if self.stat { None } else { Some(subject.diff(&["--patch"])?) };
         output::json(&AgentDiff { agent_id: agent.to_string(), changes, left_out, patch })
     }
@@ -73,7 +81,7 @@ struct AgentDiff {
     patch: Option<String>,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Serialize)]
 struct FileDiff {
     path: String,
     /// What it was called before; nothing if it has the same name.
@@ -83,43 +91,9 @@ struct FileDiff {
     removed: Option<u64>,
 }
 
-/// Reads `git diff --numstat -z`: a renamed file has no name beside its numbers, and two after them.
-fn changes(text: &str) -> Vec<FileDiff> {
-    let mut parts = text.split_terminator('\0');
-    let mut all = Vec::new();
-    while let Some(part) = parts.next() {
-        let mut columns = part.splitn(3, '\t');
-        let mut number = || columns.next().and_then(|text| text.parse().ok());
-        let (added, removed) = (number(), number());
-        let (renamed_from, path) = match columns.next() {
-            Some("") | None => (parts.next().map(str::to_owned), parts.next().unwrap_or_default()),
-            Some(path) => (None, path),
-        };
-        all.push(FileDiff { path: path.to_owned(), renamed_from, added, removed });
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn renamed_and_binary_files_are_read_from_the_numbers_of_git() {
-        let file = |path: &str, from: Option<&str>, added, removed| FileDiff {
-            path: path.to_owned(),
-            renamed_from: from.map(str::to_owned),
-            added,
-            removed,
-        };
-        assert_eq!(
-            changes("1\t2\ta\tb\0-\t-\timage.png\x003\t0\t\0old\0new\0"),
-            [
-                file("a\tb", None, Some(1), Some(2)),
-                file("image.png", None, None, None),
-                file("new", Some("old"), Some(3), Some(0)),
-            ]
-        );
-        assert_eq!(changes(""), []);
+impl From<LocalFileChange> for FileDiff {
+    fn from(change: LocalFileChange) -> Self {
+        let LocalFileChange { path, renamed_from, added, removed } = change;
+        Self { path, renamed_from, added, removed }
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
 use bailiwick_engine::policy_file::{self, What};
-use bailiwick_engine::running::interactive::{self, SessionObserver, Told, Wanted};
+use bailiwick_engine::running::interactive::{
+    self, SessionObserver, SessionRequest, SessionResult,
+};
 use bailiwick_model::RoleName;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::task::Login;
@@ -71,7 +73,7 @@ impl Exec {
             (None, None) => return Err(policy_file::unnamed(context)?.into()),
         };
         policy_file::note_root(context, &[&self.files, &self.deny]);
-        let wanted = Wanted {
+        let request = SessionRequest {
             what,
             sandbox: self.sandbox.into(),
             cli: self.cli.clone(),
@@ -81,7 +83,7 @@ impl Exec {
         };
         let screen = screen(context)?;
         interrupt::begin();
-        tell(context, &interactive::hold(context, &wanted, &screen, &Signals)?)
+        tell(context, &interactive::hold(context, &request, &screen, &Signals)?)
     }
 }
 
@@ -90,11 +92,11 @@ struct Signals;
 
 impl SessionObserver for Signals {
     fn started(&self, handle: Handle) {
-        interrupt::stops(handle);
+        interrupt::set_attempt(handle);
     }
 
     fn ended(&self) {
-        interrupt::over();
+        interrupt::clear_attempt();
     }
 }
 
@@ -111,9 +113,9 @@ fn screen(context: &Context) -> Result<Screen, Failure> {
 }
 
 /// Tells what a person should know, now that the screen is theirs again.
-fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
-    let Told { id, outcome, denied } = told;
-    let (used, repeated) = (&outcome.progress.used, &context.repeated);
+fn tell(context: &Context, told: &SessionResult) -> Result<(), Failure> {
+    let SessionResult { id, outcome, denied } = told;
+    let (used, global_options) = (&outcome.progress.used, &context.global_options);
     for line in denied.iter().filter_map(view::line) {
         output::note(shortened(&line, 200.max(output::width())));
     }
@@ -122,7 +124,7 @@ fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
         let verb = if used.tool_calls == 1 { "was" } else { "were" };
         output::note(format_args!("{} of {calls} {verb} denied", used.denied));
     }
-    output::note(format_args!("see all of it: bailiwick logs {id}{repeated}"));
+    output::note(format_args!("see all of it: bailiwick logs {id}{global_options}"));
     let ended = |word: &str| {
         let why = output::first_line(&outcome.detail);
         output::note(format_args!("{} ({word}): {why}", styled(RED, "the program was ended")));
@@ -130,13 +132,13 @@ fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
     match (outcome.ending, outcome.code) {
         (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             ended(outcome.ending.as_str());
-            Err(Failure::Said(2))
+            Err(Failure::AlreadyReported(2))
         }
         // It has ended by itself, and says in its own way how.
         (ExitReason::Completed | ExitReason::Failed, Some(code)) => match u8::try_from(code) {
             Ok(0) => Ok(()),
-            Ok(code) => Err(Failure::Said(code)),
-            Err(_) => Err(Failure::Said(1)),
+            Ok(code) => Err(Failure::AlreadyReported(code)),
+            Err(_) => Err(Failure::AlreadyReported(1)),
         },
         (
             ExitReason::Completed
@@ -148,7 +150,7 @@ fn tell(context: &Context, told: &Told) -> Result<(), Failure> {
             _,
         ) => {
             ended(outcome.ending.as_str());
-            Err(Failure::Said(1))
+            Err(Failure::AlreadyReported(1))
         }
     }
 }

@@ -17,6 +17,7 @@ use bailiwick_policy::call::{Action, Call};
 use bailiwick_policy::decide::{Verdict, decide_effects, lookups, verdicts};
 use bailiwick_policy::decision::Outcome;
 use bailiwick_policy::dialects::Dialect;
+use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::path_policy::EnforcedBy;
 use bailiwick_policy::paths::{Place, WriteTarget, write_targets};
 use bailiwick_policy::tool::{Tool, ToolName};
@@ -24,6 +25,7 @@ use bailiwick_policy::{Decision, Effects, Facts, Policy};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::fleet::access::Destination;
 use super::fleet::{Namespace, explain as object};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
@@ -108,11 +110,13 @@ impl Limits {
 
 impl Explain {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, context: Context, destination: &Destination) -> Result<(), Failure> {
         if let Some(named) = object::object(&self.command) {
-            let namespace = &self.namespace.namespace;
-            return object::run(context, &named, namespace, self.format.format);
+            let fleet = destination.find(context)?;
+            return object::run(&fleet, &named, &self.namespace, self.format.format);
         }
+        destination.require_local()?;
+        let context = &context;
         let what = match self.limits.what() {
             Some(What::Role { role, files, deny }) if files.is_empty() => {
                 What::Role { role, files: vec!["**".to_owned()], deny }
@@ -142,11 +146,14 @@ impl Explain {
         let root = context
             .repository()
             .map_or_else(|| context.directory.clone(), |found| found.root().to_path_buf());
-        let around = HostContext::at(&root, &context.directory).map_err(Failure::general)?;
+        let around = HostContext::at(&root, &context.directory)
+            .map_err(|error| Failure::general(error.to_string()))?;
         let mut facts = around.facts();
         let effects = Effects::of(&call);
         look_up(&lookups(&call, &effects, &facts), &call, &mut facts);
+        let enclosed = Facts { enforcement: Enforcement::Kernel, ..facts.clone() };
         let explained = Explained {
+            in_full_sandbox: decide_effects(&compiled.policy, &call, &effects, &enclosed),
             decision: decide_effects(&compiled.policy, &call, &effects, &facts),
             verdicts: verdicts(&compiled.policy, &call, &effects, &facts),
             write_targets: write_targets(&effects, &facts),
@@ -162,7 +169,7 @@ impl Explain {
             Format::Human => explained.show(),
         }
         match explained.decision.outcome {
-            Outcome::Deny | Outcome::Ask if self.exit_code => Err(Failure::Said(2)),
+            Outcome::Deny | Outcome::Ask if self.exit_code => Err(Failure::AlreadyReported(2)),
             Outcome::Allow | Outcome::Deny | Outcome::Ask => Ok(()),
         }
     }
@@ -188,7 +195,7 @@ impl Explain {
             tools: bash.into_iter().collect(),
             action: Action::Shell(self.command.join(" ")),
             directory: context.directory.to_str().map(str::to_owned),
-            types_unseen: self.dialect == Dialect::Codex,
+            ungated_terminal_input: self.dialect == Dialect::Codex,
             id: None,
             agent: None,
         })
@@ -206,7 +213,10 @@ struct Explained {
     enforced: BTreeMap<String, EnforcedBy>,
     /// What a run with these limits may use.
     budget: RunBudget,
+    /// The decision where no sandbox enforces the limits on paths.
     decision: Decision,
+    /// The decision of the gate in a full sandbox.
+    in_full_sandbox: Decision,
 }
 
 /// What a run may use.
@@ -268,7 +278,7 @@ impl Explained {
             .effects
             .hidden
             .iter()
-            .map(|hidden| json!({"why": format!("{:?}", hidden.why), "text": hidden.text}));
+            .map(|hidden| json!({"why": hidden.why.as_str(), "text": hidden.text}));
         let verdicts = self.verdicts.iter().map(|verdict| {
             json!({
                 "rule": verdict.rule,
@@ -291,6 +301,8 @@ impl Explained {
             "verdicts": verdicts.collect::<Vec<_>>(),
             "budget": self.budget.value(),
             "decision": self.decision,
+            "sandbox": "off",
+            "decision_in_full_sandbox": self.in_full_sandbox,
         })
     }
 
@@ -303,7 +315,9 @@ impl Explained {
             Action::Shell(command) | Action::ShellAndFiles(command, _) => {
                 command.lines().collect::<Vec<_>>().join(" ⏎ ")
             }
-            Action::Type | Action::Files(_) | Action::Plain => self.call.native.clone(),
+            Action::TerminalInput | Action::Files(_) | Action::NoKnownEffect => {
+                self.call.native.clone()
+            }
         };
         let mut branches = Vec::new();
         let runs = self.effects.runs.iter().map(|run| {
@@ -327,8 +341,9 @@ impl Explained {
         let scripts = self.effects.unseen.iter().map(ToString::to_string);
         branches.push(("scripts that are not read", scripts.collect()));
         let hidden = self.effects.hidden.iter();
-        let hidden = hidden.map(|hidden| format!("{}  {:?}", hidden.text, hidden.why));
-        branches.push(("cannot be told", hidden.map(|text| styled(YELLOW, text)).collect()));
+        let hidden = hidden.map(|hidden| format!("{}  {}", hidden.text, hidden.why.words()));
+        branches
+            .push(("not known before it runs", hidden.map(|text| styled(YELLOW, text)).collect()));
         branches.push(("left to the sandbox", self.decision.left_to_sandbox.clone()));
         branches.retain(|(_, lines)| !lines.is_empty());
         output::line(styled(BOLD, title));
@@ -340,12 +355,16 @@ impl Explained {
                 output::line(format_args!("│  {corner} {line}"));
             }
         }
-        let outcome = match self.decision.outcome {
-            Outcome::Allow => styled(GREEN.bold(), "allowed"),
-            Outcome::Ask => styled(YELLOW.bold(), "a person has to approve it"),
-            Outcome::Deny => styled(RED.bold(), "denied"),
-        };
-        output::line(format_args!("└─ role {}: {outcome}", self.role));
+        let outcome = outcome(&self.decision);
+        // Most answers are the same for every sandbox level.
+        match self.decision.outcome == self.in_full_sandbox.outcome {
+            true => output::line(format_args!("└─ role {}: {outcome}", self.role)),
+            false => {
+                let enclosed = self::outcome(&self.in_full_sandbox);
+                output::line(format_args!("├─ role {} in a full sandbox: {enclosed}", self.role));
+                output::line(format_args!("└─ role {} without one: {outcome}", self.role));
+            }
+        }
         let shown: Vec<&Verdict> = self.verdicts.iter().filter(|verdict| verdict.applies).collect();
         for (index, verdict) in shown.iter().enumerate() {
             let last = index + 1 == shown.len();
@@ -377,6 +396,14 @@ impl Explained {
     }
 }
 
+fn outcome(decision: &Decision) -> String {
+    match decision.outcome {
+        Outcome::Allow => styled(GREEN.bold(), "allowed"),
+        Outcome::Ask => styled(YELLOW.bold(), "a person has to approve it"),
+        Outcome::Deny => styled(RED.bold(), "denied"),
+    }
+}
+
 fn placed(place: &Place) -> (&'static str, Option<String>) {
     match place {
         Place::Inside { path, .. } => ("inside", Some(path.clone())),
@@ -389,7 +416,7 @@ fn how(spot: &WriteTarget) -> &'static str {
     use bailiwick_policy::shell::WriteKind;
     match spot.how {
         WriteKind::Change => "changed",
-        WriteKind::Fill => "filled",
+        WriteKind::WriteBelow => "filled",
         WriteKind::Delete => "deleted",
         WriteKind::DeleteTree => "deleted with all below",
     }

@@ -28,7 +28,7 @@ impl Gate {
     pub fn run(self) -> Result<(), Failure> {
         match bailiwick_gate::run(self.arguments.into_iter()) {
             code if code == std::process::ExitCode::SUCCESS => Ok(()),
-            _ => Err(Failure::Said(2)),
+            _ => Err(Failure::AlreadyReported(2)),
         }
     }
 }

@@ -8,8 +8,8 @@ use super::Bailiwick;
 use crate::output;
 
 /// Every command that people call, in the order of a first day.
-const GROUPS: [(&str, &[&str]); 7] = [
-    ("Start", &["init", "demo", "doctor", "status"]),
+const GROUPS: [(&str, &[&str]); 8] = [
+    ("Start", &["init", "demo", "doctor", "ui", "status"]),
     (
         "Run",
         &["run", "exec", "ps", "logs", "attach", "stop", "resume", "diff", "cost", "rm", "prune"],
@@ -28,6 +28,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "agents",
             "ledger",
             "claims",
+            "db",
         ],
     ),
     (
@@ -44,8 +45,15 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "workspaces",
             "secrets",
             "tokens",
+            "audit",
+            "edit",
+            "api-resources",
+            "login",
+            "logout",
+            "contexts",
         ],
     ),
+    ("Memory", &["memory", "recover"]),
     ("Plumbing", &["gate", "mcp", "completions", "man"]),
 ];
 

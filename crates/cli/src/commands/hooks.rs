@@ -24,7 +24,7 @@ use crate::hooks::{
     places::Places,
     record::{Bound, Commands},
     remove,
-    status::{self, Report, Standing},
+    status::{self, InstallState, Report},
 };
 use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, styled};
 
@@ -250,7 +250,7 @@ impl Install {
             show_installed(planned, &file_changes(draft), self.dry_run);
         }
         if !self.dry_run {
-            output::next_step("start the agent anew; then: bailiwick hooks status");
+            output::next_step("restart the agent; then: bailiwick hooks status");
         }
         Ok(())
     }
@@ -371,21 +371,21 @@ impl Status {
                 reports.push(status::report(context, &places, agent, scope)?);
             }
         }
-        let good = reports.iter().all(|report| report.standing <= Standing::Intact);
+        let good = reports.iter().all(|report| report.standing <= InstallState::Intact);
         match self.format.format {
             Format::Json => output::json(&json!({"intact": good, "hooks": reports}))?,
             Format::Human => reports.iter().for_each(show_report),
         }
-        if good { Ok(()) } else { Err(Failure::Said(1)) }
+        if good { Ok(()) } else { Err(Failure::AlreadyReported(1)) }
     }
 }
 
 fn show_report(report: &Report) {
     let standing = match report.standing {
-        Standing::Absent => styled(DIM, "not installed"),
-        Standing::Intact => styled(GREEN, "intact       "),
-        Standing::Unproven => styled(YELLOW, "unproven     "),
-        Standing::Drifted => styled(RED, "drifted      "),
+        InstallState::Absent => styled(DIM, "not installed"),
+        InstallState::Intact => styled(GREEN, "intact       "),
+        InstallState::Unproven => styled(YELLOW, "unproven     "),
+        InstallState::Drifted => styled(RED, "drifted      "),
     };
     let bound = report.bound.as_ref().map(Bound::shown).unwrap_or_default();
     let name = report.agent.word();

@@ -87,7 +87,7 @@ impl Land {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         let agent = agent_names::require(context, &self.agent)?;
-        interrupt::announce(format!(
+        interrupt::set_notice(format!(
             "stopped; the work is kept, and the same command goes on: bailiwick land {agent}"
         ));
         let request = LandRequest {
@@ -135,14 +135,14 @@ pub(crate) fn land_and_tell(
         Err(LandFailure::Other(failure)) => Err(failure.into()),
         Err(LandFailure::ChecksFailed(shown)) => {
             if json {
-                return Err(output::json(&shown).err().unwrap_or(Failure::Said(2)));
+                return Err(output::json(&shown).err().unwrap_or(Failure::AlreadyReported(2)));
             }
             output::print_verification(&shown);
             let agent = &request.agent;
             output::next_step(format_args!(
                 "bailiwick respawn {agent}, or bailiwick reject {agent}"
             ));
-            Err(Failure::Said(2))
+            Err(Failure::AlreadyReported(2))
         }
         Ok(_) if quiet => Ok(()),
         Ok(landed) if format == Format::Json => output::json(&landed.record),

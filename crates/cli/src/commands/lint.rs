@@ -106,13 +106,13 @@ impl Lint {
             sources::note_differences(context)?;
         }
         if failed {
-            return Err(Failure::Said(1));
+            return Err(Failure::AlreadyReported(1));
         }
         if let (Format::Human, Some(task)) = (self.format.format, tasks.first()) {
             output::next_step(format_args!(
                 "see what the agent would be told: bailiwick prepare {}{}",
                 example(&tasks).unwrap_or(task).display(),
-                context.repeated
+                context.global_options
             ));
         }
         Ok(())

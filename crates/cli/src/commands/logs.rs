@@ -45,7 +45,7 @@ impl Logs {
         let mut first = true;
         loop {
             // Whether it has ended is asked first, so that nothing which came before that is missed.
-            let over = !directory.is_held().unwrap_or(false);
+            let over = !directory.is_supervised().unwrap_or(false);
             let mut events = Vec::new();
             loop {
                 let page =

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::delegating::Session;
 use bailiwick_engine::delegating::http::{self, Announcement};
-use bailiwick_engine::delegating::server::Answer;
+use bailiwick_engine::delegating::server::CallHandler;
 use bailiwick_engine::delegating::stdio;
 use bailiwick_engine::options::RunOptions;
 use bailiwick_engine::system::random_name;
@@ -80,7 +80,7 @@ impl Shared {
 impl Mcp {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let answer: Answer = match self.socket {
+        let answer: CallHandler = match self.socket {
             Some(socket) => stdio::forwarding(socket),
             None => {
                 context.require_repository()?;
@@ -120,7 +120,7 @@ fn dollars(text: &str) -> Result<f64, String> {
     amount.ok_or_else(|| "it needs an amount above 0, for example 2.50".to_owned())
 }
 
-/// An address with its port. Whoever gives only one of them is shown both.
+/// An address with its port. If only one of them is given, the error shows both.
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port: u16 = text.trim_start_matches(':').parse().unwrap_or(7777);

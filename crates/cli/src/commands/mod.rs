@@ -7,6 +7,7 @@ pub mod claims;
 pub mod completions;
 pub mod compose;
 pub mod cost;
+pub mod db;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
@@ -23,11 +24,13 @@ pub mod lint;
 pub mod logs;
 pub mod man;
 pub mod mcp;
+pub mod memory;
 pub mod options;
 pub mod prepare;
 pub mod prune;
 pub mod ps;
 pub mod reason;
+pub mod recover;
 pub mod reject;
 pub mod replay;
 pub mod respawn;
@@ -43,12 +46,15 @@ pub mod status;
 pub mod stop;
 pub(crate) mod store;
 pub mod supervise;
+pub mod ui;
 pub mod verify;
 
 use std::path::PathBuf;
 
 use bailiwick_engine::preconditions;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand};
+
+use fleet::access::Destination;
 
 use crate::failure::Failure;
 use crate::output::{self, Colour};
@@ -83,9 +89,12 @@ pub struct Global {
     /// Read the kit from this directory instead of the repository's .bailiwick/
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     kit_root: Option<PathBuf>,
-    /// Use this database: a path, or sqlite://PATH [env: KEI_LEDGER_DB]
+    /// Use this database: a path, or postgres://USER@HOST/NAME [env: KEI_LEDGER_DB]
     #[arg(long, global = true, value_name = "DATABASE", help_heading = "Global options")]
     db: Option<String>,
+    /// Send fleet commands to the server of this context; `local` is this machine's database
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    context: Option<String>,
     /// When to use colours
     #[arg(
         long = "color",
@@ -114,6 +123,9 @@ enum Command {
     Resume(resume::Resume),
     Approvals(approvals::Approvals),
     Claims(claims::ClaimsCommand),
+    Db(db::DbCommand),
+    Memory(memory::Memory),
+    Recover(recover::Recover),
     Diff(diff::Diff),
     Cost(cost::Cost),
     Rm(rm::Rm),
@@ -135,6 +147,7 @@ enum Command {
     Capabilities(capabilities::Capabilities),
     Ledger(ledger::Ledger),
     Serve(fleet::serve::Serve),
+    Ui(ui::Ui),
     Apply(fleet::apply::Apply),
     Get(fleet::get::Get),
     Describe(fleet::describe::Describe),
@@ -145,6 +158,12 @@ enum Command {
     Workspaces(fleet::workspaces::Workspaces),
     Secrets(fleet::secrets::Secrets),
     Tokens(fleet::tokens::Tokens),
+    Audit(fleet::audit::Audit),
+    Edit(fleet::edit::Edit),
+    ApiResources(fleet::api_resources::ApiResources),
+    Login(fleet::login::Login),
+    Logout(fleet::login::Logout),
+    Contexts(fleet::contexts::ContextsCommand),
     Completions(completions::Completions),
     Man(man::Man),
     Supervise(supervise::Supervise),
@@ -161,6 +180,8 @@ impl Command {
             | Self::Attach(_)
             | Self::Resume(_)
             | Self::Claims(_)
+            | Self::Memory(_)
+            | Self::Recover(_)
             | Self::Diff(_)
             | Self::Rm(_)
             | Self::Prune(_)
@@ -174,6 +195,7 @@ impl Command {
             | Self::Rollback(_)
             | Self::Hooks(_)
             | Self::Serve(_)
+            | Self::Ui(_)
             | Self::Workspaces(_)
             | Self::Supervise(_) => true,
             // `doctor` reports the version; the others show, write or ask, and merge nothing.
@@ -186,6 +208,7 @@ impl Command {
             | Self::Stop(_)
             | Self::Approvals(_)
             | Self::Cost(_)
+            | Self::Db(_)
             | Self::Explain(_)
             | Self::Replay(_)
             | Self::Gate(_)
@@ -202,6 +225,12 @@ impl Command {
             | Self::Trigger(_)
             | Self::Secrets(_)
             | Self::Tokens(_)
+            | Self::Audit(_)
+            | Self::Edit(_)
+            | Self::ApiResources(_)
+            | Self::Login(_)
+            | Self::Logout(_)
+            | Self::Contexts(_)
             | Self::Completions(_)
             | Self::Man(_) => false,
         }
@@ -219,7 +248,7 @@ impl Bailiwick {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
         self.global.colour.choose();
-        let Global { directory, quiet, kit_root, db, .. } = self.global;
+        let Global { directory, quiet, kit_root, db, context, .. } = self.global;
         output::choose_quiet(quiet);
         if let Some(directory) = directory {
             std::env::set_current_dir(&directory).map_err(|error| {
@@ -229,7 +258,13 @@ impl Bailiwick {
         if self.command.needs_git() {
             preconditions::require_git()?;
         }
-        let context = || options::observe(kit_root, db.as_deref());
+        let destination = Destination { context, database: db };
+        let observe = || options::observe(kit_root.clone(), destination.database.as_deref());
+        let context = || {
+            destination.require_local()?;
+            observe()
+        };
+        let fleet = || destination.find(observe()?);
         match self.command {
             Command::Init(command) => command.run(&context()?),
             Command::Demo(command) => command.run(),
@@ -244,24 +279,34 @@ impl Bailiwick {
             Command::Attach(command) => command.run(&context()?),
             Command::Stop(command) => command.run(&context()?),
             Command::Resume(command) => command.run(&context()?),
-            Command::Approvals(command) => command.run(&context()?),
+            Command::Approvals(command) => command.run(&fleet()?),
             Command::Claims(command) => command.run(&context()?),
-            Command::Diff(command) => command.run(&context()?),
+            Command::Db(command) => command.run(&context()?),
+            Command::Memory(command) => command.run(&context()?),
+            Command::Recover(command) => command.run(&context()?),
+            Command::Diff(command) => command.run(observe()?, &destination),
             Command::Cost(command) => command.run(&context()?),
             Command::Rm(command) => command.run(&context()?),
             Command::Prune(command) => command.run(&context()?),
             Command::Supervise(command) => command.run(&context()?),
             Command::Serve(command) => command.run(&context()?),
-            Command::Apply(command) => command.run(&context()?),
-            Command::Get(command) => command.run(&context()?),
-            Command::Describe(command) => command.run(&context()?),
-            Command::Delete(command) => command.run(&context()?),
-            Command::Wait(command) => command.run(&context()?),
-            Command::Runs(command) => command.run(&context()?),
-            Command::Trigger(command) => command.run(&context()?),
-            Command::Workspaces(command) => command.run(&context()?),
-            Command::Secrets(command) => command.run(&context()?),
-            Command::Tokens(command) => command.run(&context()?),
+            Command::Ui(command) => command.run(&context()?),
+            Command::Apply(command) => command.run(&fleet()?),
+            Command::Get(command) => command.run(&fleet()?),
+            Command::Describe(command) => command.run(&fleet()?),
+            Command::Delete(command) => command.run(&fleet()?),
+            Command::Wait(command) => command.run(&fleet()?),
+            Command::Runs(command) => command.run(&fleet()?),
+            Command::Trigger(command) => command.run(&fleet()?),
+            Command::Workspaces(command) => command.run(&fleet()?),
+            Command::Secrets(command) => command.run(&fleet()?),
+            Command::Tokens(command) => command.run(&fleet()?),
+            Command::Audit(command) => command.run(&fleet()?),
+            Command::Edit(command) => command.run(&fleet()?),
+            Command::ApiResources(command) => command.run(),
+            Command::Login(command) => command.run(&observe()?, destination.context.as_deref()),
+            Command::Logout(command) => command.run(&observe()?, destination.context.as_deref()),
+            Command::Contexts(command) => command.run(&context()?),
             Command::Prepare(command) => command.run(&context()?),
             Command::Compose(command) => command.run(&context()?),
             Command::Spawn(command) => command.run(&context()?),
@@ -270,7 +315,7 @@ impl Bailiwick {
             Command::Reject(command) => command.run(&context()?),
             Command::Respawn(command) => command.run(&context()?),
             Command::Rollback(command) => command.run(&context()?),
-            Command::Explain(command) => command.run(&context()?),
+            Command::Explain(command) => command.run(observe()?, &destination),
             Command::Replay(command) => command.run(&context()?),
             Command::Gate(command) => command.run(),
             Command::Hooks(command) => command.run(&context()?),

@@ -164,7 +164,7 @@ mod tests {
         Line::parse_from(words).run.into()
     }
 
-    /// Whoever supervises a run in the background is told its options as arguments.
+    /// The supervisor of a run in the background gets its options as arguments.
     #[test]
     fn options_of_a_run_survive_being_arguments() {
         let lands = [None, Some(AutoLand::Ask), Some(AutoLand::Auto), Some(AutoLand::Never)];

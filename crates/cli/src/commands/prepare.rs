@@ -80,7 +80,7 @@ impl Prepare {
             }
             output::next_step(format_args!(
                 "have an agent do it: bailiwick run {task}{}",
-                context.repeated
+                context.global_options
             ));
         }
         Ok(())

@@ -51,7 +51,7 @@ struct Pruned<'a> {
 impl Prune {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
+        recover::record_interrupted_runs(context)?;
         let items = pruning::plan(context, self.all_repos, &self.force)?;
         let bytes = items.iter().filter(|item| item.remove).map(|item| item.bytes).sum();
         let human = self.format.format == Format::Human;

@@ -3,8 +3,8 @@
 use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::rejecting::reject;
-use bailiwick_engine::verifying::{Places, Subject};
-use bailiwick_model::AgentId;
+use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_model::{AgentId, CommitId};
 use clap::Args;
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub struct Reject {
 #[derive(Debug, Serialize)]
 struct Rejected {
     agent_id: String,
-    kept: Option<String>,
+    kept: Option<CommitId>,
     reason: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Reject {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.agent = agent_names::require(context, &self.agent)?;
-        let subject = Subject::of_agent(context, &self.agent, &Places::default())?;
+        let subject = AgentWork::of_agent(context, &self.agent, &Places::default())?;
         let _lock = subject.lock(&self.agent)?;
         let kept = reject(&subject, &self.agent, self.reason.as_deref())?;
         let agent = &self.agent;
@@ -55,7 +55,10 @@ impl Reject {
             output::line(format_args!("kept      {commit:.12} as refs/bailiwick/kept/{agent}"));
         }
         let reason = if self.reason.is_some() { "" } else { " --reason 'WHAT WAS WRONG'" };
-        output::next_step(format_args!("bailiwick respawn {agent}{reason}{}", context.repeated));
+        output::next_step(format_args!(
+            "bailiwick respawn {agent}{reason}{}",
+            context.global_options
+        ));
         Ok(())
     }
 }

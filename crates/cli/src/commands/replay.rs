@@ -90,7 +90,7 @@ impl Replay {
         for problem in &unreadable {
             output::note(problem);
         }
-        if unreadable.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
+        if unreadable.is_empty() { Ok(()) } else { Err(Failure::AlreadyReported(1)) }
     }
 
     fn value(&self, replayed: &[Replayed], unreadable: &[String]) -> Value {

@@ -7,7 +7,7 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::options::{IfClosed, RunOptions};
 use bailiwick_engine::running::control::{ask, not_at_work, require_unfinished, state};
 use bailiwick_engine::running::observer::RunView as _;
-use bailiwick_engine::running::service::RunRequest;
+use bailiwick_engine::running::service::{self, RunRequest};
 use bailiwick_engine::running::{Start, recover, run_list};
 use bailiwick_engine::{agent_names, system};
 use bailiwick_fleet::controllers::QuestionOwner;
@@ -22,7 +22,7 @@ use super::run::{print_started, run_and_tell};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
-use crate::view::{View, standing::Standing};
+use crate::view::{View, live_status::LiveStatus};
 
 /// Continue an agent that was stopped, interrupted, timed out or has spent its budget
 #[derive(Debug, Args)]
@@ -98,12 +98,13 @@ impl Resume {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
-        recover::find(context)?;
+        recover::record_interrupted_runs(context)?;
         self.agent = agent_names::require(context, &self.agent)?;
         if self.message.is_none() {
             require_unfinished(context, &self.agent)?;
         }
         if self.detach {
+            service::require_startable(context, &self.agent, &Start::Resume(None))?;
             let again = Again { words: self.message.as_deref(), budget: self.budget.arguments() };
             let log = background::resume(context, &self.agent, &self.how.into(), &again)?;
             return print_started(context, &self.agent, &log, self.format.format);
@@ -153,23 +154,22 @@ impl Attach {
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
-        recover::find(context)?;
+        recover::record_interrupted_runs(context)?;
         self.agent = agent_names::require(context, &self.agent)?;
         let directory = RunDirectory::new(&context.state, self.agent.as_str());
-        let held = directory.is_held().unwrap_or(false);
+        let held = directory.is_supervised().unwrap_or(false);
         match (self.message, held) {
             (Some(text), true) => match ask(context, &self.agent, &Request::Message { text })? {
                 Reply::Refused(why) => Err(Failure::general(why)),
-                Reply::Done | Reply::Standing(_) => {
+                Reply::Done | Reply::Status(_) => {
                     output::note("it hears this when its turn has ended");
                     Ok(())
                 }
             },
             (message @ Some(_), false) => {
+                service::require_startable(context, &self.agent, &Start::Resume(None))?;
                 let (agent, state) = (&self.agent, state(context, &self.agent)?);
-                output::note(format_args!(
-                    "`{agent}` is {state}: it is taken up again, and told this"
-                ));
+                output::note(format_args!("`{agent}` is {state}: it is resumed with this message"));
                 let start = Start::Resume(message);
                 let options = self.how.into();
                 resume(context, &self.agent, start, options, None, self.format.format)
@@ -186,7 +186,7 @@ fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(),
     let kept = context.database.open()?;
     let attempts = kept.with(async |store| store.attempts(Some(agent)).await)?;
     let so_far = Duration::from_millis(run_list::elapsed(&attempts, system::now_ms()));
-    let (mut standing, mut after) = (Standing::after(so_far), 0);
+    let (mut standing, mut after) = (LiveStatus::after(so_far), 0);
     // What was before is told by `logs`; what is asked and not answered is asked again.
     loop {
         let events = kept.with(async |store| store.run_events(agent, after, 1000).await)?;
@@ -195,19 +195,19 @@ fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(),
         events.iter().for_each(|event| standing.count(event));
     }
     let mut view = View::of(format.format == Format::Json, directory.clone(), standing);
-    interrupt::announce(format!(
-        "`{agent}` goes on; watch it again: bailiwick attach {agent}{repeated}; end it: bailiwick stop \
-         {agent}{repeated}",
-        repeated = context.repeated
+    interrupt::set_notice(format!(
+        "`{agent}` goes on; watch it again: bailiwick attach {agent}{global_options}; end it: bailiwick stop \
+         {agent}{global_options}",
+        global_options = context.global_options
     ));
     if !matches!(whose(context, agent, "")?, QuestionOwner::Elsewhere) {
         view = view.only_looking();
     }
-    if let Reply::Standing(standing) = ask(context, agent, &Request::Status)? {
+    if let Reply::Status(standing) = ask(context, agent, &Request::Status)? {
         standing.questions.iter().for_each(|(id, about)| view.ask(id, about));
     }
     loop {
-        let over = !directory.is_held().unwrap_or(false);
+        let over = !directory.is_supervised().unwrap_or(false);
         let events = kept.with(async |store| store.run_events(agent, after, 1000).await)?;
         for event in &events {
             view.show(event);

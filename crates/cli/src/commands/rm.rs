@@ -34,7 +34,7 @@ struct RemovedAgent {
 impl Rm {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
+        recover::record_interrupted_runs(context)?;
         let mut removed = Vec::new();
         for name in &self.agents {
             removed.push(self.remove(context, name)?);

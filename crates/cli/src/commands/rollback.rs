@@ -31,7 +31,7 @@ pub struct Rollback {
     #[arg(long)]
     unchecked: bool,
     #[command(flatten)]
-    manner: CheckArguments,
+    options: CheckArguments,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -44,7 +44,7 @@ impl Rollback {
         let json = format == Format::Json;
         let rollback = rollback::Rollback::begin(context, &agent)?;
         let reason = reason::or_ask(self.reason, "why is it rolled back?", format);
-        let checks = (!self.unchecked).then(|| self.manner.into());
+        let checks = (!self.unchecked).then(|| self.options.into());
         let mut live = None;
         let mut tell = |progress: Progress<'_>| {
             live.get_or_insert_with(|| Live::start(json)).tell(&progress);
@@ -60,7 +60,7 @@ impl Rollback {
                     Format::Human => output::print_verification(&shown),
                 }
                 output::next_step("the checks may be about what is taken away: --unchecked");
-                return Err(Failure::Said(2));
+                return Err(Failure::AlreadyReported(2));
             }
         };
         if json {
@@ -71,7 +71,7 @@ impl Rollback {
             "rolled back  {agent} by {:.12} on {branch}; it had landed as {:.12}",
             done.commit, rollback.record.commit
         ));
-        output::next_step(format_args!("bailiwick respawn {agent}{}", context.repeated));
+        output::next_step(format_args!("bailiwick respawn {agent}{}", context.global_options));
         Ok(())
     }
 }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use bailiwick_engine::background::{self, Input};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
-use bailiwick_engine::landing::{LandRequest, TITLE};
+use bailiwick_engine::landing::LandRequest;
 use bailiwick_engine::options::{IfClosed, RunOptions, raise_option};
 use bailiwick_engine::running::finish::Changed;
 use bailiwick_engine::running::observer::{RunObserver, RunView};
-use bailiwick_engine::running::service::{self, Ended, Ran, RunRequest};
+use bailiwick_engine::running::service::{self, FinishedRun, RunRequest, RunResult};
 use bailiwick_engine::running::startable::spawn_startable;
-use bailiwick_engine::running::{Running, Start, recover};
+use bailiwick_engine::running::{LockedRun, Start, bound_issue, recover};
 use bailiwick_engine::spawning::Naming;
 use bailiwick_engine::{agent_names, sources};
 use bailiwick_lifecycle::commit_subject::CommitTitle;
@@ -21,7 +21,7 @@ use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::settings::AutoLand;
-use bailiwick_model::{AgentId, Source};
+use bailiwick_model::{AgentId, IssueName, LedgerNote, Source};
 use bailiwick_runner::supervisor::{Handle, RunDirectory};
 use clap::Args;
 use serde_json::json;
@@ -44,6 +44,7 @@ use crate::view::{View, forget_typed};
     after_help = "Examples:\n  bailiwick run .bailiwick/tasks/example.toml\n  bailiwick run \
                         task.toml --agent-id fix-42 --land auto\n  bailiwick run \
                         task.toml --title 'Fix the lexer'\n  bailiwick run \
+                        task.toml --issue '#3'\n  bailiwick run \
                         task.toml --login subscription\n  bailiwick run -d task.toml; \
                         bailiwick logs -f fix-42"
 )]
@@ -60,6 +61,9 @@ pub struct Run {
     /// Subject of the commit when the work lands; default: the first sentence of the task's body
     #[arg(long, value_name = "TEXT")]
     title: Option<CommitTitle>,
+    /// The issue that keeps its state: `#3` in this repository, `owner/name#42` on a forge; default: the task's
+    #[arg(long, value_name = "ISSUE")]
+    issue: Option<IssueName>,
     /// Run in the background
     #[arg(short, long)]
     detach: bool,
@@ -75,31 +79,42 @@ impl Run {
         let how = RunArguments { land: Some(LandWhen::Never), ..RunArguments::default() };
         let format = FormatOption { format: Format::Json };
         let base = "HEAD".to_owned();
-        Self { task, agent_id: None, base, title: None, detach: false, how, format }
+        Self { task, agent_id: None, base, title: None, issue: None, detach: false, how, format }
     }
 
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
-        recover::find(context)?;
-        interrupt::announce(
+        recover::record_interrupted_runs(context)?;
+        interrupt::set_notice(
             "stopped; the agent has not started: run the same command again".to_owned(),
         );
         let options = RunOptions::from(self.how.clone());
         let id = match self.spawned(context)? {
             Some(id) => id,
-            None => self.spawn(context, &sources::read_task(context, &self.task)?, &options)?,
+            None => {
+                let task = sources::read_task(context, &self.task)?;
+                // Before it is spawned: a refused run must not use up its id.
+                if let Some(issue) = &self.issue {
+                    bound_issue::require_open(context, issue)?;
+                }
+                self.spawn(context, &task, &options)?
+            }
         };
         if let Some(title) = &self.title {
             context.with_store(async |store| {
-                Ok(store.append_run_note(&id, TITLE, title.as_str()).await?)
+                Ok(store.append_run_note(&id, LedgerNote::Title, title.as_str()).await?)
             })?;
         }
+        if let Some(issue) = &self.issue {
+            bound_issue::bind(context, &id, issue)?;
+        }
         if self.detach {
+            service::require_startable(context, &id, &Start::Fresh)?;
             let log = background::begin(context, &id, &options, Input::Nothing)?;
             return print_started(context, &id, &log, self.format.format);
         }
-        interrupt::announce(
+        interrupt::set_notice(
             "stopped before the agent began its work; the next command: bailiwick status"
                 .to_owned(),
         );
@@ -160,36 +175,41 @@ pub(crate) fn run_and_tell(
     request: &RunRequest,
     format: Format,
 ) -> Result<(), Failure> {
-    let observer = Observer { quiet: request.quiet, live: RefCell::default() };
+    let observer = Observer { id, quiet: request.quiet, live: RefCell::default() };
     let ended = service::run(context, id, request, &observer)?;
     drop(observer);
-    if let (Some(shown), false) = (&ended.ran.verification, request.quiet) {
+    if let (Some(shown), false) = (&ended.result.verification, request.quiet) {
         output::print_verification(shown);
     }
     conclude(context, ended, request, format)
 }
 
 /// Shows a run at the terminal, and lets a signal stop it.
-struct Observer {
+struct Observer<'a> {
+    id: &'a AgentId,
     quiet: bool,
     live: RefCell<Option<Live>>,
 }
 
-impl RunObserver for Observer {
+impl RunObserver for Observer<'_> {
     fn view(&self, directory: &RunDirectory) -> Box<dyn RunView> {
         Box::new(View::start(self.quiet, directory.clone()))
     }
 
     fn started(&self, handle: Handle) {
-        interrupt::stops(handle);
+        interrupt::set_attempt(handle);
+        interrupt::set_notice(format!(
+            "left before the agent had stopped; its work is kept: bailiwick resume {}",
+            self.id
+        ));
     }
 
     fn ended(&self) {
-        interrupt::over();
+        interrupt::clear_attempt();
     }
 
     fn checking(&self, id: &AgentId) {
-        interrupt::announce(format!(
+        interrupt::set_notice(format!(
             "the checks were stopped; the work is kept: bailiwick verify {id}, bailiwick land {id}"
         ));
         *self.live.borrow_mut() = Some(Live::start(self.quiet));
@@ -211,7 +231,7 @@ enum LandChoice {
 }
 
 /// How it is decided whether work that passed lands. Nobody is asked about work that cannot land.
-fn asks(running: &Running, choice: AutoLand, quiet: bool) -> Result<LandChoice, Failure> {
+fn asks(running: &LockedRun, choice: AutoLand, quiet: bool) -> Result<LandChoice, Failure> {
     match choice {
         AutoLand::Auto => return Ok(LandChoice::Land),
         AutoLand::Never => return Ok(LandChoice::DoNotLand),
@@ -220,7 +240,7 @@ fn asks(running: &Running, choice: AutoLand, quiet: bool) -> Result<LandChoice, 
     if quiet || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(LandChoice::DoNotLand);
     }
-    if let Err(error) = running.subject.found()?.check_landing(None) {
+    if let Err(error) = running.subject.git_work()?.check_landing(None) {
         output::note(format_args!("it cannot land yet: {error}"));
         return Ok(LandChoice::DoNotLand);
     }
@@ -247,20 +267,20 @@ fn lands(asked: LandChoice) -> bool {
 /// Lands what passed, and tells what came of it.
 fn conclude(
     context: &Context,
-    ended: Ended,
+    ended: FinishedRun,
     request: &RunRequest,
     format: Format,
 ) -> Result<(), Failure> {
-    let Ended { running, mut ran, changed } = ended;
+    let FinishedRun { running, mut result, changed } = ended;
     let quiet = request.quiet;
     let chosen = request.options.land.unwrap_or(running.subject.settings.run.land);
-    let holds = ran.verification.as_ref().map(|shown| shown.failed.is_empty());
+    let holds = result.verification.as_ref().map(|shown| shown.failed.is_empty());
     let asked = match (holds, changed) {
         (Some(true), Changed::Something) => asks(&running, chosen, quiet)?,
         (Some(_) | None, _) => LandChoice::DoNotLand,
     };
     let (_, id) = running.release();
-    interrupt::announce(format!("not landed; the work is kept: bailiwick land {id}"));
+    interrupt::set_notice(format!("not landed; the work is kept: bailiwick land {id}"));
     if lands(asked) {
         let telling = match asked {
             _ if quiet => Telling::Nothing,
@@ -269,17 +289,17 @@ fn conclude(
         };
         let land = LandRequest::of(id.clone(), request.checks());
         land_and_tell(context, &land, telling, Format::Human)?;
-        ran.landed = true;
+        result.landed = true;
     }
     if format == Format::Json {
-        output::json(&ran)?;
-    } else if !ran.landed {
-        tell(context, &id, &ran, (holds, changed));
+        output::json(&result)?;
+    } else if !result.landed {
+        tell(context, &id, &result, (holds, changed));
     }
-    match (ran.ending, holds) {
+    match (result.ending, holds) {
         (ExitReason::Completed, Some(true) | None) => Ok(()),
         (ExitReason::Completed, Some(false))
-        | (ExitReason::EnforcementLost | ExitReason::Denied, _) => Err(Failure::Said(2)),
+        | (ExitReason::EnforcementLost | ExitReason::Denied, _) => Err(Failure::AlreadyReported(2)),
         (
             ExitReason::Failed
             | ExitReason::Stopped
@@ -287,59 +307,61 @@ fn conclude(
             | ExitReason::BudgetExhausted
             | ExitReason::CutOff,
             _,
-        ) => Err(Failure::Said(1)),
+        ) => Err(Failure::AlreadyReported(1)),
     }
 }
 
-fn tell(context: &Context, id: &AgentId, ran: &Ran, found: (Option<bool>, Changed)) {
+fn tell(context: &Context, id: &AgentId, result: &RunResult, found: (Option<bool>, Changed)) {
     let (holds, changed) = found;
-    let repeated = &context.repeated;
+    let global_options = &context.global_options;
     output::line(format_args!("agent     {id}"));
-    let detail = match output::first_line(&ran.detail) {
+    let detail = match output::first_line(&result.detail) {
         none if none.is_empty() => none,
         detail => format!(": {detail}"),
     };
-    output::line(format_args!("ended     {}{detail}", ran.ending));
+    output::line(format_args!("ended     {}{detail}", result.ending));
     output::line(format_args!(
         "used      {}, {}, {}, {} denied",
-        counted(ran.tokens, "token"),
-        counted(ran.turns, "turn"),
-        counted(ran.tool_calls, "tool call"),
-        ran.denied
+        counted(result.tokens, "token"),
+        counted(result.turns, "turn"),
+        counted(result.tool_calls, "tool call"),
+        result.denied
     ));
-    match (ran.ending, holds) {
+    match (result.ending, holds) {
         (ExitReason::Completed, Some(true) | None) if changed == Changed::Nothing => {
             output::line("changed   nothing, so there is nothing to land");
             output::next_step(format_args!(
-                "bailiwick logs {id}{repeated}; bailiwick rm {id}{repeated}"
+                "bailiwick logs {id}{global_options}; bailiwick rm {id}{global_options}"
             ));
         }
-        (ExitReason::Completed, holds) => advise(id, holds.unwrap_or(true), repeated),
+        (ExitReason::Completed, holds) => advise(id, holds.unwrap_or(true), global_options),
         (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             output::next_step(format_args!(
-                "bailiwick logs {id}{repeated}; bailiwick respawn {id}{repeated}"
+                "bailiwick logs {id}{global_options}; bailiwick respawn {id}{global_options}"
             ));
         }
         (ExitReason::BudgetExhausted, _) => {
-            let (first, option) = advice(ran.exhausted);
-            output::next_step(format_args!("{first}: bailiwick resume {id}{option}{repeated}"));
+            let (first, option) = advice(result.exhausted);
+            output::next_step(format_args!(
+                "{first}: bailiwick resume {id}{option}{global_options}"
+            ));
         }
         (
             ExitReason::Failed | ExitReason::Stopped | ExitReason::TimedOut | ExitReason::CutOff,
             _,
         ) => {
-            output::next_step(format_args!("go on with it: bailiwick resume {id}{repeated}"));
+            output::next_step(format_args!("resume it: bailiwick resume {id}{global_options}"));
         }
     }
 }
 
 /// What can be done next with work that did not land.
-fn advise(id: &AgentId, holds: bool, repeated: &str) {
+fn advise(id: &AgentId, holds: bool, global_options: &str) {
     if holds {
-        output::next_step(format_args!("bailiwick land {id}{repeated}"));
+        output::next_step(format_args!("bailiwick land {id}{global_options}"));
     } else {
         output::next_step(format_args!(
-            "bailiwick respawn {id}{repeated}, or bailiwick reject {id}{repeated}"
+            "bailiwick respawn {id}{global_options}, or bailiwick reject {id}{global_options}"
         ));
     }
 }
@@ -347,15 +369,15 @@ fn advise(id: &AgentId, holds: bool, repeated: &str) {
 /// What a person does before a run that ran out of something goes on, and the option with which it does.
 fn advice(exhausted: Option<Exhausted>) -> (&'static str, String) {
     let first = match (exhausted, exhausted.and_then(raise_option)) {
-        (_, Some(option)) => return ("raise it and go on", format!(" {option}")),
+        (_, Some(option)) => return ("raise it and resume", format!(" {option}")),
         // A budget in dollars says nothing where nobody knows a price.
         (Some(Exhausted::Price), None) => {
-            "say what its model costs in `[prices]` of .bailiwick/settings.toml, and go on"
+            "say what its model costs in `[prices]` of .bailiwick/settings.toml, and resume"
         }
         (Some(Exhausted::Disk), None) => {
-            "make room, or raise `[run] disk-mib` of .bailiwick/settings.toml, and go on"
+            "make room, or raise `[run] disk-mib` of .bailiwick/settings.toml, and resume"
         }
-        (Some(_) | None, None) => "go on with it",
+        (Some(_) | None, None) => "resume it",
     };
     (first, String::new())
 }
@@ -371,7 +393,7 @@ pub(crate) fn print_started(
         return output::json(&json!({"agent_id": id.as_str(), "log": log}));
     }
     output::line(id);
-    output::next_step(format_args!("bailiwick logs -f {id}{}", context.repeated));
+    output::next_step(format_args!("bailiwick logs -f {id}{}", context.global_options));
     Ok(())
 }
 
@@ -388,7 +410,7 @@ mod tests {
             (Exhausted::Minutes, "--minutes N"),
             (Exhausted::ToolCalls, "--tool-calls N"),
         ] {
-            let raised = ("raise it and go on", format!(" {option}"));
+            let raised = ("raise it and resume", format!(" {option}"));
             assert_eq!(advice(Some(exhausted)), raised);
         }
     }
@@ -398,7 +420,7 @@ mod tests {
         for (exhausted, first) in [
             (Some(Exhausted::Price), "say what its model costs"),
             (Some(Exhausted::Disk), "make room"),
-            (None, "go on with it"),
+            (None, "resume it"),
         ] {
             let (said, option) = advice(exhausted);
             assert!(said.starts_with(first) && option.is_empty(), "{exhausted:?}: {said}{option}");

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use bailiwick_engine::background::{self, Input};
-use bailiwick_engine::claiming::Patience;
+use bailiwick_engine::claiming::ClaimWait;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::options::RunOptions;
 use bailiwick_engine::running::startable::spawn_startable;
 use bailiwick_engine::sources;
-use bailiwick_engine::spawning::{Lineage, Naming, Planned, SetupIn, Spawned, spawn_checked};
+use bailiwick_engine::spawning::{Naming, Planned, SetupIn, SpawnBindings, Spawned, spawn_checked};
 use bailiwick_engine::verifying::worktree_setup;
 use bailiwick_model::AgentId;
 use bailiwick_runner::checks::OpenSetup;
@@ -75,13 +75,13 @@ impl Spawn {
         }
         // A person who starts an agent by hand has no sandbox that shows the result of a setup.
         let open = if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused };
-        let lineage = Lineage { setup: SetupIn::Worktree(open), ..Lineage::default() };
+        let bindings = SpawnBindings { setup: SetupIn::Worktree(open), ..SpawnBindings::default() };
         let check = |planned: &Planned<'_>| match planned.bound.task.workspace.setup.is_empty() {
             true => Ok(()),
             false => worktree_setup::require_allowed(open),
         };
-        let patience = Patience::default();
-        Ok(spawn_checked(context, &source, naming, &self.base, lineage, patience, &check)?)
+        let wait = ClaimWait::default();
+        Ok(spawn_checked(context, &source, naming, &self.base, bindings, wait, &check)?)
     }
 }
 
@@ -99,5 +99,5 @@ pub(crate) fn print(spawned: &Spawned, context: &Context) {
     output::line(format_args!("worktree  {}", spawned.worktree.display()));
     output::line(format_args!("prompt    {}", spawned.prompt.display()));
     output::line(format_args!("policy    {}", spawned.policy.display()));
-    output::next_step(format_args!("bailiwick run {}{}", spawned.name, context.repeated));
+    output::next_step(format_args!("bailiwick run {}{}", spawned.name, context.global_options));
 }

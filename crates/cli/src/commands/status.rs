@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use bailiwick_engine::agent_state::{AgentState, Seen};
 use bailiwick_engine::context::Context;
-use bailiwick_engine::running::{
-    finish::NOTHING_CHANGED,
-    run_list::{self, ListedRun},
-};
-use bailiwick_engine::verifying::{VERIFICATION_FAILED, VERIFIED};
-use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
+use bailiwick_engine::running::run_list::{self, ListedRun};
+use bailiwick_engine::waiting_for::WaitingFor;
+use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_store::Event;
 use clap::Args;
 use serde::Serialize;
@@ -28,96 +25,12 @@ pub struct Status {
     format: FormatOption,
 }
 
-/// What an agent does or waits for, as programs are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Standing {
-    Ready,
-    Working,
-    WaitingForApproval,
-    Interrupted,
-    Finished,
-    Verified,
-    ChecksFailed,
-    NothingChanged,
-}
-
-impl Standing {
-    /// Nothing for an agent that waits for nobody: its work has landed, or was turned down.
-    fn of(run: &Run, state: AgentState, verdict: Option<Self>) -> Option<Self> {
-        match state {
-            AgentState::Ready | AgentState::Running => Some(Self::Ready),
-            AgentState::AtWork => Some(Self::Working),
-            AgentState::Asks => Some(Self::WaitingForApproval),
-            AgentState::Done => Some(verdict.unwrap_or(Self::Finished)),
-            // Those whose run failed with it are not taken up again.
-            AgentState::Ended(_) | AgentState::Failed if run.status != RunStatus::Failed => {
-                Some(Self::Interrupted)
-            }
-            AgentState::Ended(_)
-            | AgentState::Failed
-            | AgentState::HalfSpawned
-            | AgentState::Merged
-            | AgentState::RolledBack
-            | AgentState::Rejected => None,
-        }
-    }
-
-    /// What the last verification of a run found, if the agent has not worked since.
-    fn found(events: &[Event], last: Option<&Attempt>) -> Option<Self> {
-        let since = last.map_or(0, |attempt| attempt.started_at);
-        let recent = |event: &&Event| u64::try_from(event.at).is_ok_and(|at| at >= since);
-        let recent: Vec<&Event> = events.iter().rev().take_while(recent).collect();
-        let found = recent.iter().find_map(|event| match event.kind.as_str() {
-            VERIFIED => Some(Self::Verified),
-            VERIFICATION_FAILED => Some(Self::ChecksFailed),
-            NOTHING_CHANGED => Some(Self::NothingChanged),
-            _ => None,
-        });
-        match found {
-            // Checks of nothing pass, and there is nothing to land.
-            Some(Self::Verified) if recent.iter().any(|event| event.kind == NOTHING_CHANGED) => {
-                Some(Self::NothingChanged)
-            }
-            found => found,
-        }
-    }
-
-    /// What a person reads where the state of the agent says less.
-    fn said(self) -> Option<&'static str> {
-        match self {
-            Self::Verified => Some("checks passed"),
-            Self::ChecksFailed => Some("checks failed"),
-            Self::NothingChanged => Some("nothing changed"),
-            Self::Ready
-            | Self::Working
-            | Self::WaitingForApproval
-            | Self::Interrupted
-            | Self::Finished => None,
-        }
-    }
-
-    fn next(self, name: &str) -> String {
-        let verb = match self {
-            Self::Ready => "run",
-            Self::Working => "logs -f",
-            Self::WaitingForApproval => "attach",
-            Self::Interrupted => "resume",
-            Self::Finished => "verify",
-            Self::Verified => "land",
-            Self::ChecksFailed => "respawn",
-            Self::NothingChanged => "rm",
-        };
-        format!("bailiwick {verb} {name}")
-    }
-}
-
 #[derive(Debug, Serialize)]
 struct Shown {
     agent_id: String,
     name: String,
     state: String,
-    standing: Standing,
+    standing: WaitingFor,
     next: String,
 }
 
@@ -137,9 +50,10 @@ impl Status {
             let ListedRun { run, last, .. } = one;
             let state = AgentState::of(run, last.as_ref(), Seen::observe(context, run).0);
             let events = events.get(&run.id).map(Vec::as_slice).unwrap_or_default();
-            let standing = Standing::of(run, state, Standing::found(events, last.as_ref()))?;
+            let standing = WaitingFor::of(run, state, WaitingFor::found(events, last.as_ref()))?;
             let (agent_id, name) = (run.id.to_string(), run.name.to_string());
-            let (next, state) = (standing.next(&name), state.to_string());
+            let next = format!("bailiwick {} {name}", standing.next_command());
+            let state = state.to_string();
             Some(Shown { agent_id, name, state, standing, next })
         };
         let agents: Vec<Shown> = runs.iter().filter_map(shown).collect();
@@ -152,7 +66,7 @@ impl Status {
             return Ok(());
         }
         let row = |one: &Shown| {
-            let state = one.standing.said().unwrap_or(&one.state).to_owned();
+            let state = one.standing.words().unwrap_or(&one.state).to_owned();
             vec![one.name.clone(), state, one.next.clone()]
         };
         let rows: Vec<Vec<String>> = agents.iter().map(row).collect();

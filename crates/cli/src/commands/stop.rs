@@ -34,7 +34,7 @@ struct Stopped {
 impl Stop {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
+        recover::record_interrupted_runs(context)?;
         let mut stopped = Vec::new();
         for name in &self.agents {
             let agent = &agent_names::require(context, name)?;
@@ -44,8 +44,8 @@ impl Stop {
             if self.format.format == Format::Human {
                 output::line(format_args!("stopped   {agent}"));
                 output::next_step(format_args!(
-                    "go on with it: bailiwick resume {agent}{}",
-                    context.repeated
+                    "resume it: bailiwick resume {agent}{}",
+                    context.global_options
                 ));
             }
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_engine::agent_names;
 use bailiwick_engine::agent_state::{AgentState, Seen};
 use bailiwick_engine::context::Context;
-use bailiwick_engine::verifying::{Look, Places, Shown, Subject};
+use bailiwick_engine::verifying::{AgentWork, Look, Places, VerificationReport};
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::ExitReason;
@@ -50,7 +50,7 @@ pub struct Verify {
     #[arg(long, value_name = "CAPABILITY")]
     pub(crate) only: Vec<CapabilityName>,
     #[command(flatten)]
-    pub(crate) manner: CheckArguments,
+    pub(crate) options: CheckArguments,
     #[command(flatten)]
     pub(crate) format: FormatOption,
 }
@@ -81,7 +81,7 @@ impl Verify {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
-        interrupt::announce("the checks were stopped; nothing has changed".to_owned());
+        interrupt::set_notice("the checks were stopped; nothing has changed".to_owned());
         let format = self.format.format;
         let what = self.what.clone();
         let (subject, shown) = self.verify(context)?;
@@ -94,7 +94,7 @@ impl Verify {
                     let work = if has_work { Work::Some } else { Work::None };
                     let state = state(context, run, work)?;
                     let holds = shown.failed.is_empty();
-                    if let Some(step) = next_step(state, &what, holds, &context.repeated) {
+                    if let Some(step) = next_step(state, &what, holds, &context.global_options) {
                         output::next_step(step);
                     }
                 }
@@ -104,7 +104,10 @@ impl Verify {
     }
 
     /// Verifies, and writes down what came of it.
-    pub(crate) fn verify(self, context: &Context) -> Result<(Subject, Shown), Failure> {
+    pub(crate) fn verify(
+        self,
+        context: &Context,
+    ) -> Result<(AgentWork, VerificationReport), Failure> {
         let places = Places {
             worktree: self.place.or(self.worktree),
             main_repository: self.main_repo,
@@ -115,15 +118,15 @@ impl Verify {
         let subject = match AgentId::parse(&self.what) {
             Ok(id) if !context.directory.join(&self.what).is_file() => {
                 let id = agent_names::require(context, &id)?;
-                Subject::of_agent(context, &id, &places)?
+                AgentWork::of_agent(context, &id, &places)?
             }
-            _ => Subject::of_task(context, &PathBuf::from(&self.what), None, &places)?,
+            _ => AgentWork::of_task(context, &PathBuf::from(&self.what), None, &places)?,
         };
         subject.require_worktree()?;
         subject.recover()?;
         let mut live = Live::start(self.format.format == Format::Json);
         let mut tell = |progress: Progress<'_>| live.tell(&progress);
-        let checks = self.manner.into();
+        let checks = self.options.into();
         let shown = subject.verify_and_record(self.mode.into(), checks, &self.only, &mut tell)?;
         drop(live);
         Ok((subject, shown))
@@ -152,8 +155,8 @@ enum Work {
 }
 
 /// What can be done with an agent whose work was checked; nothing if it is finished.
-fn next_step(state: AgentState, agent: &str, holds: bool, repeated: &str) -> Option<String> {
-    let command = |verb: &str| format!("bailiwick {verb} {agent}{repeated}");
+fn next_step(state: AgentState, agent: &str, holds: bool, global_options: &str) -> Option<String> {
+    let command = |verb: &str| format!("bailiwick {verb} {agent}{global_options}");
     Some(match state {
         AgentState::AtWork | AgentState::Asks => format!(
             "it is still at work. See what it does: {}; watch it: {}; end it: {}",
@@ -167,16 +170,18 @@ fn next_step(state: AgentState, agent: &str, holds: bool, repeated: &str) -> Opt
             | ExitReason::BudgetExhausted
             | ExitReason::CutOff,
         ) => format!(
-            "it is {state} and has not come to its end. See what it did: {}; go on with it: {}",
+            "it is {state} and was stopped before its end. See what it did: {}; resume it: {}",
             command("logs"),
             command("resume")
         ),
         AgentState::Failed => {
-            format!("it failed. See why: {}; go on with it: {}", command("logs"), command("resume"))
+            format!("it failed. See why: {}; resume it: {}", command("logs"), command("resume"))
         }
         AgentState::Ready => format!("it was never started: {}", command("run")),
         AgentState::HalfSpawned => {
-            format!("its spawn was cut short: bailiwick spawn TASK --agent-id {agent}{repeated}")
+            format!(
+                "its spawn was cut short: bailiwick spawn TASK --agent-id {agent}{global_options}"
+            )
         }
         AgentState::Running | AgentState::Done | AgentState::Ended(ExitReason::Completed)
             if holds =>

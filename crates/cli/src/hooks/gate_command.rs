@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
+
 use super::agent::{Agent, Scope};
 use super::places::Kept;
 use crate::failure::Failure;
-
-/// Stands in every command of ours, and on standard error when the gate could not run: Codex lets a
-/// call run whose hook ends with 2 and says nothing.
-pub const COULD_NOT_RUN: &str = "bailiwick: the gate could not run, so the call is denied";
 
 /// The gate that the running program would install: the small one beside it, else itself.
 pub fn program() -> Result<Vec<String>, Failure> {
@@ -49,7 +47,7 @@ pub fn arguments(
 pub fn hook_command(agent: Agent, arguments: &[String]) -> String {
     let words: Vec<String> = arguments.iter().map(|word| quoted_if_needed(word)).collect();
     let command = format!(
-        "{}; case $? in 0) ;; 2) exit 2;; *) echo '{COULD_NOT_RUN}' >&2; exit 2;; esac",
+        "{}; case $? in 0) ;; 2) exit 2;; *) echo '{GATE_COULD_NOT_RUN}' >&2; exit 2;; esac",
         words.join(" ")
     );
     match agent {

@@ -14,17 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use bailiwick_gate::repository_around;
+use bailiwick_gate::{GateError, repository_around};
 use bailiwick_policy::call::Action;
-use bailiwick_policy::dialects::{Answer, Dialect};
+use bailiwick_policy::dialects::{Dialect, HookReply};
 use serde_json::{Map, Value, json};
 
 use super::agent::Agent;
 use super::own_rules::{self, Around};
 use super::pending_command::{Commands, Pending};
 use super::places::Kept;
-use super::record::{self, Record};
+use super::record::{self, Record, RecordError};
 use super::sandboxed_shell;
+use crate::failure::Failure;
 
 /// Between our directory and the gate with its arguments.
 pub const SEPARATOR: &str = "--";
@@ -36,9 +37,9 @@ const MAX_SHOWN: usize = 16 * 1024;
 const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is said to the agent's program.
-enum Outcome {
+enum HookOutcome {
     /// In silence, or with what the gate printed.
-    Goes(Answer),
+    Goes(HookReply),
     /// With a command in the place of another.
     Changed(Value),
     /// Not, because of this.
@@ -51,30 +52,57 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let answer = match arguments.as_slice() {
         [directory, separator, gate, words @ ..] if separator == SEPARATOR => {
             match answered(Path::new(directory), gate, words) {
-                Ok(Outcome::Goes(answer)) => answer,
-                Ok(Outcome::Changed(value)) => {
-                    Answer { exit: 0, stdout: format!("{value}\n"), stderr: String::new() }
+                Ok(HookOutcome::Goes(answer)) => answer,
+                Ok(HookOutcome::Changed(value)) => {
+                    HookReply { exit: 0, stdout: format!("{value}\n"), stderr: String::new() }
                 }
-                Ok(Outcome::Stops(why)) | Err(why) => {
-                    Answer { exit: 2, stdout: String::new(), stderr: format!("bailiwick: {why}\n") }
-                }
+                Ok(HookOutcome::Stops(why)) => denied(&why),
+                Err(error) => denied(&error.to_string()),
             }
         }
         // The shell around it then says that the gate could not run.
-        _ => Answer { exit: 1, stdout: String::new(), stderr: String::new() },
+        _ => HookReply { exit: 1, stdout: String::new(), stderr: String::new() },
     };
     bailiwick_gate::print(&answer)
 }
 
-fn answered(directory: &Path, gate: &OsStr, words: &[OsString]) -> Result<Outcome, String> {
+fn denied(why: &str) -> HookReply {
+    HookReply { exit: 2, stdout: String::new(), stderr: format!("bailiwick: {why}\n") }
+}
+
+/// Why a call cannot be answered, which denies it.
+#[derive(Debug, thiserror::Error)]
+enum HookError {
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    #[error("{} cannot be used: {why}", path.display())]
+    Record { path: PathBuf, why: RecordError },
+    #[error("the call cannot be read: {0}")]
+    Call(#[from] serde_json::Error),
+    #[error("the command of this call cannot be put into the sandbox")]
+    NotWrapped,
+    #[error("{}: {error}", path.display())]
+    Directory { path: PathBuf, error: io::Error },
+    #[error("the command cannot be handed over: {0}")]
+    NotHandedOver(io::Error),
+    #[error("{0}")]
+    Program(Failure),
+    #[error("a command ran without the sandbox: {0}")]
+    Bypassed(io::Error),
+    #[error("the record does not say where the settings are: install again")]
+    NoHome,
+    #[error("the gate could not run, so the call is denied: {0}")]
+    GateNotRun(io::Error),
+}
+
+fn answered(directory: &Path, gate: &OsStr, words: &[OsString]) -> Result<HookOutcome, HookError> {
     let kept = Kept { directory: directory.to_owned() };
     let payload = bailiwick_gate::read(&mut io::stdin().lock())?;
     let record = std::fs::read_to_string(kept.record())
-        .map_err(|error| error.to_string())
+        .map_err(RecordError::from)
         .and_then(|text| record::parse(&text))
-        .map_err(|why| format!("{} cannot be used: {why}", kept.record().display()))?;
-    let value: Value = serde_json::from_slice(&payload)
-        .map_err(|error| format!("the call cannot be read: {error}"))?;
+        .map_err(|why| HookError::Record { path: kept.record(), why })?;
+    let value: Value = serde_json::from_slice(&payload)?;
     let hook = Hook { kept, record, payload, value };
     match hook.text("hook_event_name").unwrap_or_default() {
         "PostToolUse" | "AfterTool" => hook.after(),
@@ -111,34 +139,39 @@ impl Hook {
     fn command(&self, payload: &[u8]) -> Option<String> {
         match self.dialect().read(payload, &[]).ok()?.action {
             Action::Shell(command) => Some(command),
-            Action::Type | Action::Files(_) | Action::ShellAndFiles(..) | Action::Plain => None,
+            Action::TerminalInput
+            | Action::Files(_)
+            | Action::ShellAndFiles(..)
+            | Action::NoKnownEffect => None,
         }
     }
 
-    fn before(&self, gate: &OsStr, words: &[OsString]) -> Result<Outcome, String> {
+    fn before(&self, gate: &OsStr, words: &[OsString]) -> Result<HookOutcome, HookError> {
         let command = self.command(&self.payload);
         let session = self.text("session_id");
         let verified = session.is_some_and(|session| self.commands().is_verified(session));
         let sandboxed = (verified && command.is_some()).then_some("--sandboxed");
         let answer = asked(gate, words, sandboxed, &self.payload)?;
-        let (0, Some(command)) = (answer.exit, command) else { return Ok(Outcome::Goes(answer)) };
+        let (0, Some(command)) = (answer.exit, command) else {
+            return Ok(HookOutcome::Goes(answer));
+        };
         if let Some(other) = self.commands().bypassing() {
-            return Ok(Outcome::Stops(self.bypassed(&other)));
+            return Ok(HookOutcome::Stops(self.bypassed(&other)));
         }
         let none = Map::new();
         let input = self.value.get("tool_input").and_then(Value::as_object).unwrap_or(&none);
         if input.get("command").and_then(Value::as_str) != Some(command.as_str()) {
-            return Err("the command of this call cannot be put into the sandbox".to_owned());
+            return Err(HookError::NotWrapped);
         }
         let around = self.around()?;
         if let Some(found) = own_rules::objection(self.record.agent, &around, &command, input) {
-            return Ok(Outcome::Stops(found.to_string()));
+            return Ok(HookOutcome::Stops(found.to_string()));
         }
         let pending = Pending { command: command.clone(), session: session.map(str::to_owned) };
         for directory in [self.kept.scratch(), self.kept.removed()] {
             // Codex's own sandbox opens only what is there.
             std::fs::create_dir_all(&directory)
-                .map_err(|error| format!("{}: {error}", directory.display()))?;
+                .map_err(|error| HookError::Directory { path: directory.clone(), error })?;
         }
         let program = self
             .commands()
@@ -146,9 +179,9 @@ impl Hook {
                 sandboxed_shell::by_id(&self.kept, &self.record, id)
                     .map_err(|failure| io::Error::other(failure.to_string()))
             })
-            .map_err(|error| format!("the command cannot be handed over: {error}"))?;
-        let program = super::gate_command::text(&program).map_err(|failure| failure.to_string())?;
-        Ok(Outcome::Changed(self.changed(input, &program, &command)))
+            .map_err(HookError::NotHandedOver)?;
+        let program = super::gate_command::text(&program).map_err(HookError::Program)?;
+        Ok(HookOutcome::Changed(self.changed(input, &program, &command)))
     }
 
     /// The answer that has the agent's program start ours. It must name all of the input.
@@ -173,7 +206,7 @@ impl Hook {
         }
     }
 
-    fn after(&self) -> Result<Outcome, String> {
+    fn after(&self) -> Result<HookOutcome, HookError> {
         let mut value = self.value.clone();
         let event = match self.record.agent {
             Agent::Gemini => "BeforeTool",
@@ -182,20 +215,19 @@ impl Hook {
         if let Some(value) = value.as_object_mut() {
             value.insert("hook_event_name".to_owned(), event.into());
         }
-        let goes = Outcome::Goes(Answer { exit: 0, stdout: String::new(), stderr: String::new() });
+        let goes =
+            HookOutcome::Goes(HookReply { exit: 0, stdout: String::new(), stderr: String::new() });
         let Some(text) = self.command(value.to_string().as_bytes()) else { return Ok(goes) };
         let commands = self.commands();
         let Some(id) = commands.id_in(&text) else {
-            commands
-                .set_bypassed(&text)
-                .map_err(|error| format!("a command ran without the sandbox: {error}"))?;
-            return Ok(Outcome::Stops(self.bypassed(&text)));
+            commands.set_bypassed(&text).map_err(HookError::Bypassed)?;
+            return Ok(HookOutcome::Stops(self.bypassed(&text)));
         };
         let end = std::time::Instant::now() + RECORD_TIMEOUT;
         while !commands.has_started(id) {
             if std::time::Instant::now() >= end {
                 let why = "the sandbox was not made, so the command did not run; tell the person";
-                return Ok(Outcome::Stops(why.to_owned()));
+                return Ok(HookOutcome::Stops(why.to_owned()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -211,9 +243,9 @@ impl Hook {
         )
     }
 
-    fn around(&self) -> Result<Around, String> {
+    fn around(&self) -> Result<Around, HookError> {
         let home = self.record.home.clone();
-        let home = home.ok_or("the record does not say where the settings are: install again")?;
+        let home = home.ok_or(HookError::NoHome)?;
         let here = self.text("cwd").map(PathBuf::from).or_else(|| std::env::current_dir().ok());
         let root = self.record.root.clone().or_else(|| here.as_deref().and_then(repository_around));
         let system = match self.record.agent {
@@ -230,9 +262,7 @@ fn asked(
     words: &[OsString],
     sandboxed: Option<&str>,
     payload: &[u8],
-) -> Result<Answer, String> {
-    let failed =
-        |error: io::Error| format!("the gate could not run, so the call is denied: {error}");
+) -> Result<HookReply, HookError> {
     let mut child = Command::new(gate)
         .args(words)
         .args(sandboxed)
@@ -240,15 +270,15 @@ fn asked(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed)?;
+        .map_err(HookError::GateNotRun)?;
     if let Some(mut input) = child.stdin.take() {
         // One that ends without reading has answered by that.
         let _ = input.write_all(payload);
     }
-    let output = child.wait_with_output().map_err(failed)?;
+    let output = child.wait_with_output().map_err(HookError::GateNotRun)?;
     // Ended by a signal or with another code, it has not answered: the shell around this says so.
     let exit = output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-    Ok(Answer {
+    Ok(HookReply {
         exit,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -220,7 +220,7 @@ fn mend(
                 mended.push(what);
             }
             (WhenDisarmed::Mend, None) => {
-                return Err(refused(agent, &what).help("ask whoever looks after this machine"));
+                return Err(refused(agent, &what).help("ask the administrator of this machine"));
             }
             (WhenDisarmed::Refuse, _) => {
                 return Err(refused(agent, &what).help("add --fix to have that setting changed"));

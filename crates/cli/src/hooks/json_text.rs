@@ -3,6 +3,10 @@
 use std::ops::Range;
 
 use bailiwick_model::{Problem, Source};
+use jsonc_parser::common::Ranged as _;
+use jsonc_parser::errors::ParseError;
+use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Whether `//` and `/* */` may stand between the parts.
@@ -98,187 +102,94 @@ impl Node {
     }
 }
 
-/// Reads a file whose top is an object.
+/// Parses a file whose root is an object.
 pub fn parse(source: &Source, comments: Comments) -> Result<Node, Problem> {
-    let mut reader = Reader { text: &source.text, at: 0, comments };
-    let read = reader.value(0).and_then(|node| {
-        reader.blank()?;
-        match (reader.peek(), &node.kind) {
-            (None, Kind::Object(_)) => Ok(node),
-            (None, Kind::Array(_) | Kind::Scalar(_)) => {
-                Err(Fault { span: node.span, message: "the settings are no object".to_owned() })
-            }
-            (Some(_), _) => Err(reader.fault("nothing may stand behind the end")),
-        }
-    });
-    read.map_err(|fault| {
+    let problem = |fault: Fault| {
         Problem::error("bad-json", source.at(fault.span), fault.message)
             .help("mend the file by hand; nothing was changed")
-    })
+    };
+    let root = parse_to_ast(&source.text, &CollectOptions::default(), &options(comments))
+        .map_err(|error| problem(Fault::of(&error)))?;
+    let Some(root) = root.value else {
+        let end = source.text.len();
+        return Err(problem(Fault::new(end..end, "a value is missing")));
+    };
+    let node = node(&source.text, &root).map_err(problem)?;
+    match &node.kind {
+        Kind::Object(_) => Ok(node),
+        Kind::Array(_) | Kind::Scalar(_) => {
+            Err(problem(Fault::new(node.span, "the settings are no object")))
+        }
+    }
 }
 
-/// No file that people write nests deeper.
-const DEPTH: usize = 100;
+/// Plain JSON, with or without comments.
+fn options(comments: Comments) -> ParseOptions {
+    ParseOptions {
+        allow_comments: comments == Comments::Allowed,
+        allow_loose_object_property_names: false,
+        allow_trailing_commas: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
 
 struct Fault {
     span: Range<usize>,
     message: String,
 }
 
-struct Reader<'text> {
-    text: &'text str,
-    at: usize,
-    comments: Comments,
+impl Fault {
+    fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self { span, message: message.into() }
+    }
+
+    fn of(error: &ParseError) -> Self {
+        let range = error.range();
+        Self::new(range.start..range.end, error.kind().to_string())
+    }
 }
 
-impl Reader<'_> {
-    fn rest(&self) -> &str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn fault(&self, message: &str) -> Fault {
-        let length = self.peek().map_or(0, char::len_utf8);
-        Fault { span: self.at..self.at + length, message: message.to_owned() }
-    }
-
-    fn take(&mut self, wanted: char) -> bool {
-        let found = self.peek() == Some(wanted);
-        if found {
-            self.at += wanted.len_utf8();
+fn node(text: &str, value: &ast::Value<'_>) -> Result<Node, Fault> {
+    let span = value.start()..value.end();
+    let kind = match value {
+        ast::Value::Object(object) => Kind::Object(members(text, object)?),
+        ast::Value::Array(array) => {
+            let items = array.elements.iter().map(|item| node(text, item));
+            Kind::Array(items.collect::<Result<_, _>>()?)
         }
-        found
-    }
+        ast::Value::StringLit(_)
+        | ast::Value::NumberLit(_)
+        | ast::Value::BooleanLit(_)
+        | ast::Value::NullKeyword(_) => Kind::Scalar(scalar(text, span.clone())?),
+    };
+    Ok(Node { span, kind })
+}
 
-    /// Passes over blanks and comments.
-    fn blank(&mut self) -> Result<(), Fault> {
-        loop {
-            let rest = self.rest();
-            let blanks = rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
-            self.at += blanks;
-            let rest = self.rest();
-            let length = if rest.starts_with("//") {
-                Some(rest.find('\n').unwrap_or(rest.len()))
-            } else if rest.starts_with("/*") {
-                rest.find("*/").map(|end| end + 2)
-            } else {
-                return Ok(());
-            };
-            match (self.comments, length) {
-                (Comments::Allowed, Some(length)) => self.at += length,
-                (Comments::Allowed, None) => return Err(self.fault("the comment does not end")),
-                (Comments::Refused, _) => {
-                    return Err(self.fault("this file may hold no comments"));
-                }
-            }
+fn members(text: &str, object: &ast::Object<'_>) -> Result<Vec<Member>, Fault> {
+    let mut members: Vec<Member> = Vec::new();
+    for property in &object.properties {
+        let name = property.name.start()..property.name.end();
+        let key: String = scalar(text, name.clone())?;
+        if members.iter().any(|member| member.key == key) {
+            return Err(Fault::new(name, format!("the key `{key}` stands here a second time")));
         }
+        let value = node(text, &property.value)?;
+        members.push(Member { key, span: property.start()..property.end(), value });
     }
+    Ok(members)
+}
 
-    fn value(&mut self, depth: usize) -> Result<Node, Fault> {
-        self.blank()?;
-        if depth > DEPTH {
-            return Err(self.fault("it is nested too deeply"));
-        }
-        let start = self.at;
-        let kind = match self.peek() {
-            Some('{') => self.object(depth)?,
-            Some('[') => self.array(depth)?,
-            Some('"') => Kind::Scalar(self.string()?.into()),
-            Some(_) => self.word()?,
-            None => return Err(self.fault("a value is missing")),
-        };
-        Ok(Node { span: start..self.at, kind })
-    }
-
-    fn object(&mut self, depth: usize) -> Result<Kind, Fault> {
-        self.take('{');
-        let mut members: Vec<Member> = Vec::new();
-        self.blank()?;
-        if self.take('}') {
-            return Ok(Kind::Object(members));
-        }
-        loop {
-            self.blank()?;
-            let start = self.at;
-            let key = self.string()?;
-            if members.iter().any(|member| member.key == key) {
-                let message = format!("the key `{key}` stands here a second time");
-                return Err(Fault { span: start..self.at, message });
-            }
-            self.blank()?;
-            if !self.take(':') {
-                return Err(self.fault("a colon is missing"));
-            }
-            let value = self.value(depth + 1)?;
-            members.push(Member { key, span: start..self.at, value });
-            self.blank()?;
-            if self.take('}') {
-                return Ok(Kind::Object(members));
-            }
-            if !self.take(',') {
-                return Err(self.fault("a comma or `}` is missing"));
-            }
-        }
-    }
-
-    fn array(&mut self, depth: usize) -> Result<Kind, Fault> {
-        self.take('[');
-        let mut items = Vec::new();
-        self.blank()?;
-        if self.take(']') {
-            return Ok(Kind::Array(items));
-        }
-        loop {
-            items.push(self.value(depth + 1)?);
-            self.blank()?;
-            if self.take(']') {
-                return Ok(Kind::Array(items));
-            }
-            if !self.take(',') {
-                return Err(self.fault("a comma or `]` is missing"));
-            }
-        }
-    }
-
-    fn string(&mut self) -> Result<String, Fault> {
-        if self.peek() != Some('"') {
-            return Err(self.fault("a text in double quotes is missing"));
-        }
-        let mut escaped = false;
-        let end = self.rest().char_indices().skip(1).find_map(|(index, character)| {
-            let ends = character == '"' && !escaped;
-            escaped = character == '\\' && !escaped;
-            ends.then_some(index + 1)
-        });
-        let Some(end) = end else { return Err(self.fault("the text does not end")) };
-        let span = self.at..self.at + end;
-        let text = self.text.get(span.clone()).unwrap_or_default();
-        let read = serde_json::from_str(text).map_err(|error| Fault {
-            span: span.clone(),
-            message: format!("no JSON text: {error}"),
-        });
-        self.at = span.end;
-        read
-    }
-
-    fn word(&mut self) -> Result<Kind, Fault> {
-        let rest = self.rest();
-        let length = rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')))
-            .unwrap_or(rest.len());
-        let span = self.at..self.at + length.max(1).min(rest.len());
-        let text = rest.get(..length).unwrap_or_default();
-        match serde_json::from_str(text) {
-            Ok(value) => {
-                self.at += length;
-                Ok(Kind::Scalar(value))
-            }
-            Err(_) => Err(Fault { span, message: "a value is missing here".to_owned() }),
-        }
-    }
+/// A text, number or word as JSON defines it: the parser also takes numbers such as `01`.
+fn scalar<T: DeserializeOwned>(text: &str, span: Range<usize>) -> Result<T, Fault> {
+    let written = text.get(span.clone()).unwrap_or_default();
+    serde_json::from_str(written)
+        .map_err(|error| Fault::new(span, format!("this is no JSON value: {error}")))
 }
 
 #[cfg(test)]
@@ -338,10 +249,10 @@ mod tests {
 
     #[test]
     fn faults_name_their_place() {
-        assert!(read("{\n \"a\": 1\n \"b\": 2}", Comments::Refused).unwrap_err().contains(":3:2"));
+        assert!(read("{\n \"a\": 1\n \"b\": 2}", Comments::Refused).unwrap_err().contains(":2:8"));
         assert!(read("{\"a\":1,\"a\":2}", Comments::Refused).unwrap_err().contains("second time"));
         assert!(read("[]", Comments::Refused).unwrap_err().contains("no object"));
         let deep = format!("{{\"a\":{}", "[".repeat(100_000));
-        assert!(read(&deep, Comments::Refused).unwrap_err().contains("deeply"));
+        assert!(read(&deep, Comments::Refused).unwrap_err().contains("depth"));
     }
 }

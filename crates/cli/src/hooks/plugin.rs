@@ -1,6 +1,7 @@
 //! The plugin that asks the gate for OpenCode, which has no hooks of its own.
 
-use super::gate_command::COULD_NOT_RUN;
+use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
+
 use super::places::Kept;
 use super::record::{Commands, Record};
 use crate::failure::Failure;
@@ -62,7 +63,7 @@ pub fn text(record: &Record, kept: &Kept) -> Result<String, Failure> {
     };
     let shell = serde_json::to_string(&shell).map_err(unwritten)?;
     text += &format!("const shell = {shell};\n");
-    for (name, value) in words.into_iter().chain([("couldNotRun", COULD_NOT_RUN)]) {
+    for (name, value) in words.into_iter().chain([("couldNotRun", GATE_COULD_NOT_RUN)]) {
         let value = serde_json::to_string(value).map_err(unwritten)?;
         text += &format!("const {name} = {value};\n");
     }

@@ -124,18 +124,32 @@ impl From<&What> for Bound {
     }
 }
 
+/// Why a record cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("it has version {0}, and {VERSION} is known here")]
+    Version(u32),
+}
+
 /// A record that was kept.
-pub fn parse(text: &str) -> Result<Record, String> {
-    let record = serde_json::from_str::<Record>(text).map_err(|error| error.to_string())?;
+pub fn parse(text: &str) -> Result<Record, RecordError> {
+    let record = serde_json::from_str::<Record>(text)?;
     match record.version {
         VERSION => Ok(record),
-        other => Err(format!("it has version {other}, and {VERSION} is known here")),
+        other => Err(RecordError::Version(other)),
     }
 }
 
 impl Record {
     /// What was kept, if it can be read.
-    pub fn read(draft: &mut Draft, kept: &Kept) -> Result<Option<Result<Self, String>>, Failure> {
+    pub fn read(
+        draft: &mut Draft,
+        kept: &Kept,
+    ) -> Result<Option<Result<Self, RecordError>>, Failure> {
         let Some(text) = draft.text(&kept.record())? else { return Ok(None) };
         Ok(Some(parse(&text)))
     }

@@ -31,7 +31,7 @@ pub struct Left {
 impl Left {
     /// Removes the directories that are ours and empty.
     pub fn tidy(&self) {
-        // What cannot be removed is found by whoever looks there, and does no harm.
+        // What cannot be removed stays visible there, and does no harm.
         let _ = scratch_space::remove(&self.scratch);
         let _ = std::fs::remove_dir_all(&self.commands);
         for directory in self.directories.iter().rev() {

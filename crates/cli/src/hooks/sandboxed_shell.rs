@@ -95,6 +95,9 @@ const GIT_CREDENTIALS: [&str; 6] = [
     ".ssh",
 ];
 
+/// The directory with the logins to servers, in a directory of settings.
+const LOGINS: &str = "bailiwick/client";
+
 /// Directories of agents' settings, in a home and in a repository.
 const SETTINGS: [&str; 6] =
     [".agents", ".claude", ".codex", ".config/opencode", ".gemini", ".opencode"];
@@ -295,12 +298,21 @@ fn installed(kept: &Kept) -> Result<(Record, Policy), Failure> {
         &std::fs::read_to_string(kept.record())
             .map_err(|error| unusable(kept.record(), error.to_string()))?,
     )
-    .map_err(|why| unusable(kept.record(), why))?;
+    .map_err(|why| unusable(kept.record(), why.to_string()))?;
     let json =
         std::fs::read(kept.policy()).map_err(|error| unusable(kept.policy(), error.to_string()))?;
     let policy = Policy::read(&json, &record.digest)
         .map_err(|error| unusable(kept.policy(), error.to_string()))?;
     Ok((record, policy))
+}
+
+/// The logins of the person: with one of them an agent could approve what it asks for.
+fn logins(home: Option<&Path>) -> Vec<PathBuf> {
+    let moved = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    let places = home.map(|home| home.join(".config")).into_iter().chain(moved);
+    let files = places.map(|place| place.join(LOGINS));
+    let files = files.chain(std::env::var_os("BAILIWICK_CONFIG").map(PathBuf::from));
+    files.filter_map(|file| std::fs::canonicalize(file).ok()).collect()
 }
 
 /// The machine as the person sees it, in which nothing can be written but caches and temporary files.
@@ -332,7 +344,7 @@ fn machine(kept: &Kept, here: &Path) -> Result<CommandPlaces, Failure> {
     shown.extend(state.filter(|state| state.is_dir()));
     Ok(CommandPlaces {
         shown,
-        hidden: sockets(Path::new("/tmp")),
+        hidden: sockets(Path::new("/tmp")).into_iter().chain(logins(home.as_deref())).collect(),
         writable,
         protected,
         repository: None,

@@ -1,11 +1,11 @@
 //! Our entry among the hooks of Claude Code, Codex and Gemini CLI, which are laid out alike.
 
 use bailiwick_model::{Problem, Source};
+use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::agent::Agent;
-use super::gate_command::COULD_NOT_RUN;
 use super::json_edit;
 use super::json_text::{self, Comments, Kind, Node};
 use super::record::Commands;
@@ -173,7 +173,7 @@ impl Shape {
         let ours = |hook: &Node| {
             let words = hook.get("args").map(Node::items).unwrap_or_default();
             let mut words = hook.get("command").into_iter().chain(words).filter_map(Node::text);
-            words.any(|text| text.contains(COULD_NOT_RUN) || text.contains(&path))
+            words.any(|text| text.contains(GATE_COULD_NOT_RUN) || text.contains(&path))
         };
         let groups = root.at(&["hooks", self.event]).map(Node::items).unwrap_or_default();
         let hooks = groups.iter().enumerate().flat_map(|(group, node)| {

@@ -12,7 +12,7 @@ pub const NAME: &str = "CLAUDE_CODE_SHELL_PREFIX";
 
 /// What the settings say of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum InstalledPrefix {
     /// Nothing.
     Absent,
     /// Our program.
@@ -22,11 +22,11 @@ pub enum Found {
 }
 
 /// What settings say of the variable.
-pub fn find(root: &Node, program: &str) -> Found {
+pub fn find(root: &Node, program: &str) -> InstalledPrefix {
     match root.at(&["env", NAME]) {
-        None => Found::Absent,
-        Some(node) if node.is(&Value::from(program)) => Found::Ours,
-        Some(node) => Found::Other(node.text().unwrap_or_default().to_owned()),
+        None => InstalledPrefix::Absent,
+        Some(node) if node.is(&Value::from(program)) => InstalledPrefix::Ours,
+        Some(node) => InstalledPrefix::Other(node.text().unwrap_or_default().to_owned()),
     }
 }
 
@@ -37,14 +37,14 @@ pub fn put(file: &str, text: &str, program: &str) -> Result<(String, bool), Fail
     };
     let root = parse(text)?;
     match find(&root, program) {
-        Found::Ours => return Ok((text.to_owned(), false)),
-        Found::Other(other) => {
+        InstalledPrefix::Ours => return Ok((text.to_owned(), false)),
+        InstalledPrefix::Other(other) => {
             return Err(Failure::usage(format!(
                 "{file} sets {NAME} to {other}, so shell commands cannot be started through Bailiwick"
             ))
             .help("take that variable out, or install with --no-sandbox"));
         }
-        Found::Absent => {}
+        InstalledPrefix::Absent => {}
     }
     let written = |error| Failure::general(format!("{file} cannot be written as JSON: {error}"));
     if let Some(env) = root.get("env") {
@@ -60,7 +60,7 @@ pub fn put(file: &str, text: &str, program: &str) -> Result<(String, bool), Fail
 pub fn take(source: &Source, program: &str, made: bool) -> Result<String, Failure> {
     let text = source.text.to_string();
     let root = json_text::parse(source, Comments::Refused)?;
-    let (Found::Ours, Some(env)) = (find(&root, program), root.get("env")) else {
+    let (InstalledPrefix::Ours, Some(env)) = (find(&root, program), root.get("env")) else {
         return Ok(text);
     };
     let index = |node: &Node, key: &str| node.members().iter().position(|one| one.key == key);

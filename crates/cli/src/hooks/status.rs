@@ -1,5 +1,6 @@
 //! Whether a gate is there, and still as it was put in.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use bailiwick_engine::context::Context;
@@ -25,7 +26,7 @@ use crate::failure::Failure;
 /// How a gate stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum InstallState {
     /// There is none.
     Absent,
     /// It is as it was put in.
@@ -46,7 +47,7 @@ pub struct Finding {
     /// What to do.
     pub advice: String,
     #[serde(skip)]
-    standing: Standing,
+    standing: InstallState,
 }
 
 /// How one gate stands.
@@ -59,7 +60,7 @@ pub struct Report {
     /// The repository.
     pub root: Option<PathBuf>,
     /// How it stands.
-    pub standing: Standing,
+    pub standing: InstallState,
     /// What binds the agent.
     pub bound: Option<Bound>,
     /// The policy's digest.
@@ -112,7 +113,8 @@ pub fn report(
         }
     };
     let worst = look.findings.iter().map(|finding| finding.standing).max();
-    let standing = if present { worst.unwrap_or(Standing::Intact) } else { Standing::Absent };
+    let standing =
+        if present { worst.unwrap_or(InstallState::Intact) } else { InstallState::Absent };
     let findings = if present { look.findings } else { Vec::new() };
     Ok(Report {
         agent,
@@ -151,12 +153,12 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn find(&mut self, standing: Standing, code: &'static str, text: String, advice: String) {
+    fn find(&mut self, standing: InstallState, code: &'static str, text: String, advice: String) {
         self.findings.push(Finding { code, text, advice, standing });
     }
 
     fn drift(&mut self, code: &'static str, text: String) {
-        self.find(Standing::Drifted, code, text, "install it again".to_owned());
+        self.find(InstallState::Drifted, code, text, "install it again".to_owned());
     }
 
     /// What could not be looked at counts as wrong.
@@ -169,10 +171,13 @@ impl Look<'_> {
             Failure::Service(
                 ServiceFailure::Failed { text, help } | ServiceFailure::Refused { text, help },
             ) => (text, help),
-            Failure::Said(_) => ("it could not be looked at".to_owned(), None),
+            Failure::Service(at_work @ ServiceFailure::AtWork { .. }) => {
+                (at_work.to_string(), at_work.advice().map(Cow::into_owned))
+            }
+            Failure::AlreadyReported(_) => ("it could not be looked at".to_owned(), None),
         };
         let advice = advice.unwrap_or_else(|| "mend it, then install again".to_owned());
-        self.find(Standing::Drifted, code, text, advice);
+        self.find(InstallState::Drifted, code, text, advice);
     }
 
     fn forgotten(&mut self, draft: &mut Draft, settings: &Path) -> bool {
@@ -218,7 +223,12 @@ impl Look<'_> {
             if !plugin::has_announced(said.as_deref(), record) {
                 let text = "the plugin has not said that it was loaded since it was installed";
                 let advice = "start opencode once, then look again";
-                self.find(Standing::Unproven, "not-announced", text.to_owned(), advice.to_owned());
+                self.find(
+                    InstallState::Unproven,
+                    "not-announced",
+                    text.to_owned(),
+                    advice.to_owned(),
+                );
             }
             return Ok(());
         };
@@ -296,13 +306,13 @@ impl Look<'_> {
             let text =
                 format!("this command ran without the sandbox, so no more are allowed: {command}");
             let advice = "look for another hook that changes commands, then install again";
-            self.find(Standing::Drifted, "bypassed", text, advice.to_owned());
+            self.find(InstallState::Drifted, "bypassed", text, advice.to_owned());
         }
         let around = self.context.repository().map(|repository| repository.root().to_owned());
         let repository = self.scope.root().cloned().or(around);
         for other in other_hooks::find(draft, self.places, self.agent, repository.as_deref())? {
             let (text, advice) = install::other_hook(&other, self.agent);
-            self.find(Standing::Intact, "other-hook", text, advice);
+            self.find(InstallState::Intact, "other-hook", text, advice);
         }
         Ok(())
     }
@@ -313,7 +323,7 @@ impl Look<'_> {
             return Ok(());
         }
         let shell = gate_command::text(&self.kept.shell())?;
-        if shell_prefix::find(root, &shell) != shell_prefix::Found::Ours {
+        if shell_prefix::find(root, &shell) != shell_prefix::InstalledPrefix::Ours {
             let text =
                 format!("env.{} is not ours in {}", shell_prefix::NAME, record.settings.display());
             self.drift("no-sandbox", format!("{text}, so shell commands run without a sandbox"));
@@ -349,7 +359,7 @@ impl Look<'_> {
             let text =
                 format!("hooks.state.\"{}\".enabled is false in {}", trust.key, file.display());
             self.find(
-                Standing::Drifted,
+                InstallState::Drifted,
                 "disarmed",
                 text,
                 "install it again with --fix".to_owned(),
@@ -399,14 +409,14 @@ impl Look<'_> {
             let text = format!("{} in {}", found.what, found.file.display());
             let advice = match found.mended {
                 Some(_) => "take that setting out, or install again with --fix",
-                None => "ask whoever looks after this machine",
+                None => "ask the administrator of this machine",
             };
-            self.find(Standing::Drifted, "disarmed", text, advice.to_owned());
+            self.find(InstallState::Drifted, "disarmed", text, advice.to_owned());
         }
         if let Some((text, advice)) =
             folder_trust::unread(draft, self.places, self.agent, self.scope)?
         {
-            self.find(Standing::Unproven, "not-trusted", text, advice);
+            self.find(InstallState::Unproven, "not-trusted", text, advice);
         }
         Ok(())
     }

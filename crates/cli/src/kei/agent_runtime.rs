@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bailiwick_engine::options::CheckOptions;
 use bailiwick_engine::preconditions;
-use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::verifying::{AgentWork, Places};
 use clap::{Parser, Subcommand};
 
 use super::{kit_root, kit_root_in};
@@ -119,7 +119,7 @@ impl AgentRuntime {
                 let context = options::observe(kit_root(root), None)?;
                 let worktree = place.or(worktree);
                 let places = Places { worktree, main_repository: main_repo, ..Places::default() };
-                let subject = Subject::of_task(&context, &task, None, &places)?;
+                let subject = AgentWork::of_task(&context, &task, None, &places)?;
                 let checks = CheckOptions::default();
                 let shown = subject.verify_and_record(mode.into(), checks, &[], &mut |_| {})?;
                 output::json(&shown)?;

@@ -57,7 +57,7 @@ impl CapabilityTool {
         match self.verb {
             Verb::Check { name } => match super::check::run(&name) {
                 code if code == ExitCode::SUCCESS => Ok(()),
-                _ => Err(Failure::Said(2)),
+                _ => Err(Failure::AlreadyReported(2)),
             },
             Verb::Verify { name } => super::verify::run(&name),
             Verb::Fork { fork, kit_root } => {

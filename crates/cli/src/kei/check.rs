@@ -6,15 +6,15 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bailiwick_gate::{HostContext, look_up, repository_around};
+use bailiwick_gate::{GateError, HostContext, HostError, look_up, repository_around};
 use bailiwick_kit::{FoundCapability, Kit, Layer, Layout, Origin, resolve};
 use bailiwick_model::capability::Capability;
 use bailiwick_model::module::GateModule;
 use bailiwick_model::role::EscalationPolicy;
-use bailiwick_model::{CapabilityName, Problem, Source, Task};
-use bailiwick_policy::compile::{Sources, bypass_variables};
+use bailiwick_model::{CapabilityName, NameError, Problem, Source, Task};
+use bailiwick_policy::compile::{CompileError, Sources, bypass_variables};
 use bailiwick_policy::decide::{decide_effects, lookups};
-use bailiwick_policy::dialects::{AllowedReply, Dialect};
+use bailiwick_policy::dialects::{AllowedReply, Dialect, Unreadable};
 use bailiwick_policy::{Call, Decision, Effects, Facts, Policy, ToolStack, compile};
 use bailiwick_source_control::DirectoryTree;
 
@@ -22,19 +22,48 @@ use bailiwick_source_control::DirectoryTree;
 pub fn run(name: &str) -> ExitCode {
     let name = name.to_owned();
     bailiwick_gate::guarded(move || {
-        let decision = decide(&name).unwrap_or_else(Decision::unreadable);
+        let decision =
+            decide(&name).unwrap_or_else(|error| Decision::unreadable(error.to_string()));
         Dialect::Claude.answer(&decision, AllowedReply::Silent)
     })
 }
 
-fn decide(name: &str) -> Result<Decision, String> {
-    let task_file = variable("TASK_TOML").ok_or("TASK_TOML is not set, so there is no task")?;
+/// Why a capability cannot judge a call.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CheckError {
+    #[error("TASK_TOML is not set, so there is no task")]
+    NoTask,
+    #[error("TASK_TOML {} cannot be read: {error}", path.display())]
+    TaskFile { path: PathBuf, error: std::io::Error },
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Call(#[from] Unreadable),
+    #[error(transparent)]
+    Directory(#[from] std::io::Error),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The first of what is wrong in files that people wrote, with its place.
+    #[error("{0}")]
+    Problem(String),
+    #[error("there is no capability `{0}`")]
+    NoCapability(CapabilityName),
+    #[error("`{0}` has no gate: it is checked when the agent returns")]
+    NoGate(CapabilityName),
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+}
+
+fn decide(name: &str) -> Result<Decision, CheckError> {
+    let task_file = variable("TASK_TOML").ok_or(CheckError::NoTask)?;
     let payload = bailiwick_gate::read(&mut std::io::stdin().lock())?;
-    let call = Dialect::Claude.read(&payload, &[]).map_err(|error| error.to_string())?;
+    let call = Dialect::Claude.read(&payload, &[])?;
     let facts = surroundings(&call, &variable)?.facts();
     let task_file = Path::new(&task_file);
     let text = std::fs::read_to_string(task_file)
-        .map_err(|error| format!("TASK_TOML {} cannot be read: {error}", task_file.display()))?;
+        .map_err(|error| CheckError::TaskFile { path: task_file.to_owned(), error })?;
     let source = Source::new(task_file.display().to_string(), text);
     let kit = kit(Some(task_file), Path::new(&facts.root), &variable);
     let found = find(&kit, name)?;
@@ -61,8 +90,8 @@ pub(super) fn judged(policy: &Policy, call: &Call, mut facts: Facts) -> Decision
 pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The capability of this name; an old name finds the new one, with a warning.
-pub(super) fn find(kit: &Kit, name: &str) -> Result<FoundCapability, String> {
-    let asked = CapabilityName::parse(name).map_err(|error| error.to_string())?;
+pub(super) fn find(kit: &Kit, name: &str) -> Result<FoundCapability, CheckError> {
+    let asked = CapabilityName::parse(name)?;
     let asked = match asked.renamed_to() {
         Some(new) => {
             bailiwick_gate::say(&format!("warning: `{asked}` is called `{new}` now"));
@@ -71,7 +100,7 @@ pub(super) fn find(kit: &Kit, name: &str) -> Result<FoundCapability, String> {
         None => asked,
     };
     let found = kit.capability(&asked).map_err(|problems| first(&problems))?;
-    found.ok_or_else(|| format!("there is no capability `{asked}`"))
+    found.ok_or(CheckError::NoCapability(asked))
 }
 
 /// The policy of this capability alone, with what the task and its role say for it.
@@ -80,12 +109,11 @@ pub(super) fn policy(
     found: &FoundCapability,
     source: &Source,
     variable: Variables<'_>,
-) -> Result<Policy, String> {
+) -> Result<Policy, CheckError> {
     let task = Task::parse(source).map_err(|problem| first(&[problem]))?;
     let capability = &found.declared;
     if !capability.has_gate() {
-        let name = capability.name();
-        return Err(format!("`{name}` has no gate: it is checked when the agent returns"));
+        return Err(CheckError::NoGate(capability.name().clone()));
     }
     // The role says what an allowlist allows; the other gates do not ask it.
     let (patterns, escalation) = if lists_commands(capability) {
@@ -99,7 +127,7 @@ pub(super) fn policy(
     let set = |name: &String| variable(name).as_deref() == Some("1");
     let switched_on: Vec<String> =
         bypass_variables(&[capability]).into_iter().filter(set).collect();
-    compile(&Sources {
+    Ok(compile(&Sources {
         role: task.task.role.get_ref().as_str(),
         agent: agent.as_deref(),
         tools: None,
@@ -112,8 +140,7 @@ pub(super) fn policy(
         temporary: &[],
         protected: &[],
         tool_lists: &ToolStack::unlimited(),
-    })
-    .map_err(|error| error.to_string())
+    })?)
 }
 
 fn lists_commands(capability: &Capability) -> bool {
@@ -153,20 +180,24 @@ fn layer(origin: Origin, layout: Layout, root: &Path) -> Layer {
 }
 
 /// The workspace: what the hook is told by its surroundings, else the repository of the call.
-pub(super) fn surroundings(call: &Call, variable: Variables<'_>) -> Result<HostContext, String> {
-    let here = std::env::current_dir().map_err(|error| error.to_string())?;
+pub(super) fn surroundings(
+    call: &Call,
+    variable: Variables<'_>,
+) -> Result<HostContext, CheckError> {
+    let here = std::env::current_dir()?;
     let directory = call.directory.as_deref().map_or_else(|| here.clone(), |own| here.join(own));
     let named = variable("WORKTREE_PATH").or_else(|| variable("CLAUDE_PROJECT_DIR"));
     match named.map(PathBuf::from).or_else(|| repository_around(&directory)) {
-        Some(root) => HostContext::at(&root, &directory),
-        None => HostContext::alone_in(&directory),
+        Some(root) => Ok(HostContext::at(&root, &directory)?),
+        None => Ok(HostContext::alone_in(&directory)?),
     }
 }
 
-fn first(problems: &[Problem]) -> String {
-    problems
-        .first()
-        .map_or_else(String::new, |problem| format!("{}: {}", problem.place, problem.message))
+fn first(problems: &[Problem]) -> CheckError {
+    let first = problems.first();
+    CheckError::Problem(
+        first.map_or_else(String::new, |problem| format!("{}: {}", problem.place, problem.message)),
+    )
 }
 
 fn variable(name: &str) -> Option<String> {

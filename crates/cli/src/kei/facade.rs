@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::options::CheckOptions;
-use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::verifying::{AgentWork, Places};
 use bailiwick_kit::{FoundCapability, Kit};
 use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
@@ -19,7 +19,7 @@ use bailiwick_policy::tool;
 use bailiwick_verify::Verdict;
 use serde_json::{Value, json};
 
-use super::check;
+use super::check::{self, CheckError};
 use crate::commands::options;
 use crate::failure::Failure;
 
@@ -118,16 +118,16 @@ pub enum VerifyResult {
 /// The capability of this name, in the embedded kit or in the one given.
 pub fn find(name: &str, kit: Option<&Kit>) -> Result<Box<dyn Capability>, String> {
     let embedded = Kit::over_embedded(Vec::new());
-    let found = check::find(kit.unwrap_or(&embedded), name)?;
-    Ok(Box::new(Found { name: found.declared.name().to_string(), found }))
+    let found = check::find(kit.unwrap_or(&embedded), name).map_err(|error| error.to_string())?;
+    Ok(Box::new(KitCapability { name: found.declared.name().to_string(), found }))
 }
 
-struct Found {
+struct KitCapability {
     name: String,
     found: FoundCapability,
 }
 
-impl Capability for Found {
+impl Capability for KitCapability {
     fn name(&self) -> &str {
         &self.name
     }
@@ -146,7 +146,7 @@ impl Capability for Found {
         }
         match self.decided(context) {
             Ok(decision) => decision,
-            Err(reason) => GateDecision::Deny { reason },
+            Err(error) => GateDecision::Deny { reason: error.to_string() },
         }
     }
 
@@ -158,8 +158,8 @@ impl Capability for Found {
     }
 }
 
-impl Found {
-    fn decided(&self, context: &GateContext<'_>) -> Result<GateDecision, String> {
+impl KitCapability {
+    fn decided(&self, context: &GateContext<'_>) -> Result<GateDecision, CheckError> {
         let variable = |name: &str| context.env.get(name).filter(|text| !text.is_empty()).cloned();
         let payload = json!({
             "hook_event_name": "PreToolUse",
@@ -167,7 +167,7 @@ impl Found {
             "tool_input": context.tool_input,
         });
         let payload = payload.to_string();
-        let call = Dialect::Claude.read(payload.as_bytes(), &[]).map_err(|why| why.to_string())?;
+        let call = Dialect::Claude.read(payload.as_bytes(), &[])?;
         let facts = check::surroundings(&call, &variable)?.facts();
         let kit = check::kit(None, Path::new(&facts.root), &variable);
         let policy = check::policy(&kit, &self.found, &context.task.source, &variable)?;
@@ -200,10 +200,10 @@ impl Found {
         };
         let kit_root = super::kit_root_in(context.main_repo);
         let around = options::observe(kit_root, None)?;
-        let subject = Subject::of_source(&around, &context.task.source, Some(agent), &places)?;
+        let subject = AgentWork::of_source(&around, &context.task.source, Some(agent), &places)?;
         let planned = verification::Planned { on: context.run_mode, ..planned };
-        let manner = CheckOptions::default();
-        let done = subject.run_checks(vec![planned], context.run_mode, manner, &mut |_| {})?;
+        let options = CheckOptions::default();
+        let done = subject.run_checks(vec![planned], context.run_mode, options, &mut |_| {})?;
         let failed = done.failed().find_map(|failed| match &failed.verdict {
             Verdict::Fail { reason, detail } => Some((reason.clone(), detail.clone())),
             Verdict::Pass { .. } => None,
@@ -224,6 +224,6 @@ fn said(failure: &Failure) -> String {
             problems.first().map_or_else(String::new, ToString::to_string)
         }
         Failure::Service(failure) => failure.to_string(),
-        Failure::Said(code) => format!("it ended with {code}"),
+        Failure::AlreadyReported(code) => format!("it ended with {code}"),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_engine::context::variable;
 use bailiwick_engine::options::CheckOptions;
 use bailiwick_engine::sources;
-use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::verifying::{AgentWork, Places};
 use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, CapabilityName};
@@ -43,8 +43,8 @@ pub fn run(name: &str) -> Result<(), Failure> {
     };
     let of_main = places.main_repository.as_deref().and_then(kit_root_in);
     let context = options::observe(kit_root(of_main), None)?;
-    let subject = Subject::of_task(&context, &PathBuf::from(task), agent, &places)?;
-    let kit = sources::committed_kit(&subject.context, &subject.repository, &subject.commit)?;
+    let subject = AgentWork::of_task(&context, &PathBuf::from(task), agent, &places)?;
+    let kit = sources::committed_kit(&subject.context, &subject.repository, &subject.kit_commit)?;
     let found = kit.capability(&capability)?;
     let found = found.ok_or_else(|| fail(&"there is no such capability"))?;
     let planned = match verification::of_capability(&found) {
@@ -74,5 +74,5 @@ pub fn run(name: &str) -> Result<(), Failure> {
         })
         .collect();
     crate::output::plain_error(&lines.join("\n"));
-    Err(Failure::Said(2))
+    Err(Failure::AlreadyReported(2))
 }

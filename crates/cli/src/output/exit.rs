@@ -17,7 +17,10 @@ pub fn finish(result: Result<(), Failure>) -> ExitCode {
         Failure::Service(
             ServiceFailure::Failed { text, help } | ServiceFailure::Refused { text, help },
         ) => super::error(text, help.as_deref()),
-        Failure::Said(_) => {}
+        Failure::Service(at_work @ ServiceFailure::AtWork { .. }) => {
+            super::error(&at_work.to_string(), at_work.advice().as_deref());
+        }
+        Failure::AlreadyReported(_) => {}
     }
     ExitCode::from(failure.code())
 }

@@ -221,6 +221,15 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints a value as one line of JSON, for a stream of values.
+pub fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(|error| {
+        Failure::general(format!("the result cannot be written as JSON: {error}"))
+    })?;
+    plain(&(text + "\n"));
+    Ok(())
+}
+
 /// Prints what was done: a line for people, or a value for programs.
 pub fn done(
     format: Format,
@@ -326,7 +335,7 @@ pub fn rendered(problem: &Problem) -> String {
     };
     let width = width();
     let terminal = terminal_size::terminal_size().is_some();
-    // Whoever reads a pipe looks for whole sentences.
+    // A reader of a pipe looks for whole sentences.
     let folded = |text: &str, before: usize| match terminal {
         true => folded_to(width.saturating_sub(before).max(20), text, "", "").join("\n"),
         false => text.to_owned(),

@@ -143,7 +143,7 @@ pub fn table_with(columns: &[Column], rows: &[Vec<String>], below: impl Fn(usize
 /// is a limit, unless columns that are never cut need more.
 fn table_lines(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<Vec<String>> {
     let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
-    // A cell is of one line, whoever wrote what is in it.
+    // A cell has one line, whatever was written into it.
     let one_line = |cell: &String| cell.replace(['\n', '\r', '\t'], " ");
     let rows = rows.iter().map(|row| row.iter().map(one_line).collect::<Vec<String>>());
     let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();

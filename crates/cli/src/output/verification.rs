@@ -1,7 +1,7 @@
 //! What a verification found, as people read it.
 
-use bailiwick_engine::verifying::Shown;
-use bailiwick_engine::verifying::shown::some_failed;
+use bailiwick_engine::verifying::VerificationReport;
+use bailiwick_engine::verifying::verification_report::some_failed;
 use bailiwick_verify::Pass;
 
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use super::{Column, DIM, GREEN, RED, line, note, styled, table, wrapped};
 
 /// Prints a table, and what to look at below it.
-pub fn print_verification(shown: &Shown) {
+pub fn print_verification(shown: &VerificationReport) {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for passed in &shown.passed {
         let again = if passed.reused { "checked before: " } else { "" };
@@ -49,13 +49,13 @@ pub fn print_verification(shown: &Shown) {
 }
 
 /// An error if a verification found anything, or had nothing to check.
-pub fn verification_outcome(shown: &Shown) -> Result<(), Failure> {
+pub fn verification_outcome(shown: &VerificationReport) -> Result<(), Failure> {
     match (shown.failed.is_empty(), shown.passed.is_empty()) {
         (true, false) => Ok(()),
         (true, true) => {
             Err(Failure::usage("nothing was checked: the role has no check that runs in this mode"))
         }
-        (false, _) => Err(Failure::Said(2)),
+        (false, _) => Err(Failure::AlreadyReported(2)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
 //! a last line with phase, budget and time.
 
-pub mod standing;
+pub mod live_status;
 pub mod verification;
 
 use std::io::{BufRead as _, IsTerminal, Write as _};
@@ -20,7 +20,7 @@ use rustix::process::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, shortened, shortened_middle, styled};
-use crate::view::standing::Standing;
+use crate::view::live_status::LiveStatus;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
@@ -50,18 +50,18 @@ struct Status {
 }
 
 struct Shown {
-    standing: Standing,
+    standing: LiveStatus,
     over: bool,
 }
 
 impl View {
     /// Shows on standard error; nothing at all if `quiet`.
     pub fn start(quiet: bool, directory: RunDirectory) -> Self {
-        Self::of(quiet, directory, Standing::after(Duration::ZERO))
+        Self::of(quiet, directory, LiveStatus::after(Duration::ZERO))
     }
 
     /// The same for a run that stands like this already.
-    pub fn of(quiet: bool, directory: RunDirectory, standing: Standing) -> Self {
+    pub fn of(quiet: bool, directory: RunDirectory, standing: LiveStatus) -> Self {
         let quiet = quiet || output::is_quiet();
         let terminal = !quiet && std::io::stderr().is_terminal();
         let status = terminal.then(|| {
@@ -121,7 +121,7 @@ impl View {
             // What was typed before answers another one, which waits no longer.
             forget_typed(&std::io::stdin());
             let _ = write!(anstream::stderr(), "{question}");
-            // What is typed later answers something else, and is left to whoever asks that.
+            // What is typed later answers something else, and is left to the next question.
             while !typed(&std::io::stdin(), LOOK) {
                 if !is_open(&directory, &id) {
                     output::note(format_args!("question {id} waits no longer"));
@@ -185,7 +185,7 @@ static ASKING: Mutex<()> = Mutex::new(());
 
 /// Forgets what has been typed at a terminal and nobody has read, a line that is not finished too.
 pub(crate) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
-    // Whoever is in the background would be stopped for it, and what is typed is not for them.
+    // A process in the background would be stopped for it, and what is typed is not for it.
     let background = tcgetpgrp(input).is_ok_and(|group| group != getpgrp());
     if input.is_terminal() && !background {
         // Where the terminal is gone nothing is typed.
@@ -194,10 +194,10 @@ pub(crate) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
 }
 
 /// Whether a line has been typed, or nobody will type any more. Waits a while for it.
-fn typed(input: &impl AsFd, patience: Duration) -> bool {
+fn typed(input: &impl AsFd, timeout: Duration) -> bool {
     let mut asked = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-    let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-    match poll(&mut asked, patience) {
+    let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+    match poll(&mut asked, timeout) {
         Ok(ready) => ready > 0,
         Err(error) => error != Errno::EINTR,
     }
@@ -206,7 +206,7 @@ fn typed(input: &impl AsFd, patience: Duration) -> bool {
 /// Whether a question still waits for its answer.
 fn is_open(directory: &RunDirectory, id: &str) -> bool {
     match supervisor::ask(directory, &Request::Status) {
-        Ok(Some(Reply::Standing(standing))) => standing.questions.iter().any(|(one, _)| one == id),
+        Ok(Some(Reply::Status(standing))) => standing.questions.iter().any(|(one, _)| one == id),
         Ok(_) | Err(_) => false,
     }
 }
@@ -261,7 +261,7 @@ pub fn line(event: &Event) -> Option<String> {
             styled(DIM, "outside of the agent's scope: it does not land")
         ),
         (EventKind::FileChange { path, change }, ReportedBy::Supervisor) => {
-            format!("{} {}", format!("{change:?}").to_lowercase(), one(path))
+            format!("{} {}", change.as_str(), one(path))
         }
         (EventKind::Approval { about, answer, .. }, _) => match answer {
             None => format!("{} {}", styled(YELLOW, "asks"), one(about)),
@@ -304,7 +304,7 @@ pub fn clock(milliseconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-fn draw(shown: &Standing, since: Duration) {
+fn draw(shown: &LiveStatus, since: Duration) {
     let text = shortened(&shown.line(since), output::width().saturating_sub(1));
     let mut out = std::io::stderr().lock();
     let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());

@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::BAILIWICK;
 
-const SHIPPED: [&str; 4] = ["architect.md", "explorer.md", "orchestrator.md", "worker.md"];
+const SHIPPED: [&str; 5] =
+    ["architect.md", "explorer.md", "orchestrator.md", "reviewer.md", "worker.md"];
 
 fn template(words: &str) -> String {
     format!("---\ndescription: {words}\n---\nDo {words}.\n")
@@ -60,11 +61,11 @@ fn list_is_the_answer_of_list_agents() {
     let agents = answer["agents"].as_array().unwrap();
     let types: Vec<&str> =
         agents.iter().map(|agent| agent["agent_type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["architect", "explorer", "orchestrator", "worker"]);
+    assert_eq!(types, ["architect", "explorer", "orchestrator", "reviewer", "worker"]);
     assert_eq!(answer.as_object().unwrap().len(), 1);
     assert!(agents.iter().all(|agent| agent.get("default_prompt").is_none()));
     let expanded = json(&scratch, &["agents", "list", "--expanded", "-o", "json"]);
-    let prompt = expanded["agents"][3]["agent_names"][0]["prompt"].as_str().unwrap();
+    let prompt = expanded["agents"][4]["agent_names"][0]["prompt"].as_str().unwrap();
     assert!(prompt.starts_with("You run commands"), "{prompt}");
     let shown = scratch.run(BAILIWICK, &["agents", "list"]).expect_code(0).out;
     assert!(shown.starts_with("AGENT") && shown.contains("explorer"), "{shown}");
@@ -77,7 +78,7 @@ fn if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhe
     let scratch = Scratch::repository();
     put(&own(&scratch), "mine.md", &template("mine"));
     let told = serve_root_session(&scratch, &[]);
-    assert!(told.contains("wrote 4 templates"), "{told}");
+    assert!(told.contains("wrote 5 templates"), "{told}");
     let mut expected = SHIPPED.map(str::to_owned).to_vec();
     expected.insert(2, "mine.md".to_owned());
     assert_eq!(names(&own(&scratch)), expected, "and no leftovers");
@@ -102,7 +103,7 @@ fn when_a_root_session_starts_the_user_gets_the_first_templates() {
     let forwards = start(&["--socket", "nowhere.sock"]);
     assert!(!forwards.contains("wrote") && !own(&scratch).exists(), "{forwards}");
     let told = start(&[]);
-    assert!(told.contains("wrote 4 templates"), "{told}");
+    assert!(told.contains("wrote 5 templates"), "{told}");
     assert_eq!(names(&own(&scratch)), SHIPPED);
     let again = start(&[]);
     assert!(!again.contains("wrote"), "{again}");
@@ -126,7 +127,10 @@ fn one_that_was_deleted_or_changed_stays_so() {
     std::fs::remove_file(own(&scratch).join("worker.md")).unwrap();
     put(&own(&scratch), "explorer.md", &template("changed"));
     serve_root_session(&scratch, &[]);
-    assert_eq!(names(&own(&scratch)), ["architect.md", "explorer.md", "orchestrator.md"]);
+    assert_eq!(
+        names(&own(&scratch)),
+        ["architect.md", "explorer.md", "orchestrator.md", "reviewer.md"]
+    );
     assert_eq!(described(&scratch, "", "explorer"), "changed");
     assert_eq!(json(&scratch, &["agents", "show", "worker", "-o", "json"])["origin"], "embedded");
     std::fs::remove_dir_all(own(&scratch)).unwrap();
@@ -197,7 +201,7 @@ fn a_broken_file_is_shown_with_its_place_and_uncovers_nothing() {
     let lint = scratch.run(BAILIWICK, &["lint", "-o", "json"]).expect_code(1);
     let report: Value = serde_json::from_str(&lint.out).unwrap();
     assert_eq!(report["problems"][0]["file"], ".bailiwick/agents/worker.md");
-    assert_eq!((report["errors"].as_u64(), report["templates"].as_u64()), (Some(1), Some(4)));
+    assert_eq!((report["errors"].as_u64(), report["templates"].as_u64()), (Some(1), Some(5)));
     // A link that leads nowhere, a file where a directory belongs, bytes that are no text.
     for text in [None, Some(&b"\xff"[..])] {
         let file = scratch.root().join(".bailiwick/agents/worker.md");
@@ -282,7 +286,7 @@ fn context(scratch: &Scratch, inside: &str) -> Context {
         user_kit: scratch.place().join("config/bailiwick"),
         kit_root: None,
         database: Database::at(Location::file(scratch.state().join("bailiwick.db"))),
-        repeated: String::new(),
+        global_options: String::new(),
         notices: Notices::default(),
     }
 }

@@ -19,7 +19,7 @@ fn asleep() -> Scratch {
 }
 
 #[test]
-fn whoever_attaches_sees_how_the_run_stands_and_leaves_it_at_work() {
+fn attaching_shows_the_status_and_leaves_the_run_running() {
     let scratch = asleep();
     // So that the run is older than what looks at it.
     std::thread::sleep(std::time::Duration::from_millis(1500));
@@ -63,7 +63,7 @@ fn a_stopped_agent_that_is_told_something_is_said_to_go_on() {
     wait_for(|| scratch.state().join("worktrees/one/src/first").exists());
     run(&scratch, &["stop", "one"]).expect_code(0);
     let told = run(&scratch, &["attach", "one", "go on"]).expect_code(0);
-    assert!(told.err.contains("`one` is stopped: it is taken up again"), "{}", told.err);
+    assert!(told.err.contains("`one` is stopped: it is resumed"), "{}", told.err);
     assert_eq!(kinds(&events(&scratch, "one"), "message").len(), 1);
 }
 

@@ -95,7 +95,7 @@ fn a_claim_ends_with_its_run() {
 }
 
 #[test]
-fn whoever_was_overtaken_does_not_land() {
+fn overtaken_agent_does_not_land() {
     let place = place("[claims]\n");
     spawn(&place, "task", "one").expect_code(0);
     place.work("one", "src/b.txt", "b\n");
@@ -293,5 +293,5 @@ fn the_guide_shows_settings_that_are_read() {
     // What it shows is what there is without it.
     let usual = bailiwick_model::settings::Claims::default();
     assert_eq!(claims.on_overlap, usual.on_overlap);
-    assert_eq!((claims.lease(), claims.patience()), (usual.lease(), usual.patience()));
+    assert_eq!((claims.lease(), claims.wait_timeout()), (usual.lease(), usual.wait_timeout()));
 }

@@ -6,7 +6,7 @@ use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
 use crate::BAILIWICK;
-use crate::exec::{Console, id, repository, say};
+use crate::exec::{Console, id, repository, say_to_model};
 
 /// Files by which a repository would take the gate from a program, if it were asked.
 const DISARMING: [(&str, &str); 4] = [
@@ -105,8 +105,7 @@ impl Manners {
     }
 
     fn leave(&self, console: &mut Console) -> i32 {
-        say(console, self.leaves);
-        console.end()
+        console.leave(self.leaves)
     }
 }
 
@@ -130,7 +129,7 @@ fn is_held(manners: &Manners, own: &[&str]) {
     let title = vec![Turn::Calls(vec![strays]), Turn::say("Do the work")];
     let model = ScriptedModel::start(Script::new(turns).when("task title", title));
     let mut console = manners.start(&scratch, &model, own);
-    say(&mut console, "Do the work.");
+    say_to_model(&mut console, &model, "Do the work.");
     console.until("the last call", || told(&model, "call_0_2_0").is_some());
     if let Some(refusal) = manners.refuses {
         console.until("the title", || told(&model, "call_1_0_0").is_some());

@@ -67,6 +67,27 @@ fn the_tree_fits_a_terminal_and_the_exit_code_is_asked_for() {
 }
 
 #[test]
+fn an_answer_that_depends_on_the_sandbox_names_both_levels_in_plain_words() {
+    let scratch = scene();
+    let command = "echo x > \"src/$NAME.txt\"";
+    let limits = ["--role", "edit-local", "--files", "src/**", "--", command];
+    let value = explained(&scratch, &limits);
+    assert_eq!(value["decision"]["outcome"], "deny", "{value}");
+    assert_eq!(value["decision_in_full_sandbox"]["outcome"], "allow", "{value}");
+    let ran = scratch.run(BAILIWICK, &[&["explain"], &limits[..]].concat()).expect_code(0);
+    assert!(ran.out.contains("role edit-local in a full sandbox: allowed\n"), "{}", ran.out);
+    assert!(ran.out.contains("role edit-local without one: denied\n"), "{}", ran.out);
+    let computed = ["--", "bash -c \"$CODE\""];
+    let value = explained(&scratch, &computed);
+    assert_eq!(value["hidden"][0]["why"], "computed-text", "{value}");
+    let ran = scratch.run(BAILIWICK, &[&["explain"], &computed[..]].concat()).expect_code(0);
+    assert!(ran.out.contains("what would run is only known when it runs"), "{}", ran.out);
+    assert!(!ran.out.contains("ComputedText"), "{}", ran.out);
+    let ran = scratch.run(BAILIWICK, &["explain", "--", "git push"]).expect_code(0);
+    assert!(ran.out.contains("role developer: denied\n"), "the same for both: {}", ran.out);
+}
+
+#[test]
 fn a_payload_is_explained_as_its_cli_means_it() {
     let scratch = scene();
     let patch =

@@ -27,7 +27,7 @@ fn a_repository_without_agents_is_told_so() {
 }
 
 #[test]
-fn whoever_names_no_role_is_told_which_there_are() {
+fn missing_role_lists_the_known_ones() {
     let place = place();
     for arguments in [&["hooks", "install", "claude"][..], &["exec", "--", "claude"]] {
         let refused = place.bailiwick(arguments).expect_code(2);

@@ -11,6 +11,7 @@ mod agents;
 mod agents_assemble;
 mod agents_import;
 mod attach;
+mod bound_issues;
 mod check;
 mod checks_between_calls;
 mod claims;
@@ -47,6 +48,7 @@ mod path_limits;
 mod preconditions;
 mod real_agent_files;
 mod real_clis;
+mod real_gitea;
 mod removing;
 mod run;
 mod run_endings;
@@ -62,6 +64,8 @@ mod template_contract;
 mod trajectories;
 mod tree;
 mod verify;
+mod web_page;
+mod web_streams;
 mod writes_nothing;
 
 /// The programs under test.

@@ -260,7 +260,7 @@ fn what_was_cut_off_does_not_land_and_what_is_done_can_be_told_more() {
     wait_for(|| !is_alive(&scratch, "one"));
     run(&scratch, &["ps", "--all"]).expect_code(0);
     let land = run(&scratch, &["land", "one"]).expect_code(2);
-    assert!(land.err.contains("did not come to its end (cut-off)"), "{}", land.err);
+    assert!(land.err.contains("the last attempt was stopped (cut-off)"), "{}", land.err);
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     run(&scratch, &["run", "task.toml", "--agent-id", "two"]).expect_code(0);
     let resumed = run(&scratch, &["resume", "two"]).expect_code(2);
@@ -307,7 +307,7 @@ fn an_interrupt_stops_the_agent_and_loses_nothing() {
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
     let ran = Ran::from(child.wait_with_output().unwrap()).expect_code(1);
     assert!(ran.out.contains("stopped"), "{}\n{}", ran.out, ran.err);
-    assert!(ran.err.contains("next: go on with it: bailiwick resume one"), "{}", ran.err);
+    assert!(ran.err.contains("next: resume it: bailiwick resume one"), "{}", ran.err);
     assert!(!is_alive(&scratch, "one"));
 }
 
@@ -321,11 +321,7 @@ fn a_killed_supervisor_takes_the_agent_with_it_and_is_found() {
     child.wait().unwrap();
     wait_for(|| !is_alive(&scratch, "one"));
     let ps = run(&scratch, &["ps", "--all"]).expect_code(0);
-    assert!(
-        ps.err.contains("`one` was cut off; go on with it: bailiwick resume one"),
-        "{}",
-        ps.err
-    );
+    assert!(ps.err.contains("`one` was cut off; resume it: bailiwick resume one"), "{}", ps.err);
     assert!(ps.out.contains("cut-off"), "{}", ps.out);
     let again = run(&scratch, &["ps", "--all"]).expect_code(0);
     assert!(!again.err.contains("was cut off"), "it is said once: {}", again.err);
@@ -418,6 +414,13 @@ fn a_spawned_agent_can_be_started_later_and_only_once() {
     run(&scratch, &["run", "one"]).expect_code(0);
     let again = run(&scratch, &["run", "one"]).expect_code(2);
     assert!(again.err.contains("is done"), "{}", again.err);
+    let behind = run(&scratch, &["run", "-d", "one"]).expect_code(2);
+    assert_eq!(behind.err, again.err, "the same in the background");
+    assert!(!behind.out.contains("one"), "nothing was started: {}", behind.out);
+    run(&scratch, &["land", "one"]).expect_code(0);
+    let told = run(&scratch, &["attach", "one", "one thing more"]).expect_code(2);
+    assert!(told.err.contains("cannot be started again"), "{}", told.err);
+    assert!(!told.err.contains("it is resumed"), "{}", told.err);
 }
 
 /// A repository with a program that fills the disk: nobody reads what it does before it does it.

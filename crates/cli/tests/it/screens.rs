@@ -148,3 +148,64 @@ fn help_has_no_colour_against_the_will_of_a_person() {
     let (width, text) = widest(&shown);
     assert!(width <= 80, "{width} columns: {text}");
 }
+
+/// What people see after wrong input. A new wording changes this page and nothing else.
+#[test]
+fn errors_are_what_the_page_of_errors_says() {
+    let scratch = scene(&[&write("src/new.txt", "new\n")]);
+    scratch.write("no-table.toml", "agent = 1\n");
+    scratch.write("unknown.toml", "[task]\nrol = \"worker\"\n[body]\ntext = \"x\"\n");
+    scratch.write("no-role.toml", "[task]\nrole = \"wrker\"\n[body]\ntext = \"x\"\n");
+    scratch.write("stack.yaml", "kind: AgentStak\nmetadata: {name: a}\n");
+    scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "done"]).expect_code(0);
+    let mut page = String::new();
+    for line in [
+        "rnu task.toml",
+        "run",
+        "run missing.toml",
+        "run no-table.toml",
+        "run unknown.toml",
+        "run no-role.toml",
+        "run task.toml --agent-id done",
+        "run task.toml --sandbox none",
+        "run task.toml --issue here",
+        "verify nobody",
+        "land nobody",
+        "land done --base nowhere",
+        "resume nobody",
+        "stop nobody",
+        "stop done",
+        "logs nobody",
+        "diff nobody",
+        "respawn nobody --reason again",
+        "rm nobody",
+        "explain --role nobody Bash ls",
+        "roles show nobody",
+        "capabilities show quality::nothing",
+        "agents show nobody",
+        "memory show nowhere",
+        "apply -f missing.yaml",
+        "apply -f stack.yaml",
+        "get agentstaks",
+        "get agentstacks nobody",
+        "delete agentstacks nobody",
+        "approvals show nobody",
+        "runs retry nobody",
+        "secrets set a",
+        "tokens new ada --scope king",
+        "contexts use nowhere",
+        "login ftp://example.org",
+        "--db /dev/null/no ps",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = scratch.run(BAILIWICK, &words);
+        assert_ne!(ran.code, 0, "{line}: {}", ran.out);
+        let said = ran.err.replace(scratch.place().to_str().unwrap(), "PLACE");
+        page.push_str(&format!(
+            "$ bailiwick {line}\n{}\nexit code {}\n\n",
+            said.trim_end(),
+            ran.code
+        ));
+    }
+    compare("crates/cli/tests/it/screens/errors.txt", &page);
+}

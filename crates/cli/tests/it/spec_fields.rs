@@ -36,7 +36,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
         "departures: no token is projected on one machine",
     ),
     // Declared and refused.
-    ("SkillSource", "package", "refused by its format: packages are not fetched"),
     ("ContextBundleTemplate", "redact_secrets", "refused by the model when it is false"),
 ];
 

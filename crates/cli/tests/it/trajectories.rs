@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_gate::{HostContext, judged};
+use bailiwick_gate::{HostContext, evaluate_call};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::{Decision, Outcome, Policy};
@@ -141,7 +141,8 @@ impl Gate {
         let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}}).to_string();
         let around = HostContext::at(self.place.path(), self.place.path()).unwrap();
         let around = around.with_enforcement(enforcement);
-        judged(&self.policy, "", (Dialect::Claude, &[][..]), payload.as_bytes(), &around).decision
+        evaluate_call(&self.policy, "", (Dialect::Claude, &[][..]), payload.as_bytes(), &around)
+            .decision
     }
 }
 

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::sources::REPOSITORY_KIT;
 use bailiwick_engine::system;
-use bailiwick_kit::foreign::{self, Effect, Format as Foreign, Found, Imported, Options, render};
+use bailiwick_kit::foreign::{
+    self, Effect, Format as Foreign, FoundAgentFile, Imported, Options, render,
+};
 use bailiwick_model::{Problem, Source};
 use bailiwick_source_control::DirectoryTree;
 use clap::{Args, ValueEnum};
@@ -105,7 +107,7 @@ impl Import {
             Format::Json => output::json(&self.object(&sorted))?,
             Format::Human => self.show(&sorted),
         }
-        if sorted.refused.is_empty() { Ok(()) } else { Err(Failure::Said(1)) }
+        if sorted.refused.is_empty() { Ok(()) } else { Err(Failure::AlreadyReported(1)) }
     }
 
     fn sorted(&self, context: &Context, directory: &Path) -> Result<Sorted, Failure> {
@@ -113,7 +115,7 @@ impl Import {
         let options = Options { drop: self.drop.clone() };
         let found = self.found(context, &mut sorted.refused)?;
         let mut read = Vec::new();
-        for Found { format, source } in found {
+        for FoundAgentFile { format, source } in found {
             let file = source.file.to_string();
             match foreign::import(format, &source, &options) {
                 Ok(imported) => read.push((source, imported)),
@@ -159,7 +161,11 @@ impl Import {
     }
 
     /// The files that were named, or those that are there.
-    fn found(&self, context: &Context, refused: &mut Vec<Refused>) -> Result<Vec<Found>, Failure> {
+    fn found(
+        &self,
+        context: &Context,
+        refused: &mut Vec<Refused>,
+    ) -> Result<Vec<FoundAgentFile>, Failure> {
         if self.paths.is_empty() {
             let formats: Vec<Foreign> = match self.from {
                 Some(from) => vec![from.format()],
@@ -177,7 +183,7 @@ impl Import {
         self.paths.iter().map(|path| self.named(context, path)).collect()
     }
 
-    fn named(&self, context: &Context, path: &Path) -> Result<Found, Failure> {
+    fn named(&self, context: &Context, path: &Path) -> Result<FoundAgentFile, Failure> {
         let shown = path.display().to_string();
         let told = self.from.map(From::format).or_else(|| Foreign::of_path(&shown));
         let format = told.ok_or_else(|| {
@@ -186,7 +192,7 @@ impl Import {
         })?;
         let text = std::fs::read_to_string(context.directory.join(path))
             .map_err(|error| Failure::general(format!("{shown} cannot be read: {error}")))?;
-        Ok(Found { format, source: Source::new(shown, text) })
+        Ok(FoundAgentFile { format, source: Source::new(shown, text) })
     }
 
     fn show(&self, sorted: &Sorted) {

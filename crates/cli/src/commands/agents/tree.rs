@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::delegating::Session;
+use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::running::recover;
 use bailiwick_lifecycle::supervision::Spent;
 use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
@@ -63,10 +64,10 @@ struct Node {
 impl Tree {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
-        recover::find(context)?;
+        recover::record_interrupted_runs(context)?;
         let session = Session::at_terminal(context);
         loop {
-            let nodes = self.nodes(&session).map_err(Failure::general)?;
+            let nodes = self.nodes(&session)?;
             if self.format.format == Format::Json {
                 return output::json(&nodes);
             }
@@ -82,8 +83,8 @@ impl Tree {
     }
 
     /// Every agent, each behind the one that started it.
-    fn nodes(&self, session: &Session) -> Result<Vec<Node>, String> {
-        let all = session.known()?;
+    fn nodes(&self, session: &Session) -> Result<Vec<Node>, Failure> {
+        let all = session.known().map_err(ServiceFailure::into_failed)?;
         let mut nodes = Vec::new();
         let is_root = |one: &&Delegate| {
             one.parent.as_ref().is_none_or(|parent| !all.iter().any(|other| other.run == *parent))
@@ -115,8 +116,8 @@ fn gather(
     one: &Delegate,
     all: &[Delegate],
     nodes: &mut Vec<Node>,
-) -> Result<(), String> {
-    let (status, attempt) = session.seen(one)?;
+) -> Result<(), Failure> {
+    let (status, attempt) = session.seen(one).map_err(ServiceFailure::into_failed)?;
     nodes.push(Node {
         agent: one.run.to_string(),
         parent: one.parent.as_ref().map(ToString::to_string),
@@ -126,7 +127,7 @@ fn gather(
         status: status.label(),
         model: attempt.as_ref().map(|last| last.model.clone()).unwrap_or_default(),
         used: attempt.as_ref().map(|last| last.used).unwrap_or_default(),
-        milliseconds: session.worked(one)?,
+        milliseconds: session.worked(one).map_err(ServiceFailure::into_failed)?,
         budget: attempt.map_or(one.reserved, |last| last.budget),
         given: one.given,
         note: one.note.clone(),

@@ -8,7 +8,7 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::options::SandboxLevel;
 use bailiwick_engine::preconditions;
 use bailiwick_engine::rejecting::reject;
-use bailiwick_engine::verifying::{Places, Subject};
+use bailiwick_engine::verifying::{AgentWork, Places};
 use clap::Args;
 
 use super::{land, ledger, prepare};
@@ -90,8 +90,8 @@ fn checked(context: &Context) -> Result<(), Failure> {
         let id = scene::id(agent)?;
         match land::Land::plain(id.clone()).run(context) {
             Ok(()) => {}
-            Err(Failure::Said(_)) => {
-                let subject = Subject::of_agent(context, &id, &Places::default())?;
+            Err(Failure::AlreadyReported(_)) => {
+                let subject = AgentWork::of_agent(context, &id, &Places::default())?;
                 reject(&subject, &id, Some("its work failed its checks"))?;
                 output::line(format_args!(
                     "rejected  {agent}: its work is kept, and lands nowhere"

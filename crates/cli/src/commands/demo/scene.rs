@@ -167,7 +167,7 @@ pub(super) fn make(place: &Path) -> Result<Context, Failure> {
         database: Database::at(Location::file(state.join("bailiwick.db"))),
         user_kit: place.join("config/bailiwick"),
         kit_root: None,
-        repeated: String::new(),
+        global_options: String::new(),
         notices: output::notices(),
         state,
     })

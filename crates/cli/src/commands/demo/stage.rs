@@ -42,10 +42,10 @@ pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Fail
 fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Result<Child, Failure> {
     let failed =
         |error: std::io::Error| Failure::general(format!("`{agent}` cannot be started: {error}"));
-    let mut child = Command::new(system::own_program()?)
+    let mut command = Command::new(system::own_program()?);
+    context.database.pass_on(&mut command);
+    let mut child = command
         .args(["run", &scene::task_file(agent), "--no-verify", "--color", "never"])
-        .arg("--db")
-        .arg(context.database.path())
         .env("BAILIWICK_STATE", &context.state)
         .env("XDG_CONFIG_HOME", context.user_kit.parent().unwrap_or(&context.user_kit))
         .current_dir(&context.directory)

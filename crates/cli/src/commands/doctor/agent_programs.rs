@@ -16,7 +16,7 @@ use bailiwick_runner::supervisor::{self, Proof, RunDirectory, SelfTestError};
 use bailiwick_source_control::Git;
 use serde::Serialize;
 
-use super::{Check, Standing};
+use super::{Check, CheckState};
 use crate::failure::Failure;
 use crate::output;
 
@@ -127,12 +127,12 @@ fn tried(
     let session = Session::New(system::random_name()?);
     let assignment = Assignment::empty(found.version.clone(), session, worktree.clone(), home);
     let git = worktree.join(".git");
-    let enclosure = enclose::reading(found, &git, &git, level)?;
+    let enclosure = enclose::read_only_enclosure(found, &git, &git, level)?;
     let scratch = RunDirectory::new(&root, "canary");
     let kept = context.state.join("canaries");
     let shown = supervisor::prove(adapter, &assignment, &enclosure, (&kept, &scratch), || {});
     Ok(match shown {
-        Ok(Proof::Shown) => GateProof::ProvenNow,
+        Ok(Proof::Passed) => GateProof::ProvenNow,
         Ok(Proof::Known | Proof::NotNeeded) => GateProof::ProvenBefore,
         Err(error) => match error.why {
             SelfTestError::Lost(why) => GateProof::Disobeyed(why),
@@ -168,7 +168,7 @@ pub(super) fn is_any_installed(agents: &[AgentProgram]) -> bool {
     agents.iter().any(|agent| agent.gate != GateProof::NotInstalled)
 }
 
-/// What a person is told of the CLIs.
+/// What is printed about the CLIs.
 pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
     let mut all: Vec<Check> = agents.iter().map(check).collect();
     let installed = agents.iter().filter(|agent| agent.gate != GateProof::NotInstalled);
@@ -176,12 +176,12 @@ pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
         matches!(agent.gate, GateProof::ProvenNow | GateProof::ProvenBefore | GateProof::Skipped)
     };
     if !is_any_installed(agents) {
-        let none = Check::new("agent CLIs", Standing::Note, "none is installed");
+        let none = Check::new("agent CLIs", CheckState::Note, "none is installed");
         all.push(none.advice("npm install -g @anthropic-ai/claude-code, or another of these"));
     } else if !installed.into_iter().any(usable) {
         all.push(Check::new(
             "agent CLIs",
-            Standing::Bad,
+            CheckState::Bad,
             "none of those installed can be used in runs",
         ));
     }
@@ -190,16 +190,16 @@ pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
 
 fn check(agent: &AgentProgram) -> Check {
     let (Some(path), gate) = (&agent.path, &agent.gate) else {
-        return Check::new(agent.name, Standing::Note, "not installed");
+        return Check::new(agent.name, CheckState::Note, "not installed");
     };
     let version = agent.version.as_deref().unwrap_or("unknown version");
     let (standing, proof) = match gate {
-        GateProof::ProvenNow => (Standing::Good, "proven now to obey the gate".to_owned()),
-        GateProof::ProvenBefore => (Standing::Good, "proven before to obey the gate".to_owned()),
-        GateProof::Skipped => (Standing::Good, "not started (--quick)".to_owned()),
-        GateProof::Disobeyed(why) => (Standing::Bad, format!("does not obey the gate: {why}")),
-        GateProof::NotTried(why) => (Standing::Note, format!("not proven: {why}")),
-        GateProof::NotInstalled => (Standing::Note, "not installed".to_owned()),
+        GateProof::ProvenNow => (CheckState::Good, "proven now to obey the gate".to_owned()),
+        GateProof::ProvenBefore => (CheckState::Good, "proven before to obey the gate".to_owned()),
+        GateProof::Skipped => (CheckState::Good, "not started (--quick)".to_owned()),
+        GateProof::Disobeyed(why) => (CheckState::Bad, format!("does not obey the gate: {why}")),
+        GateProof::NotTried(why) => (CheckState::Note, format!("not proven: {why}")),
+        GateProof::NotInstalled => (CheckState::Note, "not installed".to_owned()),
     };
     let check = Check::new(agent.name, standing, format!("{version}, {proof}"));
     let logins = match agent.logins.as_slice() {

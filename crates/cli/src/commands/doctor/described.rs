@@ -12,7 +12,7 @@ use bailiwick_runner::agents::adapter::Adapter as _;
 use bailiwick_runner::agents::{self, Manifest};
 use serde::Serialize;
 
-use super::{Check, Standing};
+use super::{Check, CheckState};
 
 /// What is known of a program that a person describes.
 #[derive(Debug, Serialize)]
@@ -67,7 +67,7 @@ fn read(file: PathBuf) -> DescribedProgram {
     }
 }
 
-/// What a person is told of them.
+/// What is printed about them.
 pub(super) fn checks(described: &[DescribedProgram]) -> Vec<Check> {
     described.iter().map(check).collect()
 }
@@ -76,11 +76,11 @@ fn check(one: &DescribedProgram) -> Check {
     let file = format!("described in {}", one.file.display());
     let program = one.program.as_deref().unwrap_or_default();
     let (standing, found) = match (&one.fault, &one.path) {
-        (Some(fault), _) => (Standing::Note, format!("cannot be used: {fault}")),
-        (None, None) => (Standing::Note, format!("`{program}` is not installed")),
+        (Some(fault), _) => (CheckState::Note, format!("cannot be used: {fault}")),
+        (None, None) => (CheckState::Note, format!("`{program}` is not installed")),
         (None, Some(path)) => {
             let found = format!("{}, tried when a run begins", path.display());
-            (Standing::Good, found)
+            (CheckState::Good, found)
         }
     };
     Check::new(&one.name, standing, found).advice(&file)

@@ -41,7 +41,7 @@ const REPOSITORY: &str = "repository";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Standing {
+enum CheckState {
     Good,
     Note,
     Bad,
@@ -50,13 +50,13 @@ enum Standing {
 #[derive(Debug, Serialize)]
 struct Check {
     what: String,
-    standing: Standing,
+    standing: CheckState,
     found: String,
     advice: Option<String>,
 }
 
 impl Check {
-    fn new(what: &str, standing: Standing, found: impl Into<String>) -> Self {
+    fn new(what: &str, standing: CheckState, found: impl Into<String>) -> Self {
         Self { what: what.to_owned(), standing, found: found.into(), advice: None }
     }
 
@@ -77,7 +77,7 @@ impl Doctor {
         checks.extend(agent_programs::checks(&agents));
         let described = described::look(context);
         checks.extend(described::checks(&described));
-        let bad = checks.iter().filter(|check| check.standing == Standing::Bad).count();
+        let bad = checks.iter().filter(|check| check.standing == CheckState::Bad).count();
         let verdict = verdict(&checks, agent_programs::is_any_installed(&agents));
         match self.format.format {
             Format::Json => output::json(&serde_json::json!({
@@ -95,7 +95,7 @@ impl Doctor {
                 output::wrapped("", &styled(colour.bold(), verdict));
             }
         }
-        if bad > 0 { Err(Failure::Said(1)) } else { Ok(()) }
+        if bad > 0 { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
     }
 }
 
@@ -105,10 +105,10 @@ fn verdict(checks: &[Check], any_installed: bool) -> String {
         Some(advice) => format!("{} ({})", check.found, advice.trim()),
         None => check.found.clone(),
     };
-    if let Some(bad) = checks.iter().find(|check| check.standing == Standing::Bad) {
+    if let Some(bad) = checks.iter().find(|check| check.standing == CheckState::Bad) {
         return format!("Agents cannot run here. Fix this first: {}: {}", bad.what, first(bad));
     }
-    let unready = |check: &&Check| check.what == REPOSITORY && check.standing == Standing::Note;
+    let unready = |check: &&Check| check.what == REPOSITORY && check.standing == CheckState::Note;
     match (any_installed, checks.iter().find(unready)) {
         (false, _) => "Only scripted agents can run here: install an agent CLI first.".to_owned(),
         (true, Some(check)) => {
@@ -124,9 +124,9 @@ fn show(checks: &[Check]) {
     let indent = " ".repeat("good".len() + 2 + longest + 2);
     for check in checks {
         let mark = match check.standing {
-            Standing::Good => styled(GREEN, "good"),
-            Standing::Note => styled(YELLOW, "note"),
-            Standing::Bad => styled(RED, "bad "),
+            CheckState::Good => styled(GREEN, "good"),
+            CheckState::Note => styled(YELLOW, "note"),
+            CheckState::Bad => styled(RED, "bad "),
         };
         let title = format!("{mark}  {:longest$}  ", check.what);
         output::wrapped_behind(&title, &indent, &check.found);
@@ -138,8 +138,8 @@ fn show(checks: &[Check]) {
 
 fn git() -> Check {
     match version::supported() {
-        Ok(version) => Check::new("git", Standing::Good, format!("git version {version}")),
-        Err(error) => Check::new("git", Standing::Bad, error.to_string())
+        Ok(version) => Check::new("git", CheckState::Good, format!("git version {version}")),
+        Err(error) => Check::new("git", CheckState::Bad, error.to_string())
             .advice("install a newer git and put it first on PATH"),
     }
 }
@@ -149,15 +149,15 @@ fn repository(context: &Context) -> Check {
         Some(repository) => {
             let root = repository.root().display().to_string();
             match repository.head() {
-                Ok(_) => Check::new(REPOSITORY, Standing::Good, root),
+                Ok(_) => Check::new(REPOSITORY, CheckState::Good, root),
                 Err(HeadError::NoCommit) => {
-                    Check::new(REPOSITORY, Standing::Note, format!("{root} has no commit"))
+                    Check::new(REPOSITORY, CheckState::Note, format!("{root} has no commit"))
                         .advice("an agent needs a base: commit once")
                 }
-                Err(error) => Check::new(REPOSITORY, Standing::Bad, error.to_string()),
+                Err(error) => Check::new(REPOSITORY, CheckState::Bad, error.to_string()),
             }
         }
-        None => Check::new(REPOSITORY, Standing::Note, "this directory is in no git repository")
+        None => Check::new(REPOSITORY, CheckState::Note, "this directory is in no git repository")
             .advice("go to one, or make one: git init && git commit --allow-empty -m start"),
     }
 }
@@ -167,21 +167,24 @@ fn state(context: &Context) -> Check {
     match context.with_store(async |store| Ok(store.list(None).await?.len())) {
         Ok(runs) => {
             let found = format!("{database}, {}", counted(runs, "run"));
-            Check::new("ledger", Standing::Good, found)
+            Check::new("ledger", CheckState::Good, found)
         }
         Err(ServiceFailure::Failed { text, .. } | ServiceFailure::Refused { text, .. }) => {
-            Check::new("ledger", Standing::Bad, text)
+            Check::new("ledger", CheckState::Bad, text)
         }
-        Err(ServiceFailure::Problems(_)) => Check::new("ledger", Standing::Bad, database),
+        Err(at_work @ ServiceFailure::AtWork { .. }) => {
+            Check::new("ledger", CheckState::Bad, at_work.to_string())
+        }
+        Err(ServiceFailure::Problems(_)) => Check::new("ledger", CheckState::Bad, database),
     }
 }
 
 fn kit(context: &Context) -> Check {
     let Ok(kit) = sources::working_kit(context) else {
-        return Check::new("kit", Standing::Bad, "it cannot be read").advice("bailiwick lint");
+        return Check::new("kit", CheckState::Bad, "it cannot be read").advice("bailiwick lint");
     };
     let Ok(templates) = templates::working(context) else {
-        return Check::new("kit", Standing::Bad, "its templates cannot be read")
+        return Check::new("kit", CheckState::Bad, "its templates cannot be read")
             .advice("bailiwick lint");
     };
     let report = lint(&kit, &[]).and_templates(&kit, &templates);
@@ -193,14 +196,14 @@ fn kit(context: &Context) -> Check {
         counted(report.templates, "agent template")
     );
     match (errors, report.problems.len()) {
-        (0, 0) => Check::new("kit", Standing::Good, found),
+        (0, 0) => Check::new("kit", CheckState::Good, found),
         (0, warnings) => {
             let found = format!("{found}, {}", counted(warnings, "warning"));
-            Check::new("kit", Standing::Note, found).advice("bailiwick lint")
+            Check::new("kit", CheckState::Note, found).advice("bailiwick lint")
         }
         (errors, _) => {
             let found = format!("{found}, {}", counted(errors, "error"));
-            Check::new("kit", Standing::Bad, found).advice("bailiwick lint")
+            Check::new("kit", CheckState::Bad, found).advice("bailiwick lint")
         }
     }
 }
@@ -209,16 +212,16 @@ fn sandbox_parts() -> Vec<Check> {
     let parts = preconditions::parts();
     let shortfall = Shortfall::of(parts);
     let summary = match sandbox::level(parts) {
-        Level::Full => Check::new("sandbox", Standing::Good, "full"),
+        Level::Full => Check::new("sandbox", CheckState::Good, "full"),
         Level::Partial => {
-            Check::new("sandbox", Standing::Note, shortfall.what()).advice(&shortfall.fix())
+            Check::new("sandbox", CheckState::Note, shortfall.what()).advice(&shortfall.fix())
         }
         Level::Off => {
-            Check::new("sandbox", Standing::Bad, shortfall.what()).advice(&shortfall.fix())
+            Check::new("sandbox", CheckState::Bad, shortfall.what()).advice(&shortfall.fix())
         }
     };
     let part = |part: &Part| {
-        let standing = if part.works { Standing::Good } else { Standing::Note };
+        let standing = if part.works { CheckState::Good } else { CheckState::Note };
         Check::new(&format!("  {}", part.name), standing, part.seen.clone())
     };
     [summary].into_iter().chain(parts.iter().map(part)).collect()

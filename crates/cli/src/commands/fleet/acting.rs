@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::{LocalPlane, plane};
 use bailiwick_engine::{database, system};
-use bailiwick_fleet::ports::{ActionError, Caller, Target, TokenScope};
+use bailiwick_fleet::ports::{ActionError, Caller, TokenScope};
 use bailiwick_store::Store;
+use tokio::runtime::Runtime;
 
-use super::{Namespace, actor, now};
+use super::{actor, now};
 use crate::failure::Failure;
 
 impl From<ActionError> for Failure {
@@ -18,7 +19,8 @@ impl From<ActionError> for Failure {
             ActionError::Store(error) => error.into(),
             ActionError::Denied { message, reasons } => {
                 let each = reasons.iter().map(|why| format!("{}: {}", why.code, why.message));
-                Self::usage(message).maybe_help(Some(each.collect::<Vec<_>>().join("\n      ")))
+                let each = each.collect::<Vec<_>>().join("\n      ");
+                Self::usage(message).maybe_help((!each.is_empty()).then_some(each))
             }
             ActionError::Invalid(faults) => {
                 let each = faults.iter().map(|fault| format!("{}: {}", fault.field, fault.message));
@@ -30,8 +32,8 @@ impl From<ActionError> for Failure {
     }
 }
 
-/// Whoever is at the keyboard has the database, and so everything.
-fn caller() -> Result<Caller, Failure> {
+/// The person at the keyboard has the database, and so everything.
+pub(super) fn caller() -> Result<Caller, Failure> {
     let request = format!("local-{:x}-{:04x}", system::now_ms(), system::random()?);
     Ok(Caller {
         actor: actor()?,
@@ -43,9 +45,13 @@ fn caller() -> Result<Caller, Failure> {
     })
 }
 
-/// An object that something is done to.
-pub fn target(namespace: &Namespace, name: &str) -> Target {
-    Target { namespace: namespace.namespace.clone(), name: name.to_owned() }
+/// One thread is enough for one request.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::general(format!("no runtime: {error}")))
 }
 
 /// Has the control plane do something.
@@ -53,12 +59,7 @@ pub fn ask<T>(
     context: &Context,
     work: impl AsyncFnOnce(LocalPlane, Caller) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
-    database::wait(&runtime, async {
+    database::wait(&runtime()?, async {
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         work(plane(context, store), caller()?).await
     })

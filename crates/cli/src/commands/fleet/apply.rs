@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use bailiwick_engine::context::Context;
-use bailiwick_fleet::resources::{self, Outcome};
+use bailiwick_client::ApplyMode;
+use bailiwick_fleet::resources::Outcome;
 use bailiwick_resources::Metadata;
 use clap::Args;
 
-use super::{actor, documents, now};
-use crate::commands::store::with_store;
+use super::access::FleetAccess;
+use super::documents;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
@@ -35,12 +35,10 @@ pub struct Apply {
 
 impl Apply {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let documents = documents::read(context, &self.files)?;
-        let (actor, dry) = (actor()?, self.dry_run);
-        let applied = with_store(context, async |store| {
-            Ok(resources::apply(store, &documents, &actor, now(), dry).await?)
-        })?;
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
+        let documents = documents::read(&fleet.context, &self.files)?;
+        let mode = if self.dry_run { ApplyMode::DryRun } else { ApplyMode::Write };
+        let applied = fleet.ask(async |client| Ok(client.apply(&documents, mode).await?))?;
         if self.format.format == Format::Json {
             return output::json(&applied);
         }
@@ -51,7 +49,7 @@ impl Apply {
                 Outcome::Unchanged => "unchanged",
             };
             let Metadata { name, .. } = &one.object.metadata;
-            let would = if dry { " (dry run)" } else { "" };
+            let would = if self.dry_run { " (dry run)" } else { "" };
             output::line(format_args!("{}/{name} {word}{would}", one.object.kind.short()));
         }
         Ok(())

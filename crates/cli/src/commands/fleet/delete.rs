@@ -1,16 +1,18 @@
-//! `bailiwick delete`: takes resources away.
+//! `bailiwick delete`: deletes resources.
 
-use bailiwick_engine::context::Context;
-use bailiwick_fleet::ports::{FleetStore, Selection};
-use bailiwick_fleet::resources::{self, DeclareError};
-use bailiwick_resources::{AnyObject, Author, Metadata};
+use std::path::PathBuf;
+
+use bailiwick_client::FleetClient;
+use bailiwick_fleet::ports::{Selection, Target};
+use bailiwick_fleet::resources::DeclareError;
+use bailiwick_resources::{AnyObject, Author, Kind, Metadata};
 use clap::Args;
 use serde_json::json;
 
+use super::access::FleetAccess;
 use super::get::pair;
 use super::named::{Named, fetch, named};
-use super::{Namespace, actor, now};
-use crate::commands::store::with_store;
+use super::{Namespace, documents};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
@@ -23,12 +25,20 @@ const PAGE: usize = 500;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick delete stack fixer\n  bailiwick delete trigger/ci pool/small\n  \
-                  bailiwick delete configmaps -l team=x --dry-run"
+                  bailiwick delete -f fleet.yaml\n  bailiwick delete configmaps -l team=x --dry-run"
 )]
 pub struct Delete {
     /// KIND NAME…, or KIND/NAME…; with a selector KIND alone
-    #[arg(required = true, value_name = "OBJECT")]
+    #[arg(required_unless_present = "files", value_name = "OBJECT")]
     objects: Vec<String>,
+    /// Delete the objects of these documents: files or directories; `-` is standard input
+    #[arg(
+        short,
+        long = "filename",
+        value_name = "FILE",
+        conflicts_with_all = ["objects", "labels", "namespace"]
+    )]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     namespace: Namespace,
     /// Delete all objects of the kind with this label
@@ -43,24 +53,16 @@ pub struct Delete {
 
 impl Delete {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
-        let all = named(&self.objects)?;
-        match (all.iter().any(|one| one.names.is_empty()), self.labels.is_empty()) {
-            (true, true) => {
-                return Err(Failure::usage("say which one; there is no word for all"));
-            }
-            (false, false) => return Err(Failure::usage("give names, or a selector")),
-            (true, false) | (false, true) => {}
-        }
-        let actor = actor()?;
-        with_store(context, async |store| {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
+        let all = self.named(fleet)?;
+        fleet.ask(async |client| {
             let mut found = Vec::new();
-            for one in &all {
-                found.extend(self.find(store, one).await?);
+            for (namespace, one) in &all {
+                found.extend(self.find(client, one, namespace).await?);
             }
             let mut deleted = Vec::new();
             for object in &found {
-                self.take_away(store, object, &actor).await?;
+                self.delete(client, object).await?;
                 let Metadata { namespace, name, .. } = &object.metadata;
                 deleted.push(json!({
                     "kind": object.kind, "namespace": namespace, "name": name,
@@ -70,32 +72,62 @@ impl Delete {
             if self.format.format == Format::Json {
                 return output::json(&deleted);
             }
-            if let ([], [one]) = (found.as_slice(), all.as_slice()) {
+            if let ([], [(_, one)]) = (found.as_slice(), all.as_slice()) {
                 output::note(format_args!("no {}", one.kind.plural()));
             }
             Ok(())
         })
     }
 
-    /// What is meant, before anything of it goes.
-    async fn find<S: FleetStore>(&self, store: &S, one: &Named) -> Result<Vec<AnyObject>, Failure> {
+    /// What was named, each with its namespace.
+    fn named(&self, fleet: &FleetAccess) -> Result<Vec<(String, Named)>, Failure> {
+        if !self.files.is_empty() {
+            // The last document first: it may need those before it.
+            let documents = documents::read(&fleet.context, &self.files)?.into_iter().rev();
+            let each = documents.map(|document| {
+                let Metadata { namespace, name, .. } = document.metadata;
+                (namespace, Named { kind: document.kind, names: vec![name] })
+            });
+            return Ok(each.collect());
+        }
+        let all = named(&self.objects)?;
+        match (all.iter().any(|one| one.names.is_empty()), self.labels.is_empty()) {
+            (true, true) => Err(Failure::usage("say which one; there is no word for all")),
+            (false, false) => Err(Failure::usage("give names, or a selector")),
+            (true, false) | (false, true) => {
+                let namespace = fleet.namespace(&self.namespace);
+                Ok(all.into_iter().map(|one| (namespace.clone(), one)).collect())
+            }
+        }
+    }
+
+    /// What is meant, before anything of it is deleted.
+    async fn find(
+        &self,
+        client: &dyn FleetClient,
+        one: &Named,
+        namespace: &str,
+    ) -> Result<Vec<AnyObject>, Failure> {
         if one.kind.author() == Author::ControlPlane {
             let name = one.names.first().cloned().unwrap_or_else(|| "*".to_owned());
             return Err(DeclareError::Recorded { kind: one.kind, name }.into());
         }
-        let namespace = &self.namespace.namespace;
+        if !self.files.is_empty() && one.kind == Kind::Secret {
+            let name = one.names.first().cloned().unwrap_or_default();
+            return Err(DeclareError::Secret { kind: one.kind, name }.into());
+        }
         if !one.names.is_empty() {
-            return fetch(store, one, namespace).await;
+            return fetch(client, one, namespace).await;
         }
         let mut selection = Selection {
-            namespace: Some(namespace.clone()),
+            namespace: Some(namespace.to_owned()),
             labels: self.labels.iter().cloned().collect(),
             limit: PAGE,
             ..Selection::of(one.kind)
         };
         let mut found = Vec::new();
         loop {
-            let page = store.list(&selection).await?;
+            let page = client.list(&selection).await?;
             found.extend(page.objects);
             if page.next.is_none() {
                 return Ok(found);
@@ -104,22 +136,17 @@ impl Delete {
         }
     }
 
-    async fn take_away<S: FleetStore>(
-        &self,
-        store: &S,
-        object: &AnyObject,
-        actor: &str,
-    ) -> Result<(), Failure> {
-        let (kind, metadata) = (object.kind, &object.metadata);
-        let (namespace, name) = (metadata.namespace.as_str(), metadata.name.as_str());
-        // What was named goes as it is; what was selected must still be what was selected.
-        let version = if self.labels.is_empty() { 0 } else { metadata.resource_version };
+    async fn delete(&self, client: &dyn FleetClient, object: &AnyObject) -> Result<(), Failure> {
+        let Metadata { namespace, name, resource_version, .. } = &object.metadata;
+        // What was named is deleted as it is; what was selected must still be what was selected.
+        let version = if self.labels.is_empty() { 0 } else { *resource_version };
         if !self.dry_run {
-            resources::delete(store, kind, namespace, name, version, actor, now()).await?;
+            let target = Target { namespace: namespace.clone(), name: name.clone() };
+            client.delete(object.kind, &target, version).await?;
         }
         let would = if self.dry_run { " (dry run)" } else { "" };
         if self.format.format == Format::Human {
-            output::line(format_args!("{}/{name} deleted{would}", kind.short()));
+            output::line(format_args!("{}/{name} deleted{would}", object.kind.short()));
         }
         Ok(())
     }

@@ -1,12 +1,11 @@
 //! `bailiwick describe`: an object with its conditions, for people.
 
-use bailiwick_engine::context::Context;
 use bailiwick_resources::{AnyObject, Condition, Standing};
 use clap::Args;
 
+use super::access::FleetAccess;
 use super::named::{fetch, named};
 use super::{Namespace, ago, documents, now};
-use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
 
@@ -27,16 +26,16 @@ pub struct Describe {
 
 impl Describe {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = named(&self.objects)?;
-        let namespace = &self.namespace.namespace;
+        let namespace = fleet.namespace(&self.namespace);
         if all.iter().any(|one| one.names.is_empty()) {
             return Err(Failure::usage("say which one").help("list them with `bailiwick get`"));
         }
-        let found = with_store(context, async |store| {
+        let found = fleet.ask(async |client| {
             let mut found = Vec::new();
             for one in &all {
-                found.extend(fetch(store, one, namespace).await?);
+                found.extend(fetch(client, one, &namespace).await?);
             }
             Ok(found)
         })?;

@@ -1,22 +1,24 @@
 //! `bailiwick explain KIND/NAME`: why an object is as it is, and what to do next.
 
-use bailiwick_engine::context::Context;
+use std::collections::VecDeque;
+
+use bailiwick_client::FleetClient;
 use bailiwick_fleet::explanation::{Explanation, RelatedObjects, explain};
-use bailiwick_fleet::ports::{FleetStore, Selection};
-use bailiwick_model::AgentId;
+use bailiwick_fleet::ports::{RunEvent, Selection, Target};
 use bailiwick_resources::{
     AgentDispatchRun, AgentWorkspace, AnyObject, Kind, Object, Resource, RunnerPool, Standing,
 };
-use bailiwick_store::Store;
 
+use super::access::FleetAccess;
 use super::named::{Named, fetch};
-use super::{ago, now};
-use crate::commands::store::with_store;
+use super::{Namespace, ago, now};
 use crate::failure::Failure;
 use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
 
-/// How many events of a run are told.
-const EVENTS: u32 = 5;
+/// How many events of a run are shown.
+const EVENTS: usize = 5;
+/// How many events are read at once.
+const PAGE: usize = 1_000;
 
 /// The object that these words mean; nothing if they are a command.
 pub fn object(words: &[String]) -> Option<Named> {
@@ -29,17 +31,18 @@ pub fn object(words: &[String]) -> Option<Named> {
 
 /// Explains it.
 pub fn run(
-    context: &Context,
+    fleet: &FleetAccess,
     named: &Named,
-    namespace: &str,
+    namespace: &Namespace,
     format: Format,
 ) -> Result<(), Failure> {
-    let explanation = with_store(context, async |store| {
-        let found = fetch(store, named, namespace).await?;
+    let namespace = fleet.namespace(namespace);
+    let explanation = fleet.ask(async |client| {
+        let found = fetch(client, named, &namespace).await?;
         let Some(object) = found.into_iter().next() else {
             return Err(Failure::general("it is gone"));
         };
-        let around = around(store, &object).await?;
+        let around = around(client, &object).await?;
         Ok(explain(&object, &around))
     })?;
     if format == Format::Json {
@@ -49,55 +52,60 @@ pub fn run(
     Ok(())
 }
 
-async fn around(store: &Store, object: &AnyObject) -> Result<RelatedObjects, Failure> {
+async fn around(client: &dyn FleetClient, object: &AnyObject) -> Result<RelatedObjects, Failure> {
     let mut around = RelatedObjects::default();
     let Ok(run) = object.typed::<AgentDispatchRun>() else { return Ok(around) };
-    let (namespace, name) = (&run.metadata.namespace, run.name());
+    let name = run.name();
+    let target =
+        |name: &str| Target { namespace: run.metadata.namespace.clone(), name: name.to_owned() };
     if let Some(execution) = &run.spec.source_refs.trigger_execution {
-        around.execution = get(store, namespace, execution).await?;
+        around.execution = get(client, &target(execution)).await?;
     }
-    around.approvals = all(store, Kind::AgentApproval, ("run", name)).await?;
-    around.children = all(store, Kind::AgentDispatchRun, ("parent", name)).await?;
-    around.pool = get::<RunnerPool>(store, namespace, &run.spec.runner_pool).await?;
+    around.approvals = all(client, Kind::AgentApproval, ("run", name)).await?;
+    around.children = all(client, Kind::AgentDispatchRun, ("parent", name)).await?;
+    around.pool = get::<RunnerPool>(client, &target(&run.spec.runner_pool)).await?;
     if let Some(agent) = &run.status.agent_mux_run_id {
         around.workspaces =
-            all::<AgentWorkspace>(store, Kind::AgentWorkspace, ("run", agent)).await?;
-        around.events = events(store, agent).await?;
+            all::<AgentWorkspace>(client, Kind::AgentWorkspace, ("run", agent)).await?;
+        around.events = events(client, &target(name)).await?;
     }
     Ok(around)
 }
 
-/// The last events of a run of the ledger.
-async fn events(store: &Store, agent: &str) -> Result<Vec<String>, Failure> {
-    let Ok(id) = AgentId::parse(agent) else { return Ok(Vec::new()) };
-    let last = store.last_event(&id).await?;
-    let after = last.saturating_sub(u64::from(EVENTS));
-    let events = store.run_events(&id, after, EVENTS).await?;
-    let told = events.into_iter().map(|event| {
-        let then = bailiwick_resources::Moment::from_millis(event.at);
-        let body = serde_json::to_value(&event).unwrap_or_default();
-        let kind = body.get("kind").and_then(|kind| kind.as_str()).unwrap_or("event").to_owned();
-        format!("{} {kind}, {} ago", event.number, ago(then, now()))
-    });
+/// The last events of a run.
+async fn events(client: &dyn FleetClient, run: &Target) -> Result<Vec<String>, Failure> {
+    let mut last: VecDeque<RunEvent> = VecDeque::new();
+    let mut after = 0;
+    loop {
+        let page = client.run_events(run, None, after, PAGE).await?.events;
+        let Some(newest) = page.last() else { break };
+        after = newest.cursor;
+        last.extend(page);
+        last.drain(..last.len().saturating_sub(EVENTS));
+    }
+    // The lower half of a cursor numbers the events of an agent.
+    let number = |event: &RunEvent| event.cursor & u64::from(u32::MAX);
+    let told = last
+        .iter()
+        .map(|event| format!("{} {}, {} ago", number(event), event.kind, ago(event.at, now())));
     Ok(told.collect())
 }
 
 async fn get<R: Resource>(
-    store: &Store,
-    namespace: &str,
-    name: &str,
+    client: &dyn FleetClient,
+    target: &Target,
 ) -> Result<Option<Object<R>>, Failure> {
-    let found = FleetStore::get(store, R::KIND, namespace, name).await?;
+    let found = client.get(R::KIND, target).await?;
     let typed = found.map(|object| object.typed::<R>()).transpose();
     typed.map_err(|error| Failure::general(error.to_string()))
 }
 
 async fn all<R: Resource>(
-    store: &Store,
+    client: &dyn FleetClient,
     kind: Kind,
     (field, value): (&str, &str),
 ) -> Result<Vec<Object<R>>, Failure> {
-    let page = FleetStore::list(store, &Selection::of(kind).field(field, value)).await?;
+    let page = client.list(&Selection::of(kind).field(field, value)).await?;
     let typed = page.objects.iter().map(AnyObject::typed::<R>).collect::<Result<_, _>>();
     typed.map_err(|error| Failure::general(error.to_string()))
 }

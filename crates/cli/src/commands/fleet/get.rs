@@ -1,36 +1,44 @@
-//! `bailiwick get`: lists resources, and watches them.
+//! `bailiwick get`: lists resources.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod watch;
 
-use bailiwick_engine::context::Context;
-use bailiwick_fleet::ports::{Change, ChangeKind, FleetStore, Selection, indexed_fields};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use bailiwick_client::FleetClient;
+use bailiwick_fleet::ports::{Selection, indexed_fields};
 use bailiwick_resources::{AnyObject, Kind};
 use clap::Args;
+use serde_json::{Value, json};
 
+use super::access::FleetAccess;
 use super::columns::{header, row};
+use super::json_path::Expression;
 use super::named::{Named, fetch, named};
-use super::{Namespace, ShownAs, documents, now};
-use crate::commands::store::with_store;
+use super::{Namespace, documents, now};
 use crate::failure::Failure;
 use crate::output;
-use crate::view::plain;
 
 /// How many objects are read at once.
 const PAGE: usize = 500;
-/// How long a watch waits before it looks again, in milliseconds.
-const WAIT: u64 = 5_000;
 
 /// List resources
 ///
 /// Select runs by the fields status, source, stack, taskKind, pool, repository, branch,
 /// pullRequest, issue and rule.
+///
+/// `-o jsonpath=EXPRESSION` prints what one expression of RFC 9535 selects, a line for each result;
+/// templates are not supported. If one object is named, `$` is that object; else the objects are in
+/// `$.items`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bailiwick get stacks\n  bailiwick get runs --field status=running \
-                  --field stack=fixer\n  bailiwick get run adr-… -o yaml\n  bailiwick get approvals --watch"
+    after_help = "Examples:\n  bailiwick get stacks\n  bailiwick get stacks,pools\n  bailiwick get \
+                  runs --field status=running --field stack=fixer\n  bailiwick get runs --sort-by \
+                  .status.completedAt\n  bailiwick get run adr-… -o yaml\n  bailiwick get runs -o \
+                  jsonpath='{.items[*].metadata.name}'\n  bailiwick get approvals --watch"
 )]
 pub struct Get {
-    /// KIND [NAME…], or KIND/NAME…
+    /// KIND[,KIND…] [NAME…], or KIND/NAME…
     #[arg(required = true, value_name = "OBJECT")]
     objects: Vec<String>,
     #[command(flatten)]
@@ -47,12 +55,50 @@ pub struct Get {
     /// Maximum number of objects, newest first
     #[arg(long, value_name = "N")]
     last: Option<usize>,
+    /// Sort by a field, as .metadata.name; default: oldest first
+    #[arg(long, value_name = "JSONPATH", value_parser = Expression::parse)]
+    sort_by: Option<Expression>,
     /// Watch for changes
     #[arg(short, long)]
     watch: bool,
-    /// Output format
+    /// Output format: human, wide, yaml, json, name or jsonpath=EXPRESSION
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "human")]
     shown: ShownAs,
+}
+
+/// How objects are shown.
+#[derive(Debug, Clone)]
+enum ShownAs {
+    /// A table for people.
+    Human,
+    /// The table, with every column.
+    Wide,
+    /// Documents.
+    Yaml,
+    /// For programs.
+    Json,
+    /// Kinds and names alone.
+    Name,
+    /// What an expression selects.
+    JsonPath(Expression),
+}
+
+impl FromStr for ShownAs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.split_once('=')) {
+            ("human", _) => Ok(Self::Human),
+            ("wide", _) => Ok(Self::Wide),
+            ("yaml", _) => Ok(Self::Yaml),
+            ("json", _) => Ok(Self::Json),
+            ("name", _) => Ok(Self::Name),
+            (_, Some(("jsonpath", expression))) => {
+                Expression::parse(expression).map(Self::JsonPath)
+            }
+            _ => Err("use human, wide, yaml, json, name or jsonpath=EXPRESSION".to_owned()),
+        }
+    }
 }
 
 /// A key and its value.
@@ -62,32 +108,43 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Where an object is: its namespace and its name.
-fn place(object: &AnyObject) -> (String, String) {
-    (object.metadata.namespace.clone(), object.metadata.name.clone())
+/// The objects of one kind that were asked for.
+struct Found {
+    kind: Kind,
+    objects: Vec<AnyObject>,
 }
 
 impl Get {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = named(&self.objects)?;
         for one in &all {
             self.require_known_fields(one.kind)?;
         }
-        if self.watch && all.len() > 1 {
-            return Err(Failure::usage("watch one kind at a time"));
+        let namespace = fleet.namespace(&self.namespace);
+        let one_object = matches!(all.as_slice(), [one] if one.names.len() == 1);
+        if self.watch {
+            let [one] = all.as_slice() else {
+                return Err(Failure::usage("watch one kind at a time"));
+            };
+            return fleet.ask(async |client| {
+                let (mut objects, version) = self.find(client, one, &namespace).await?;
+                self.sort(&mut objects)?;
+                let found = Found { kind: one.kind, objects };
+                self.show(std::slice::from_ref(&found), one_object)?;
+                self.follow(client, one, &namespace, (version, &found.objects)).await
+            });
         }
-        with_store(context, async |store| {
+        let found = fleet.ask(async |client| {
+            let mut found = Vec::new();
             for one in &all {
-                let (objects, version) = self.find(store, one).await?;
-                self.show(one, &objects)?;
-                if self.watch {
-                    let shown = objects.iter().map(place).collect();
-                    self.follow(store, one, version, shown).await?;
-                }
+                let (mut objects, _) = self.find(client, one, &namespace).await?;
+                self.sort(&mut objects)?;
+                found.push(Found { kind: one.kind, objects });
             }
-            Ok(())
-        })
+            Ok(found)
+        })?;
+        self.show(&found, one_object)
     }
 
     fn require_known_fields(&self, kind: Kind) -> Result<(), Failure> {
@@ -104,20 +161,25 @@ impl Get {
         }
     }
 
-    async fn find<S: FleetStore>(
+    /// The objects, and the version to watch from.
+    async fn find(
         &self,
-        store: &S,
+        client: &dyn FleetClient,
         one: &Named,
+        namespace: &str,
     ) -> Result<(Vec<AnyObject>, u64), Failure> {
         if !one.names.is_empty() {
-            let version = store.list(&self.selection(one.kind, 1)).await?.version;
-            return Ok((fetch(store, one, &self.namespace.namespace).await?, version));
+            let version = match self.watch {
+                true => client.list(&self.selection(one.kind, namespace, 1)).await?.version,
+                false => 0,
+            };
+            return Ok((fetch(client, one, namespace).await?, version));
         }
         let most = self.last.unwrap_or(usize::MAX);
-        let mut selection = self.selection(one.kind, PAGE.min(most));
+        let mut selection = self.selection(one.kind, namespace, PAGE.min(most));
         let mut found = Vec::new();
         loop {
-            let page = store.list(&selection).await?;
+            let page = client.list(&selection).await?;
             found.extend(page.objects);
             if found.len() >= most || page.next.is_none() {
                 found.truncate(most);
@@ -127,10 +189,10 @@ impl Get {
         }
     }
 
-    fn selection(&self, kind: Kind, limit: usize) -> Selection {
+    fn selection(&self, kind: Kind, namespace: &str, limit: usize) -> Selection {
         let map = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<BTreeMap<_, _>>();
         Selection {
-            namespace: (!self.all_namespaces).then(|| self.namespace.namespace.clone()),
+            namespace: (!self.all_namespaces).then(|| namespace.to_owned()),
             labels: map(&self.labels),
             fields: map(&self.fields),
             limit,
@@ -139,14 +201,34 @@ impl Get {
         }
     }
 
-    fn show(&self, one: &Named, objects: &[AnyObject]) -> Result<(), Failure> {
-        match self.shown {
-            ShownAs::Json => match (objects, one.names.len()) {
-                ([object], 1) => output::json(object),
-                (all, _) => output::json(&all),
+    fn sort(&self, objects: &mut Vec<AnyObject>) -> Result<(), Failure> {
+        let Some(by) = &self.sort_by else { return Ok(()) };
+        let mut keyed = Vec::new();
+        for object in objects.drain(..) {
+            keyed.push((value(&object)?, object));
+        }
+        keyed.sort_by(|(one, _), (other, _)| by.compare(one, other));
+        objects.extend(keyed.into_iter().map(|(_, object)| object));
+        Ok(())
+    }
+
+    fn show(&self, found: &[Found], one_object: bool) -> Result<(), Failure> {
+        let all = || found.iter().flat_map(|found| &found.objects);
+        match &self.shown {
+            ShownAs::Json => match (all().next(), one_object) {
+                (Some(object), true) => output::json(object),
+                (_, _) => output::json(&all().collect::<Vec<_>>()),
             },
+            ShownAs::JsonPath(expression) => {
+                let root = match (all().next(), one_object) {
+                    (Some(object), true) => value(object)?,
+                    (_, _) => json!({ "items": all().map(value).collect::<Result<Vec<_>, _>>()? }),
+                };
+                expression.select(&root).into_iter().for_each(output::line);
+                Ok(())
+            }
             ShownAs::Yaml => {
-                for (number, object) in objects.iter().enumerate() {
+                for (number, object) in all().enumerate() {
                     if number > 0 {
                         output::line("---");
                     }
@@ -155,109 +237,41 @@ impl Get {
                 Ok(())
             }
             ShownAs::Name => {
-                for object in objects {
+                for object in all() {
                     output::line(format_args!("{}/{}", object.kind.short(), object.metadata.name));
                 }
                 Ok(())
             }
-            ShownAs::Human | ShownAs::Wide if objects.is_empty() => {
-                output::note(format_args!("no {}", one.kind.plural()));
-                Ok(())
-            }
             ShownAs::Human | ShownAs::Wide => {
-                let wide = self.shown == ShownAs::Wide;
-                let rows: Vec<Vec<String>> =
-                    objects.iter().map(|object| row(object, wide, now())).collect();
-                output::table(&header(one.kind, wide), &rows);
+                self.tables(found);
                 Ok(())
             }
         }
     }
 
-    async fn follow<S: FleetStore>(
-        &self,
-        store: &S,
-        one: &Named,
-        mut version: u64,
-        mut shown: BTreeSet<(String, String)>,
-    ) -> Result<(), Failure> {
-        loop {
-            store.wait_for_change(version, WAIT).await;
-            for change in store.changes(version, PAGE).await? {
-                version = change.version;
-                let place = place(&change.object);
-                if self.may_match(one, &change) {
-                    match change.kind {
-                        ChangeKind::Added | ChangeKind::Modified => shown.insert(place),
-                        ChangeKind::Deleted => shown.remove(&place),
-                    };
-                    self.tell(&change)?;
-                } else if change.object.kind == one.kind && shown.remove(&place) {
-                    self.tell_left(&change)?;
-                }
+    fn tables(&self, found: &[Found]) {
+        let mut shown = 0;
+        for Found { kind, objects } in found {
+            if objects.is_empty() {
+                output::note(format_args!("no {}", kind.plural()));
+                continue;
             }
+            if shown > 0 {
+                output::line("");
+            }
+            shown += 1;
+            let wide = self.is_wide();
+            let rows: Vec<Vec<String>> =
+                objects.iter().map(|object| row(object, wide, now())).collect();
+            output::table(&header(*kind, wide), &rows);
         }
     }
 
-    /// That something which was shown is not among what was selected any more.
-    fn tell_left(&self, change: &Change) -> Result<(), Failure> {
-        let AnyObject { kind, metadata, .. } = &change.object;
-        match self.shown {
-            ShownAs::Json => output::json(&serde_json::json!({
-                "type": "LEFT",
-                "version": change.version,
-                "object": { "kind": kind, "metadata": {
-                    "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid,
-                } },
-            })),
-            ShownAs::Yaml => {
-                output::line(format_args!("---\n# {}/{} left", kind.short(), metadata.name));
-                Ok(())
-            }
-            ShownAs::Human | ShownAs::Wide | ShownAs::Name => {
-                let cells = row(&change.object, self.shown == ShownAs::Wide, now());
-                output::line(format_args!("{:9} {}", "left", plain(&cells.join("  "))));
-                Ok(())
-            }
-        }
+    fn is_wide(&self) -> bool {
+        matches!(self.shown, ShownAs::Wide)
     }
+}
 
-    fn may_match(&self, one: &Named, change: &Change) -> bool {
-        let object = &change.object;
-        let labels = &object.metadata.labels;
-        let whole = serde_json::to_value(object).unwrap_or_default();
-        let field = |(name, wanted): &(String, String)| {
-            let place = indexed_fields(object.kind).iter().find(|(known, _)| known == name);
-            let value = place.and_then(|(_, pointer)| whole.pointer(pointer));
-            value.is_some_and(|value| {
-                value.as_str().map_or_else(|| value.to_string(), str::to_owned) == *wanted
-            })
-        };
-        object.kind == one.kind
-            && (one.names.is_empty() || one.names.contains(&object.metadata.name))
-            && (self.all_namespaces || object.metadata.namespace == self.namespace.namespace)
-            && self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && self.fields.iter().all(field)
-    }
-
-    fn tell(&self, change: &Change) -> Result<(), Failure> {
-        match self.shown {
-            ShownAs::Json => output::json(change),
-            ShownAs::Yaml => {
-                output::line("---");
-                output::text_out(documents::yaml(&change.object)?);
-                Ok(())
-            }
-            ShownAs::Human | ShownAs::Wide | ShownAs::Name => {
-                let word = match change.kind {
-                    ChangeKind::Added => "added",
-                    ChangeKind::Modified => "modified",
-                    ChangeKind::Deleted => "deleted",
-                };
-                let cells = row(&change.object, self.shown == ShownAs::Wide, now());
-                output::line(format_args!("{word:9} {}", plain(&cells.join("  "))));
-                Ok(())
-            }
-        }
-    }
+fn value(object: &AnyObject) -> Result<Value, Failure> {
+    serde_json::to_value(object).map_err(|error| Failure::general(error.to_string()))
 }

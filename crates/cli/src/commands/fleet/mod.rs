@@ -1,21 +1,28 @@
-//! The fleet: resources of the control plane, declared, listed, watched and taken away.
+//! The fleet: resources of the control plane, declared, listed, watched and deleted.
 
+pub mod access;
 pub mod acting;
+pub mod api_resources;
 pub mod apply;
+pub mod audit;
 pub mod columns;
+pub mod contexts;
 pub mod delete;
 pub mod describe;
 pub mod difference;
 pub mod documents;
+pub mod edit;
 pub mod explain;
 pub mod get;
+pub mod json_path;
+pub mod login;
 pub mod named;
 pub mod runs;
 pub mod secrets;
 pub mod serve;
+mod serve_sign_in;
 pub mod tokens;
 pub mod trigger;
-pub mod unified;
 pub mod wait;
 pub mod workspaces;
 
@@ -23,32 +30,16 @@ use bailiwick_engine::system;
 use bailiwick_fleet::ports::FleetError;
 use bailiwick_fleet::resources::DeclareError;
 use bailiwick_resources::Moment;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::failure::Failure;
 
 /// Where objects are.
 #[derive(Debug, Clone, Args)]
 pub struct Namespace {
-    /// The namespace
-    #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
-    pub namespace: String,
-}
-
-/// How objects are shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum ShownAs {
-    /// A table for people.
-    #[default]
-    Human,
-    /// The table, with every column.
-    Wide,
-    /// Documents.
-    Yaml,
-    /// For programs.
-    Json,
-    /// Kinds and names alone.
-    Name,
+    /// The namespace; default: that of the context, else `default`
+    #[arg(short = 'n', long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
 }
 
 impl From<FleetError> for Failure {
@@ -56,7 +47,8 @@ impl From<FleetError> for Failure {
         match &error {
             FleetError::NotFound { .. }
             | FleetError::AlreadyExists { .. }
-            | FleetError::Conflict { .. } => Self::usage(error.to_string()),
+            | FleetError::Conflict { .. }
+            | FleetError::InvalidContinuation(_) => Self::usage(error.to_string()),
             FleetError::Gone { .. }
             | FleetError::Undecryptable { .. }
             | FleetError::Unavailable(_) => Self::general(error.to_string()),
@@ -77,7 +69,7 @@ impl From<DeclareError> for Failure {
     }
 }
 
-/// Who is at the keyboard: the system's name of whoever runs this. What the environment says is not
+/// Who is at the keyboard: the system's name of the user who runs this. What the environment says is not
 /// believed, because anybody can set it.
 pub fn actor() -> Result<String, Failure> {
     let uid = nix::unistd::Uid::current();

@@ -1,6 +1,7 @@
-//! Objects as people name them: `stack fixer`, `stack/fixer`, `stacks`.
+//! Objects as people name them: `stack fixer`, `stack/fixer`, `stacks`, `stacks,pools`.
 
-use bailiwick_fleet::ports::FleetStore;
+use bailiwick_client::FleetClient;
+use bailiwick_fleet::ports::Target;
 use bailiwick_resources::{AnyObject, Kind};
 
 use crate::failure::Failure;
@@ -14,13 +15,14 @@ pub struct Named {
     pub names: Vec<String>,
 }
 
-/// Reads `KIND [NAME…]` or `KIND/NAME…`.
+/// Reads `KIND[,KIND…] [NAME…]` or `KIND/NAME…`.
 pub fn named(words: &[String]) -> Result<Vec<Named>, Failure> {
     let Some((first, rest)) = words.split_first() else {
         return Err(Failure::usage("say which kind").help(KINDS));
     };
     if !first.contains('/') {
-        return Ok(vec![Named { kind: kind(first)?, names: rest.to_vec() }]);
+        let kinds = first.split(',').map(kind);
+        return kinds.map(|kind| Ok(Named { kind: kind?, names: rest.to_vec() })).collect();
     }
     words
         .iter()
@@ -41,24 +43,27 @@ pub fn kind(text: &str) -> Result<Kind, Failure> {
     text.parse::<Kind>().map_err(|error| Failure::usage(error.to_string()).help(KINDS))
 }
 
-/// The objects that are meant, each of which must be there.
-pub async fn fetch<S: FleetStore>(
-    store: &S,
+/// The objects that are meant, each of which must exist.
+pub async fn fetch(
+    client: &dyn FleetClient,
     named: &Named,
     namespace: &str,
 ) -> Result<Vec<AnyObject>, Failure> {
     let mut found = Vec::new();
     for name in &named.names {
-        match store.get(named.kind, namespace, name).await? {
+        let target = Target { namespace: namespace.to_owned(), name: name.clone() };
+        match client.get(named.kind, &target).await? {
             Some(object) => found.push(object),
-            None => {
-                let message = format!("there is no {} `{name}`", named.kind);
-                let help = format!("see them: bailiwick get {}", named.kind.plural());
-                return Err(Failure::usage(message).help(help));
-            }
+            None => return Err(missing(named.kind, name)),
         }
     }
     Ok(found)
+}
+
+/// Says that an object does not exist.
+pub fn missing(kind: Kind, name: &str) -> Failure {
+    let help = format!("see them: bailiwick get {}", kind.plural());
+    Failure::usage(format!("there is no {kind} `{name}`")).help(help)
 }
 
 #[cfg(test)]
@@ -74,6 +79,11 @@ mod tests {
         assert_eq!(read, [Named { kind: Kind::AgentStack, names: words(&["a", "b"]) }]);
         let read = named(&words(&["stack/a", "pool/b"])).unwrap();
         assert_eq!(read.len(), 2);
+        let read = named(&words(&["stacks,pools", "a"])).unwrap();
+        let names = words(&["a"]);
+        let both = [Kind::AgentStack, Kind::RunnerPool];
+        assert_eq!(read, both.map(|kind| Named { kind, names: names.clone() }));
+        assert!(named(&words(&["stacks,"])).is_err());
         assert!(named(&words(&["stack/a", "b"])).is_err());
         assert!(named(&words(&["stakc"])).is_err());
         assert!(named(&[]).is_err());

@@ -1,15 +1,15 @@
 //! `bailiwick runs`: what can be done to runs of the control plane.
 
-use bailiwick_engine::context::Context;
+use bailiwick_client::FleetClient;
 use bailiwick_fleet::ports::{
-    DispatchRequest, Fleet as _, RunAnswer, RunVerb, RunVerbRequest, Target,
+    DispatchRequest, RunAnswer, RunEvent, RunVerb, RunVerbRequest, Target,
 };
 use bailiwick_model::Event;
 use bailiwick_resources::SourceRefs;
 use clap::{Args, Subcommand};
 
 use super::Namespace;
-use super::acting::{ask, target};
+use super::access::FleetAccess;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::view;
@@ -87,7 +87,8 @@ enum Verb {
     },
     /// Show the events of a run, over all attempts
     #[command(
-        after_help = "Examples:\n  bailiwick runs logs adr-…\n  bailiwick runs logs adr-… --attempt 1\n  \
+        after_help = "Examples:\n  bailiwick runs logs adr-…\n  bailiwick runs logs adr-… -f\n  bailiwick \
+                      runs logs adr-… --attempt 1\n  \
                       bailiwick runs logs adr-… -o json"
     )]
     Logs {
@@ -99,6 +100,9 @@ enum Verb {
         /// Only events after this cursor
         #[arg(long, value_name = "CURSOR", default_value_t = 0)]
         after: u64,
+        /// Follow the run until it ends; with `-o json` one event on each line
+        #[arg(short, long)]
+        follow: bool,
         #[command(flatten)]
         namespace: Namespace,
         #[command(flatten)]
@@ -107,7 +111,7 @@ enum Verb {
     /// Cancel a run and everything that it started
     #[command(after_help = "Example:\n  bailiwick runs cancel adr-… --reason \"not needed\"")]
     Cancel(Which),
-    /// Retry a run that has ended, with the same context
+    /// Retry a run that has ended
     #[command(after_help = "Example:\n  bailiwick runs retry adr-…")]
     Retry(Which),
     /// Resume the conversation of an interrupted run
@@ -119,14 +123,24 @@ enum Verb {
     /// Start a new run like this one
     #[command(after_help = "Example:\n  bailiwick runs fork adr-… -m \"Try it without a cache.\"")]
     Fork(Which),
+    /// Gather the context of a run again, for its next attempt
+    #[command(
+        after_help = "Example:\n  bailiwick runs refresh-context adr-… --reason \"the issue was edited\""
+    )]
+    RefreshContext(Which),
 }
 
 impl Runs {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let (which, verb) = match self.verb {
-            Verb::Logs { run, attempt, after, namespace, format } => {
-                return logs(context, &target(&namespace, &run), (attempt, after), format.format);
+            Verb::Logs { run, attempt, after, follow, namespace, format } => {
+                let run = fleet.target(&namespace, &run);
+                let logs = Logs { attempt, after, format: format.format };
+                return fleet.ask(async |client| match follow {
+                    true => logs.follow(client, &run).await,
+                    false => logs.show(client, &run).await,
+                });
             }
             Verb::Start {
                 repository,
@@ -155,9 +169,9 @@ impl Runs {
                     context_labels: labels,
                     request_id,
                 };
-                let answer = ask(context, async |plane, caller| {
-                    Ok(plane.api.dispatch(&caller, &namespace.namespace, request).await?)
-                })?;
+                let namespace = fleet.namespace(&namespace);
+                let answer =
+                    fleet.ask(async |client| Ok(client.dispatch(&namespace, request).await?))?;
                 return tell(&answer, format.format);
             }
             Verb::Cancel(which) => (which, RunVerb::Cancel),
@@ -165,16 +179,16 @@ impl Runs {
             Verb::Resume(which) => (which, RunVerb::Resume),
             Verb::Continue(which) => (which, RunVerb::Continue),
             Verb::Fork(which) => (which, RunVerb::Fork),
+            Verb::RefreshContext(which) => (which, RunVerb::RefreshContext),
         };
-        let run = target(&which.namespace, &which.run);
+        let run = fleet.target(&which.namespace, &which.run);
         let request = RunVerbRequest {
             reason: which.reason,
             message: which.message,
             expected_generation: None,
         };
-        let answer = ask(context, async |plane, caller| {
-            Ok(plane.api.act_on_run(&caller, &run, verb, request).await?)
-        })?;
+        let answer =
+            fleet.ask(async |client| Ok(client.act_on_run(&run, verb, request).await?))?;
         tell(&answer, which.format.format)
     }
 }
@@ -182,41 +196,59 @@ impl Runs {
 /// How many events are read at once.
 const PAGE: usize = 1_000;
 
-/// Shows the events of a run, or of one attempt of it, as `bailiwick logs` shows those of an agent.
-fn logs(
-    context: &Context,
-    run: &Target,
-    (attempt, mut after): (Option<u32>, u64),
+/// The events of a run, or of one attempt of it, as `bailiwick logs` shows those of an agent.
+struct Logs {
+    attempt: Option<u32>,
+    after: u64,
     format: Format,
-) -> Result<(), Failure> {
-    let events = ask(context, async |plane, _| {
+}
+
+impl Logs {
+    async fn show(&self, client: &dyn FleetClient, run: &Target) -> Result<(), Failure> {
         let mut all = Vec::new();
+        let mut after = self.after;
         loop {
-            let page = plane.api.run_events(run, attempt, after, PAGE).await?.events;
-            let Some(last) = page.last() else { return Ok(all) };
+            let page = client.run_events(run, self.attempt, after, PAGE).await?.events;
+            let Some(last) = page.last() else { break };
             after = last.cursor;
             all.extend(page);
         }
-    })?;
-    if format == Format::Json {
-        return output::json(&events);
-    }
-    let mut shown = 0;
-    for told in &events {
-        if told.attempt != shown {
-            shown = told.attempt;
-            output::line(format_args!("attempt {shown}"));
+        if self.format == Format::Json {
+            return output::json(&all);
         }
-        let event = serde_json::from_value::<Event>(told.body.clone());
-        let line = event.ok().and_then(|event| view::line(&event));
-        if let Some(line) = line {
-            output::line(format_args!("{}  {line}", view::clock(told.at.millis())));
+        let mut attempt = 0;
+        all.iter().for_each(|event| show_event(event, &mut attempt));
+        if all.is_empty() {
+            output::note("nothing happened yet");
         }
+        Ok(())
     }
-    if events.is_empty() {
-        output::note("nothing happened yet");
+
+    async fn follow(&self, client: &dyn FleetClient, run: &Target) -> Result<(), Failure> {
+        let mut events = client.follow_run(run, self.attempt, self.after).await?;
+        let mut attempt = 0;
+        while let Some(some) = events.next().await? {
+            for event in &some {
+                match self.format {
+                    Format::Json => output::json_line(event)?,
+                    Format::Human => show_event(event, &mut attempt),
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Shows an event, with its attempt if that is another one than before.
+fn show_event(event: &RunEvent, attempt: &mut u32) {
+    if event.attempt != *attempt {
+        *attempt = event.attempt;
+        output::line(format_args!("attempt {attempt}"));
+    }
+    let body = serde_json::from_value::<Event>(event.body.clone());
+    if let Some(line) = body.ok().and_then(|event| view::line(&event)) {
+        output::line(format_args!("{}  {line}", view::clock(event.at.millis())));
+    }
 }
 
 fn tell(answer: &RunAnswer, format: Format) -> Result<(), Failure> {

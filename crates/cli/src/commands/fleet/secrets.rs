@@ -5,13 +5,13 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use bailiwick_engine::context::Context;
-use bailiwick_fleet::ports::{AuditEntry, FleetStore, Selection, Values, Write};
+use bailiwick_fleet::ports::{Selection, Target};
 use bailiwick_resources::{Kind, Secret, is_object_name};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Namespace, actor, ago, now};
-use crate::commands::store::with_store;
+use super::access::FleetAccess;
+use super::{Namespace, ago, now};
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
 
@@ -70,17 +70,18 @@ enum Verb {
 
 impl Secrets {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {
             Verb::Set { name, key, from_file, namespace, format } => {
-                let value = value(context, from_file)?;
-                set(context, &namespace.namespace, &name, &key, value)?;
+                let value = value(&fleet.context, from_file)?;
+                set(fleet, &fleet.target(&namespace, &name), &key, value)?;
                 let shown = json!({ "name": name, "key": key });
                 output::done(format.format, format_args!("secret/{name} {key} set"), &shown)
             }
-            Verb::List { namespace, format } => list(context, &namespace.namespace, format.format),
+            Verb::List { namespace, format } => list(fleet, &namespace, format.format),
             Verb::Rm { name, namespace, format } => {
-                remove(context, &namespace.namespace, &name)?;
+                let secret = fleet.target(&namespace, &name);
+                fleet.ask(async |client| Ok(client.delete(Kind::Secret, &secret, 0).await?))?;
                 let shown = json!({ "name": name, "deleted": true });
                 output::done(format.format, format_args!("secret/{name} deleted"), &shown)
             }
@@ -118,40 +119,19 @@ fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-fn set(
-    context: &Context,
-    namespace: &str,
-    name: &str,
-    key: &str,
-    value: Vec<u8>,
-) -> Result<(), Failure> {
+fn set(fleet: &FleetAccess, secret: &Target, key: &str, value: Vec<u8>) -> Result<(), Failure> {
+    let name = &secret.name;
     if !is_object_name(name) || key.is_empty() || key.len() > 253 {
         return Err(Failure::usage(format!("`{name}` `{key}` cannot name a secret and its key")));
     }
-    let actor = actor()?;
-    with_store(context, async |store| {
-        let values = Values(BTreeMap::from([(key.to_owned(), value)]));
-        let entry = AuditEntry {
-            at: now(),
-            actor,
-            event: "AgentSecretRotated".to_owned(),
-            subject: format!("Secret/{namespace}/{name}"),
-            correlation: BTreeMap::new(),
-            detail: json!({ "key": key }),
-        };
-        let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let set = Write::Secret { namespace, name, values };
-        store.commit(vec![set, Write::Audit(entry)], now()).await?;
-        Ok(())
-    })
+    let values = BTreeMap::from([(key.to_owned(), value)]);
+    fleet.ask(async |client| Ok(client.set_secret(secret, values).await?))
 }
 
-fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failure> {
-    let found = with_store(context, async |store| {
-        let selection =
-            Selection { namespace: Some(namespace.to_owned()), ..Selection::of(Kind::Secret) };
-        Ok(FleetStore::list(store, &selection).await?.objects)
-    })?;
+fn list(fleet: &FleetAccess, namespace: &Namespace, format: Format) -> Result<(), Failure> {
+    let selection =
+        Selection { namespace: Some(fleet.namespace(namespace)), ..Selection::of(Kind::Secret) };
+    let found = fleet.ask(async |client| Ok(client.list(&selection).await?.objects))?;
     if format == Format::Json {
         return output::json(&found);
     }
@@ -181,20 +161,4 @@ fn list(context: &Context, namespace: &str, format: Format) -> Result<(), Failur
     ];
     output::table(&columns, &rows);
     Ok(())
-}
-
-fn remove(context: &Context, namespace: &str, name: &str) -> Result<(), Failure> {
-    let actor = actor()?;
-    with_store(context, async |store| {
-        Ok(bailiwick_fleet::resources::delete(
-            store,
-            Kind::Secret,
-            namespace,
-            name,
-            0,
-            &actor,
-            now(),
-        )
-        .await?)
-    })
 }

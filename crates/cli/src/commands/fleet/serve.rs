@@ -1,20 +1,23 @@
 //! `bailiwick serve`: the control plane, over HTTP and by turns.
 
-use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::{LocalPlane, plane};
+use bailiwick_engine::local_runs::LedgerRuns;
 use bailiwick_fleet::controllers::{ReconcileSummary, Retention, RetryTable};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
-use bailiwick_server::{ControlLoopMonitor, Exposure, Server, Settings};
+use bailiwick_server::{ControlLoopMonitor, Exposure, Network, Server, Settings};
 use bailiwick_store::Store;
+use bailiwick_web::WebPages;
 use clap::Args;
-use tokio::task::JoinHandle;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
 
+use super::serve_sign_in::SignInOptions;
 use crate::failure::Failure;
 use crate::output;
 
@@ -22,8 +25,10 @@ use crate::output;
 const PAUSE: u64 = 1_000;
 /// How many changes are kept for those who watch.
 const CHANGES: u64 = 100_000;
-/// How often everything that is declared is looked at anew.
+/// How often everything that is declared is reconciled again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long events wait for the first look at what is declared.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// How soon, where something has changed.
 const LOOK_SOON: Duration = Duration::from_secs(2);
 /// How long a turn waits at most while webhooks pour in.
@@ -53,12 +58,20 @@ pub struct Serve {
     /// Accept requests for this host name
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// Believe the client address that a proxy in this network reports, as 10.0.0.0/8
+    #[arg(long = "trusted-proxy", value_name = "CIDR")]
+    trusted_proxies: Vec<Network>,
+    /// The path of this server behind a reverse proxy, as /agents
+    #[arg(long, value_name = "PATH", default_value = "", value_parser = path_prefix)]
+    path_prefix: String,
     /// Retention of ended runs and what belongs to them
     #[arg(long, value_name = "TIME", default_value = "90d")]
     keep: Span,
     /// Retention of the audit log
     #[arg(long, value_name = "TIME", default_value = "365d")]
     keep_audit: Span,
+    #[command(flatten)]
+    sign_in: SignInOptions,
 }
 
 impl Serve {
@@ -81,35 +94,43 @@ impl Serve {
             .with_writer(std::io::stderr)
             .with_max_level(tracing::Level::INFO)
             .try_init();
-        let _alone = alone(context)?;
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
+        let Some(lock) = store.lock_server().await? else {
+            return Err(Failure::usage("another `bailiwick serve` uses this database"));
+        };
         let plane = plane(context, Arc::clone(&store));
         let pulse = ControlLoopMonitor::default();
+        let sign_in = self.sign_in.settings(self.listen)?;
         let settings = Settings {
+            sign_in,
             address: self.listen,
             exposure: if self.network { Exposure::Network } else { Exposure::Loopback },
             hosts: self.hosts,
+            trusted_proxies: self.trusted_proxies,
             control_loop: Some(pulse.clone()),
+            local_runs: Some(Arc::new(LedgerRuns::new(context))),
             ..Settings::default()
         };
         let server = Server::bind(settings, Arc::clone(&store), Arc::clone(&plane.api))
             .await
-            .map_err(|error| Failure::general(error.to_string()))?;
+            .map_err(|error| Failure::general(error.to_string()))?
+            .with_pages(Arc::new(WebPages::new(&self.path_prefix)), &self.path_prefix);
         let address = server.address();
-        output::line(format_args!("listening on http://{address}"));
+        output::line(format_args!("listening on http://{address}{}", self.path_prefix));
         if store.tokens().await?.is_empty() {
             output::next_step(format_args!(
                 "bailiwick tokens new {} --scope admin{}",
                 super::actor()?,
-                context.repeated
+                context.global_options
             ));
         }
         // What spawns and turns tell belongs to the log, line by line, as everything else there.
         output::speak_to_the_log();
         let retention = Retention::new(self.keep, self.keep_audit);
-        let mut control_loop = tokio::spawn(turn(plane, retention, pulse));
+        let mut control_loop = tokio::spawn(control(plane, retention, pulse));
         let mut broken = None;
-        server.run(async { broken = wait_for_end(&mut control_loop, ended()).await }).await;
+        let end = wait_for_end(&mut control_loop, lock.lost(), ended());
+        server.run(async { broken = end.await }).await;
         control_loop.abort();
         output::note("stopped; runs that are at work go on");
         match broken {
@@ -119,35 +140,27 @@ impl Serve {
     }
 }
 
-/// Makes sure that nobody else takes turns on this database.
-fn alone(context: &Context) -> Result<File, Failure> {
-    let mut name = context.database.path().as_os_str().to_owned();
-    name.push(".serve");
-    let failed = |error: std::io::Error| {
-        Failure::general(format!("{} cannot be used: {error}", name.to_string_lossy()))
-    };
-    if let Some(directory) = context.database.path().parent() {
-        std::fs::create_dir_all(directory).map_err(failed)?;
+/// A path without a slash at its end; empty for the root.
+fn path_prefix(text: &str) -> Result<String, String> {
+    let path = text.trim_end_matches('/');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.~/".contains(c);
+    if path.is_empty() || (path.starts_with('/') && !path.contains("//") && path.chars().all(plain))
+    {
+        return Ok(path.to_owned());
     }
-    let file = File::options().create(true).write(true).truncate(false).open(&name);
-    let file = file.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(Failure::usage("another `bailiwick serve` is at work on this database"))
-        }
-        Err(TryLockError::Error(error)) => Err(failed(error)),
-    }
+    Err("write it as /agents, with letters, digits, `-`, `_`, `.` and `~`".to_owned())
 }
 
 /// Waits for a shutdown, or for the end of the control loop and its reason: a server must not answer requests
-/// without it.
+/// without it. Nor may it run when another server has taken its lock.
 async fn wait_for_end(
     control_loop: &mut JoinHandle<()>,
+    lost: impl Future<Output = ()>,
     ended: impl Future<Output = ()>,
 ) -> Option<String> {
     tokio::select! {
         () = ended => None,
+        () = lost => Some("another server uses the database now, or it was away for minutes".to_owned()),
         done = control_loop => {
             let why = done.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
             tracing::error!(why, "the control loop stopped");
@@ -156,36 +169,79 @@ async fn wait_for_end(
     }
 }
 
-/// Reconciles in a loop until the server stops.
-async fn turn(plane: LocalPlane, mut retention: Retention, pulse: ControlLoopMonitor) {
-    let mut looked: Option<(u64, Instant)> = None;
+/// Runs the controllers until the server stops. What is declared is looked after beside them, because that probes
+/// programs and fetches from forges, which can take long.
+async fn control(plane: LocalPlane, retention: Retention, monitor: ControlLoopMonitor) {
+    let (plane, looked) = (Arc::new(plane), Arc::new(Notify::new()));
+    let mut loops = JoinSet::new();
+    loops.spawn(look_after_declared(
+        Arc::clone(&plane),
+        retention,
+        monitor.clone(),
+        Arc::clone(&looked),
+    ));
+    loops.spawn(async move {
+        // Rules are evaluated with what is declared known, unless that takes long.
+        let _ = tokio::time::timeout(FIRST_LOOK, looked.notified()).await;
+        take_turns(&plane, &monitor).await;
+    });
+    // Neither ends by itself.
+    if let Some(Err(error)) = loops.join_next().await
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
+    }
+}
+
+/// Moves everything that is due on, in turns.
+async fn take_turns(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
+    let begin = |step: &'static str| monitor.begin_step("controllers", step);
     let mut backoff = RetryTable::default();
     let mut longest = MAX_PAUSE;
     loop {
-        let version = latest(&plane).await;
-        let stale = looked.is_none_or(|(seen, when)| {
-            when.elapsed() > LOOK_AGAIN || (seen != version && when.elapsed() > LOOK_SOON)
-        });
-        if stale {
-            let turn = plane.reconcile_statuses().await;
-            tell(&turn);
-            tell(&plane.prune(&mut retention).await);
-            if let Err(error) = plane.store.forget_changes(CHANGES).await {
-                tracing::warn!(%error, "old changes could not be forgotten");
-            }
-            looked = Some((latest(&plane).await, Instant::now()));
-        }
+        begin("waiting for events");
+        let version = latest(plane).await;
         plane.store.wait_for_quiet_intake(longest).await;
         let begun = Instant::now();
-        let turn = plane.advance_with(&mut backoff).await;
+        let turn = plane.advance_by_steps(&mut backoff, &begin).await;
         longest = if turn.done < MUCH { MAX_PAUSE } else { begun.elapsed().min(MAX_PAUSE) };
         tell(&turn);
-        pulse.record_iteration();
+        begin("waiting for events");
         // Whatever else has trouble rests by itself.
         if turn.store_unavailable {
             tokio::time::sleep(AFTER_TROUBLE).await;
         }
         if turn.done == 0 {
+            tokio::select! {
+                () = plane.store.wait_for_change(version, PAUSE) => {}
+                () = plane.wait_for_finished() => {}
+            }
+        }
+    }
+}
+
+/// Updates the status of what is declared and deletes what is kept no longer: at an interval, and soon after a change.
+async fn look_after_declared(
+    plane: Arc<LocalPlane>,
+    mut retention: Retention,
+    monitor: ControlLoopMonitor,
+    looked: Arc<Notify>,
+) {
+    let begin = |step: &'static str| monitor.begin_step("declared", step);
+    loop {
+        begin("updating statuses");
+        tell(&plane.reconcile_statuses().await);
+        begin("deleting old records");
+        tell(&plane.prune(&mut retention).await);
+        if let Err(error) = plane.store.forget_changes(CHANGES).await {
+            tracing::warn!(%error, "old changes could not be forgotten");
+        }
+        looked.notify_one();
+        begin("waiting for changes");
+        let (version, done) = (latest(&plane).await, Instant::now());
+        tokio::time::sleep(LOOK_SOON).await;
+        while latest(&plane).await == version && done.elapsed() < LOOK_AGAIN {
+            begin("waiting for changes");
             plane.store.wait_for_change(version, PAUSE).await;
         }
     }
@@ -206,7 +262,7 @@ async fn latest(plane: &LocalPlane) -> u64 {
 }
 
 /// Ends when somebody wants us to.
-async fn ended() {
+pub(crate) async fn ended() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
@@ -221,14 +277,18 @@ async fn ended() {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use super::wait_for_end;
 
     #[tokio::test]
     async fn turns_that_break_off_end_the_server_with_a_reason() {
         let mut broken = tokio::spawn(async { panic!("a fault of ours") });
-        let why = wait_for_end(&mut broken, std::future::pending()).await.unwrap();
+        let why = wait_for_end(&mut broken, pending(), pending()).await.unwrap();
         assert!(why.contains("the control loop stopped") && why.contains("panicked"), "{why}");
-        let mut control_loop = tokio::spawn(std::future::pending());
-        assert_eq!(wait_for_end(&mut control_loop, std::future::ready(())).await, None);
+        let mut control_loop = tokio::spawn(pending());
+        assert_eq!(wait_for_end(&mut control_loop, pending(), ready(())).await, None);
+        let why = wait_for_end(&mut control_loop, ready(()), pending()).await.unwrap();
+        assert!(why.contains("another server"), "{why}");
     }
 }

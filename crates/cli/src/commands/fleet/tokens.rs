@@ -1,19 +1,15 @@
 //! `bailiwick tokens`: who may use the API, and for what.
 
-use bailiwick_engine::context::Context;
-use bailiwick_fleet::ports::{AuditEntry, FleetStore as _, TokenRecord, TokenScope, Write};
-use bailiwick_model::Sha256Hex;
-use bailiwick_resources::{Moment, Span};
+use bailiwick_fleet::ports::TokenScope;
+use bailiwick_resources::Span;
+use bailiwick_server::{TokenRequest, TokenView};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::{actor, now};
-use crate::commands::store::with_store;
+use super::access::{FleetAccess, is_missing};
+use super::now;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
-
-/// What every token begins with, so that it is recognised where it should not be.
-pub const BEGINNING: &str = "bwk_";
 
 /// Create, list and revoke API tokens of `bailiwick serve`
 #[derive(Debug, Args)]
@@ -84,19 +80,19 @@ enum Verb {
 
 impl Tokens {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {
             Verb::New { person, scope, expires_after, format } => {
-                make(context, &person, scope.into(), expires_after, format.format)
+                make(fleet, &person, scope.into(), expires_after, format.format)
             }
-            Verb::List { format } => list(context, format.format),
-            Verb::Revoke { id, format } => revoke(context, &id, format.format),
+            Verb::List { format } => list(fleet, format.format),
+            Verb::Revoke { id, format } => revoke(fleet, &id, format.format),
         }
     }
 }
 
 fn make(
-    context: &Context,
+    fleet: &FleetAccess,
     person: &str,
     scope: TokenScope,
     expires_after: Option<Span>,
@@ -107,47 +103,19 @@ fn make(
         return Err(Failure::usage(format!("`{person}` cannot name a person"))
             .help("use letters, digits, `-`, `_`, `.` and `@`"));
     }
-    let mut random = [0_u8; 40];
-    getrandom::fill(&mut random)
-        .map_err(|error| Failure::general(format!("there are no random numbers: {error}")))?;
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let (secret, id) = random.split_at(32);
-    let token = format!("{BEGINNING}{}", hex(secret));
-    let record = TokenRecord {
-        id: format!("tok-{}", hex(id)),
-        actor: person.to_owned(),
-        scope,
-        digest: Sha256Hex::of(&token).to_string(),
-        created_at: now(),
-        expires_at: expires_after.map(|span| now().plus_millis(span.millis())),
-        revoked_at: None,
-    };
-    keep(context, &record, "TokenCreated")?;
+    let expires_at = expires_after.map(|span| now().plus_millis(span.millis()));
+    let request = TokenRequest { actor: person.to_owned(), scope, expires_at };
+    let made = fleet.ask(async |client| Ok(client.mint_token(request).await?))?;
     if format == Format::Json {
-        return output::json(&json!({ "id": record.id, "token": token }));
+        return output::json(&json!({ "id": made.record.id, "token": made.token }));
     }
-    output::line(&token);
-    output::note(format_args!("{} for {person}; it is not shown again", record.id));
+    output::line(&made.token);
+    output::note(format_args!("{} for {person}; it is not shown again", made.record.id));
     Ok(())
 }
 
-fn keep(context: &Context, record: &TokenRecord, event: &str) -> Result<(), Failure> {
-    let entry = AuditEntry {
-        at: now(),
-        actor: actor()?,
-        event: event.to_owned(),
-        subject: format!("Token/{}", record.id),
-        correlation: std::collections::BTreeMap::new(),
-        detail: json!({ "person": record.actor, "scope": record.scope }),
-    };
-    with_store(context, async |store| {
-        store.commit(vec![Write::Token(record.clone()), Write::Audit(entry)], now()).await?;
-        Ok(())
-    })
-}
-
-fn list(context: &Context, format: Format) -> Result<(), Failure> {
-    let tokens = with_store(context, async |store| Ok(store.tokens().await?))?;
+fn list(fleet: &FleetAccess, format: Format) -> Result<(), Failure> {
+    let tokens = fleet.ask(async |client| Ok(client.tokens().await?))?;
     if format == Format::Json {
         let shown: Vec<_> = tokens
             .iter()
@@ -165,22 +133,21 @@ fn list(context: &Context, format: Format) -> Result<(), Failure> {
         output::note("no tokens");
         return Ok(());
     }
-    let state = |token: &TokenRecord| match (token.revoked_at, token.expires_at) {
+    let state = |token: &TokenView| match (token.revoked_at, token.expires_at) {
         (Some(_), _) => "revoked".to_owned(),
         (None, Some(end)) if end <= now() => "expired".to_owned(),
         (None, Some(end)) => format!("until {end}"),
         (None, None) => "valid".to_owned(),
     };
-    let word = |scope: TokenScope| match scope {
-        TokenScope::Viewer => "viewer",
-        TokenScope::Operator => "operator",
-        TokenScope::Approver => "approver",
-        TokenScope::Admin => "admin",
-    };
     let rows: Vec<Vec<String>> = tokens
         .iter()
         .map(|token| {
-            vec![token.id.clone(), token.actor.clone(), word(token.scope).to_owned(), state(token)]
+            vec![
+                token.id.clone(),
+                token.actor.clone(),
+                scope_word(token.scope).to_owned(),
+                state(token),
+            ]
         })
         .collect();
     let columns = [
@@ -193,14 +160,22 @@ fn list(context: &Context, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn revoke(context: &Context, id: &str, format: Format) -> Result<(), Failure> {
-    let tokens = with_store(context, async |store| Ok(store.tokens().await?))?;
-    let Some(mut token) = tokens.into_iter().find(|token| token.id == id) else {
-        return Err(Failure::usage(format!("there is no token `{id}`"))
-            .help("see them: bailiwick tokens list"));
-    };
-    let now: Moment = now();
-    token.revoked_at.get_or_insert(now);
-    keep(context, &token, "TokenRevoked")?;
+/// The name of a scope.
+pub(super) fn scope_word(scope: TokenScope) -> &'static str {
+    match scope {
+        TokenScope::Viewer => "viewer",
+        TokenScope::Operator => "operator",
+        TokenScope::Approver => "approver",
+        TokenScope::Admin => "admin",
+    }
+}
+
+fn revoke(fleet: &FleetAccess, id: &str, format: Format) -> Result<(), Failure> {
+    fleet.ask(async |client| {
+        client.revoke_token(id).await.map_err(|error| match is_missing(&error) {
+            true => Failure::from(error).help("see them: bailiwick tokens list"),
+            false => error.into(),
+        })
+    })?;
     output::done(format, format_args!("{id} revoked"), &json!({ "id": id, "revoked": true }))
 }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use bailiwick_engine::context::Context;
 use bailiwick_fleet::ports::{
-    ExecutionAnswer, FireRequest, Fleet as _, LifecycleRequest, LifecycleVerb, ReplayRequest,
-    RuleSample, RuleTrial,
+    ExecutionAnswer, FireRequest, LifecycleRequest, LifecycleVerb, ReplayRequest, RuleSample,
+    RuleTrial,
 };
 use clap::{Args, Subcommand};
 
 use super::Namespace;
-use super::acting::{ask, target};
+use super::access::FleetAccess;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption, GREEN, RED, styled};
 use crate::view::plain;
@@ -130,38 +130,34 @@ enum Verb {
 
 impl Trigger {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let (rule, action) = match self.verb {
             Verb::Test { rule, sample } => {
-                let (wanted, sample) = (target(&rule.namespace, &rule.rule), sample.read(context)?);
-                let trial = ask(context, async |plane, caller| {
-                    Ok(plane.api.try_rule(&caller, &wanted, sample).await?)
-                })?;
+                let wanted = fleet.target(&rule.namespace, &rule.rule);
+                let sample = sample.read(&fleet.context)?;
+                let trial =
+                    fleet.ask(async |client| Ok(client.try_rule(&wanted, sample).await?))?;
                 return tried(&trial, rule.format.format);
             }
             Verb::Replay { rule: Reasoned { rule, reason }, delivery } => {
-                let wanted = target(&rule.namespace, &rule.rule);
+                let wanted = fleet.target(&rule.namespace, &rule.rule);
                 let request = ReplayRequest { delivery, reason };
-                let answer = ask(context, async |plane, caller| {
-                    Ok(plane.api.replay_delivery(&caller, &wanted, request).await?)
-                })?;
+                let answer = fleet
+                    .ask(async |client| Ok(client.replay_delivery(&wanted, request).await?))?;
                 return executed(&answer, rule.format.format);
             }
             Verb::Fire { rule, repository, reference, reason } => {
-                let wanted = target(&rule.namespace, &rule.rule);
+                let wanted = fleet.target(&rule.namespace, &rule.rule);
                 let request =
                     FireRequest { repository, reference, reason, ..FireRequest::default() };
-                let answer = ask(context, async |plane, caller| {
-                    Ok(plane.api.fire(&caller, &wanted, request).await?)
-                })?;
+                let answer = fleet.ask(async |client| Ok(client.fire(&wanted, request).await?))?;
                 return executed(&answer, rule.format.format);
             }
             Verb::Materialize { rule: Reasoned { rule, reason }, sample } => {
-                let wanted = target(&rule.namespace, &rule.rule);
-                let sample = RuleSample { reason, ..sample.read(context)? };
-                let answer = ask(context, async |plane, caller| {
-                    Ok(plane.api.materialize(&caller, &wanted, sample).await?)
-                })?;
+                let wanted = fleet.target(&rule.namespace, &rule.rule);
+                let sample = RuleSample { reason, ..sample.read(&fleet.context)? };
+                let answer =
+                    fleet.ask(async |client| Ok(client.materialize(&wanted, sample).await?))?;
                 return executed(&answer, rule.format.format);
             }
             Verb::Enable(rule) => (rule, LifecycleVerb::Enable),
@@ -171,11 +167,10 @@ impl Trigger {
             Verb::Archive(rule) => (rule, LifecycleVerb::Archive),
         };
         let Reasoned { rule, reason } = rule;
-        let wanted = target(&rule.namespace, &rule.rule);
+        let wanted = fleet.target(&rule.namespace, &rule.rule);
         let request = LifecycleRequest { action, reason, expected_generation: None };
-        let answer = ask(context, async |plane, caller| {
-            Ok(plane.api.set_lifecycle(&caller, &wanted, request).await?)
-        })?;
+        let answer =
+            fleet.ask(async |client| Ok(client.set_lifecycle(&wanted, request).await?))?;
         if rule.format.format == Format::Json {
             return output::json(&answer);
         }

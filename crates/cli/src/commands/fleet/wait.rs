@@ -1,16 +1,20 @@
 //! `bailiwick wait`: until an object is as it should be.
 
-use bailiwick_engine::context::Context;
-use bailiwick_fleet::ports::{FleetStore, Selection};
+use std::time::Duration;
+
+use bailiwick_fleet::ports::Selection;
 use bailiwick_resources::{AnyObject, RunPhase, Span};
 use clap::Args;
 use serde_json::json;
 
+use super::access::FleetAccess;
 use super::named::named;
 use super::{Namespace, now};
-use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, FormatOption};
+
+/// How long it waits for a change before it looks again.
+const MAX_WAIT_MILLIS: u64 = 5_000;
 
 /// Wait for a condition, a phase or the deletion of a resource
 ///
@@ -44,21 +48,21 @@ enum Met {
 
 impl Wait {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = named(std::slice::from_ref(&self.object))?;
-        let Some((one, name)) = all.first().and_then(|one| Some((one, one.names.first()?))) else {
+        let [one] = all.as_slice() else { return Err(Failure::usage("name one object")) };
+        let Some(name) = one.names.first() else {
             return Err(Failure::usage("name one object, as stack/fixer"));
         };
+        let target = fleet.target(&self.namespace, name);
         let deadline = now().plus_millis(self.timeout.millis());
-        with_store(context, async |store| {
+        fleet.ask(async |client| {
+            // Watched before it is read: a change between the two ends the wait below.
+            let newest = Selection { limit: 1, ..Selection::of(one.kind) };
+            let version = client.list(&newest).await?.version;
+            let mut changes = client.watch(one.kind, version).await?;
             loop {
-                // Read first: a change between the two wakes the wait. An object's own version would not
-                // do, because every newer change of another object would end the wait at once.
-                let newest = Selection { limit: 1, ..Selection::of(one.kind) };
-                let version = FleetStore::list(store, &newest).await?.version;
-                let found =
-                    FleetStore::get(store, one.kind, &self.namespace.namespace, name).await?;
-                match self.met(found.as_ref())? {
+                match self.met(client.get(one.kind, &target).await?.as_ref())? {
                     Met::Yes => {
                         let value = json!({ "object": self.object, "for": self.what });
                         let text = format!("{} {}", self.object, self.what);
@@ -73,7 +77,10 @@ impl Wait {
                     let help = format!("bailiwick describe {}", self.object);
                     return Err(Failure::general(message).help(help));
                 }
-                store.wait_for_change(version, left.min(1_000)).await;
+                let timeout = Duration::from_millis(left.min(MAX_WAIT_MILLIS));
+                if let Ok(changed) = tokio::time::timeout(timeout, changes.next()).await {
+                    changed?;
+                }
             }
         })
     }

@@ -2,19 +2,15 @@
 
 use std::path::PathBuf;
 
-use bailiwick_engine::context::Context;
-use bailiwick_fleet::ports::{
-    Fleet as _, FleetStore, Selection, WorkspaceAnswer, WorkspaceRequest, WorkspaceVerb,
-};
+use bailiwick_fleet::ports::{Selection, WorkspaceAnswer, WorkspaceRequest, WorkspaceVerb};
 use bailiwick_resources::{AnyObject, Kind, WorkItemKind, WorkItemRef};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::acting::ask;
+use super::access::FleetAccess;
 use super::columns::{header, row};
 use super::named::{Named, fetch};
 use super::{Namespace, documents, now};
-use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
@@ -227,11 +223,11 @@ impl How {
 
 impl Workspaces {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let of = WorkspaceRequest::of;
         match self.verb {
-            Verb::List { state, place } => list(context, state, &place),
-            Verb::Show(which) => show(context, &which),
+            Verb::List { state, place } => list(fleet, state, &place),
+            Verb::Show(which) => show(fleet, &which),
             Verb::Provision { name, repository, reference, note, item, place } => {
                 let work_item = item.of(&repository);
                 let request = WorkspaceRequest {
@@ -242,10 +238,15 @@ impl Workspaces {
                     notes: note,
                     ..of(WorkspaceVerb::Provision)
                 };
-                act(context, &place, None, request)
+                act(fleet, &place, None, request)
             }
             Verb::Link { path, name, repository, onto, item, place } => {
-                let path = std::path::absolute(context.directory.join(path));
+                if fleet.is_remote() && path.is_relative() {
+                    return Err(Failure::usage(
+                        "write the whole path of the worktree on the server",
+                    ));
+                }
+                let path = std::path::absolute(fleet.context.directory.join(path));
                 let path = path.map_err(|error| Failure::usage(error.to_string()))?;
                 let work_item = item.of(&repository);
                 let request = WorkspaceRequest {
@@ -256,58 +257,57 @@ impl Workspaces {
                     work_item,
                     ..of(WorkspaceVerb::LinkExisting)
                 };
-                act(context, &place, None, request)
+                act(fleet, &place, None, request)
             }
             Verb::Unlink { which, item } => {
                 let mut request = of(WorkspaceVerb::Unlink);
                 if item.of("").is_some() {
-                    let found = find(context, &which)?;
+                    let found = find(fleet, &which)?;
                     let of = found.spec.get("repository").and_then(|name| name.as_str());
                     request.work_item = item.of(of.unwrap_or_default());
                 }
-                do_to(context, which, request)
+                do_to(fleet, which, request)
             }
-            Verb::Pin(which) => do_to(context, which, of(WorkspaceVerb::Pin)),
-            Verb::Unpin(which) => do_to(context, which, of(WorkspaceVerb::Unpin)),
+            Verb::Pin(which) => do_to(fleet, which, of(WorkspaceVerb::Pin)),
+            Verb::Unpin(which) => do_to(fleet, which, of(WorkspaceVerb::Unpin)),
             Verb::Note { which, text } => {
                 let request =
                     WorkspaceRequest { notes: Some(text), ..of(WorkspaceVerb::NotesSave) };
-                do_to(context, which, request)
+                do_to(fleet, which, request)
             }
             Verb::Archive { which, discard_ignored } => {
                 let request = WorkspaceRequest { discard_ignored, ..of(WorkspaceVerb::Archive) };
-                do_to(context, which, request)
+                do_to(fleet, which, request)
             }
             Verb::Cleanup { which, discard_ignored } => {
                 let request = WorkspaceRequest { discard_ignored, ..of(WorkspaceVerb::Cleanup) };
-                do_to(context, which, request)
+                do_to(fleet, which, request)
             }
-            Verb::Recover(which) => do_to(context, which, of(WorkspaceVerb::Recover)),
+            Verb::Recover(which) => do_to(fleet, which, of(WorkspaceVerb::Recover)),
             Verb::Rebase { which, how } => {
                 let request = WorkspaceRequest { reference: how.onto.clone(), ..of(how.verb()) };
-                do_to(context, which, request)
+                do_to(fleet, which, request)
             }
         }
     }
 }
 
-fn do_to(context: &Context, which: Which, request: WorkspaceRequest) -> Result<(), Failure> {
+fn do_to(fleet: &FleetAccess, which: Which, request: WorkspaceRequest) -> Result<(), Failure> {
     let Which { name, reason, expected_version, place } = which;
     let request = WorkspaceRequest { reason, expected_version, ..request };
-    act(context, &place, Some(&name), request)
+    act(fleet, &place, Some(&name), request)
 }
 
 fn act(
-    context: &Context,
+    fleet: &FleetAccess,
     place: &Where,
     name: Option<&str>,
     request: WorkspaceRequest,
 ) -> Result<(), Failure> {
     let files_only = request.action == WorkspaceVerb::RebaseOpenInEditor;
-    let namespace = &place.namespace.namespace;
-    let answer = ask(context, async |plane, caller| {
-        Ok(plane.api.act_on_workspace(&caller, namespace, name, request).await?)
-    })?;
+    let namespace = fleet.namespace(&place.namespace);
+    let answer =
+        fleet.ask(async |client| Ok(client.act_on_workspace(&namespace, name, request).await?))?;
     if place.format.format == Format::Json {
         return output::json(&answer);
     }
@@ -333,9 +333,9 @@ fn tell(answer: &WorkspaceAnswer) {
     }
 }
 
-fn list(context: &Context, state: Option<String>, place: &Where) -> Result<(), Failure> {
+fn list(fleet: &FleetAccess, state: Option<String>, place: &Where) -> Result<(), Failure> {
     let mut selection = Selection {
-        namespace: Some(place.namespace.namespace.clone()),
+        namespace: Some(fleet.namespace(&place.namespace)),
         ..Selection::of(Kind::AgentWorkspace)
     };
     if let Some(state) = state {
@@ -346,7 +346,7 @@ fn list(context: &Context, state: Option<String>, place: &Where) -> Result<(), F
         }
         selection = selection.field("state", state);
     }
-    let found = all(context, selection)?;
+    let found = all(fleet, selection)?;
     if place.format.format == Format::Json {
         return output::json(&found);
     }
@@ -359,11 +359,11 @@ fn list(context: &Context, state: Option<String>, place: &Where) -> Result<(), F
     Ok(())
 }
 
-fn all(context: &Context, mut selection: Selection) -> Result<Vec<AnyObject>, Failure> {
-    with_store(context, async |store| {
+fn all(fleet: &FleetAccess, mut selection: Selection) -> Result<Vec<AnyObject>, Failure> {
+    fleet.ask(async |client| {
         let mut found = Vec::new();
         loop {
-            let page = FleetStore::list(store, &selection).await?;
+            let page = client.list(&selection).await?;
             found.extend(page.objects);
             if page.next.is_none() {
                 return Ok(found);
@@ -373,18 +373,18 @@ fn all(context: &Context, mut selection: Selection) -> Result<Vec<AnyObject>, Fa
     })
 }
 
-fn find(context: &Context, which: &Which) -> Result<AnyObject, Failure> {
+fn find(fleet: &FleetAccess, which: &Which) -> Result<AnyObject, Failure> {
     let named = Named { kind: Kind::AgentWorkspace, names: vec![which.name.clone()] };
-    let namespace = &which.place.namespace.namespace;
-    let found = with_store(context, async |store| fetch(store, &named, namespace).await)?;
+    let namespace = fleet.namespace(&which.place.namespace);
+    let found = fleet.ask(async |client| fetch(client, &named, &namespace).await)?;
     found.into_iter().next().ok_or_else(|| Failure::general("it is gone"))
 }
 
-fn show(context: &Context, which: &Which) -> Result<(), Failure> {
-    let workspace = find(context, which)?;
+fn show(fleet: &FleetAccess, which: &Which) -> Result<(), Failure> {
+    let workspace = find(fleet, which)?;
     let selection =
         Selection::of(Kind::WorkItemWorkspaceLink).field("workspace", which.name.as_str());
-    let links = all(context, selection)?;
+    let links = all(fleet, selection)?;
     if which.place.format.format == Format::Json {
         return output::json(&json!({ "workspace": workspace, "links": links }));
     }

@@ -2,7 +2,7 @@
 
 use bailiwick_engine::context::Context;
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
-use bailiwick_model::{AgentId, Dna, RunStatus};
+use bailiwick_model::{AgentId, Dna, LedgerNote, RunStatus};
 use bailiwick_store::{Cost, Store};
 use clap::Args;
 use serde_json::json;
@@ -133,7 +133,7 @@ impl RecordCost {
 pub async fn revoke_lock(store: &Store, reason: &str, format: Format) -> Result<(), Failure> {
     let reason = short_line(reason)
         .map_err(|error| Failure::usage(format!("the reason cannot be used: {error}")))?;
-    store.append_ledger_note("lock-revoked", &reason).await?;
+    store.append_ledger_note(LedgerNote::LockRevoked.as_str(), &reason).await?;
     let text = format!("recorded: the schema lock is revoked, {reason}");
     output::done(format, text, &json!({ "revoked": true, "reason": reason }))?;
     output::next_step("amend docs/AGENT-SCHEMA-LOCKED.md with the same reason");

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::removing::FILES_REMOVED;
 use bailiwick_lifecycle::ports::{RunStore as _, spec_sha};
-use bailiwick_model::{AgentId, Run, RunState};
+use bailiwick_model::{AgentId, LedgerNote, Run, RunState};
 use bailiwick_source_control::Git;
 use bailiwick_store::Store;
 use clap::Args;
@@ -71,7 +70,7 @@ fn told(format: Format, run: &str, missing: Vec<String>, text: &str) -> Result<(
         (Format::Human, true) => output::line(text),
         (Format::Human, false) => output::error(text, None),
     }
-    if complete { Ok(()) } else { Err(Failure::Said(2)) }
+    if complete { Ok(()) } else { Err(Failure::AlreadyReported(2)) }
 }
 
 async fn find(store: &Store, text: &str) -> Result<Option<Run>, Failure> {
@@ -92,7 +91,7 @@ async fn were_files_removed(store: &Store, run: &Run) -> Result<bool, Failure> {
         matches!(run.state, RunState::Merged | RunState::RolledBack | RunState::Rejected);
     let told = || async {
         let events = store.events(run.id.as_str()).await?;
-        Ok::<bool, Failure>(events.iter().any(|event| event.kind == FILES_REMOVED))
+        Ok::<bool, Failure>(events.iter().any(|event| event.is(LedgerNote::FilesRemoved)))
     };
     Ok(gone && (finished || told().await?))
 }

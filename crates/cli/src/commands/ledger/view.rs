@@ -6,8 +6,8 @@ use std::str::FromStr;
 use bailiwick_engine::agent_names::{Scope, shown};
 use bailiwick_engine::agent_state::{AgentState, Seen, UnknownState};
 use bailiwick_engine::context::Context;
-use bailiwick_engine::verifying::Shown;
-use bailiwick_model::{AgentId, Attempt, Run, RunStatus};
+use bailiwick_engine::verifying::VerificationReport;
+use bailiwick_model::{AgentId, Attempt, LedgerNote, Run, RunStatus};
 use bailiwick_store::{Event, Store};
 
 use crate::failure::Failure;
@@ -242,23 +242,30 @@ fn in_a_line(event: &Event) -> String {
         let detail: serde_json::Value = serde_json::from_str(&event.detail).ok()?;
         Some(detail.get(name)?.as_str()?.to_owned())
     };
-    let short = match event.kind.as_str() {
-        "verified" | "verification-failed" => {
-            serde_json::from_str::<Shown>(&event.detail).ok().map(|shown| shown.summary())
+    let short = LedgerNote::parse(&event.kind).and_then(|note| match note {
+        LedgerNote::Verified | LedgerNote::VerificationFailed | LedgerNote::Rebased => {
+            serde_json::from_str::<VerificationReport>(&event.detail)
+                .ok()
+                .map(|shown| shown.summary())
         }
-        "landed" | "proposed" | "rolled-back" => match (text("commit"), text("branch")) {
-            (Some(commit), Some(branch)) => Some(format!("{commit:.12} on {branch}")),
-            _ => None,
-        },
-        _ => None,
-    };
+        LedgerNote::Landed | LedgerNote::Proposed | LedgerNote::RolledBack => {
+            match (text("commit"), text("branch")) {
+                (Some(commit), Some(branch)) => Some(format!("{commit:.12} on {branch}")),
+                _ => None,
+            }
+        }
+        LedgerNote::NothingChanged
+        | LedgerNote::Title
+        | LedgerNote::FilesRemoved
+        | LedgerNote::LockRevoked => None,
+    });
     short.unwrap_or_else(|| event.detail.clone())
 }
 
 /// Lists the times that the lock on the file formats was revoked.
 pub async fn locks(store: &Store, format: Format) -> Result<(), Failure> {
     let mut events = store.events("").await?;
-    events.retain(|event| event.kind == "lock-revoked");
+    events.retain(|event| event.is(LedgerNote::LockRevoked));
     if format == Format::Json {
         return output::json(&events);
     }

@@ -37,7 +37,8 @@ impl Working {
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();
             if let Some(status) = ended {
                 let said = self.output();
-                panic!("it ended before {what}: {status}\n{}\n{}", said.out, said.err);
+                let told = self.model.as_ref().map(ScriptedModel::results);
+                panic!("it ended before {what}: {status}\n{}\n{}\n{told:#?}", said.out, said.err);
             }
             so()
         });

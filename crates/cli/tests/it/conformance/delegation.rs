@@ -111,7 +111,7 @@ fn delegates(cli: Cli) {
 
 /// What the program was told: how long its tools may take, which is longer than one may wait.
 fn waits_long_enough(cli: Cli, home: &Path) {
-    const LONGEST: u64 = 1_800;
+    const MAX_LENGTH: u64 = 1_800;
     let json = |file: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(home.join(file)).unwrap()).unwrap()
     };
@@ -133,7 +133,7 @@ fn waits_long_enough(cli: Cli, home: &Path) {
             settings["mcp"]["bailiwick"]["timeout"].as_u64().unwrap() / 1_000
         }
     };
-    assert!(seconds > LONGEST, "{seconds}");
+    assert!(seconds > MAX_LENGTH, "{seconds}");
 }
 
 /// What is reserved goes off the budget of the one above, and comes back but for what was used.

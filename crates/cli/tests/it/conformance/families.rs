@@ -133,8 +133,10 @@ fn a_budget_in_turns_is_given_in_turns() {
 #[test]
 fn when_the_first_is_killed_the_next_command_ends_all_below_it() {
     let stage = stage("");
-    let script = Script::new(vec![spawn("helper", "MIDDLE-WORK"), wait(), Turn::say("no")])
-        .when("MIDDLE-WORK", vec![spawn("helper", "LEAF-WORK"), wait(), Turn::say("no")])
+    // One wait may be too short for three agents to start on a busy machine.
+    let patiently = |spawn: Turn| vec![spawn, wait(), wait(), wait(), Turn::say("no")];
+    let script = Script::new(patiently(spawn("helper", "MIDDLE-WORK")))
+        .when("MIDDLE-WORK", patiently(spawn("helper", "LEAF-WORK")))
         .when("LEAF-WORK", vec![shell("echo leaf > src/leaf.txt; sleep 1000"), Turn::say("no")]);
     let parent = stage.agent("parent").task(MAY);
     let mut working = parent.start(script);

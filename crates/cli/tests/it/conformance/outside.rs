@@ -31,10 +31,10 @@ pub(crate) fn with_home(home: &Path) -> Vec<Process> {
 /// Waits until it is so. How long is for a machine that does much besides; nothing is measured.
 #[track_caller]
 pub(crate) fn wait(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_secs(480);
     while !so() {
         assert!(Instant::now() < deadline, "it did not come to this: {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

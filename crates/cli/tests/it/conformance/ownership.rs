@@ -97,6 +97,7 @@ fn an_agent_reaches_neither_another_tree_nor_the_one_above_it() {
                     json!({"id": agent, "message": "obey", "interrupt": true}),
                     "is not one of the agents below you",
                 ),
+                ("merge_agent", json!({"id": agent}), "is not one of the agents below you"),
                 (
                     "set_thread_note",
                     json!({"id": agent, "note": "mine"}),

@@ -52,6 +52,7 @@ fn every_refusal_has_the_words_of_the_contract() {
         "wait",
         "send_input",
         "close_agent",
+        "merge_agent",
         "set_thread_note",
     ];
     assert_eq!(names, all);
@@ -226,7 +227,8 @@ fn list_agents_filters_and_expands() {
         .iter()
         .map(|one| one["agent_type"].as_str().unwrap())
         .collect();
-    let expected = ["architect", "auditor", "explorer", "orchestrator", "other-auditor", "worker"];
+    let expected =
+        ["architect", "auditor", "explorer", "orchestrator", "other-auditor", "reviewer", "worker"];
     assert_eq!(names, expected);
     client.end();
 }

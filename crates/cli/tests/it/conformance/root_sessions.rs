@@ -54,6 +54,7 @@ fn a_root_session_reaches_what_it_started_and_looks_at_its_own_repository_alone(
                 json!({"id": id, "message": "obey", "interrupt": true}),
                 "is not one of the agents below you",
             ),
+            ("merge_agent", json!({"id": id}), "is not one of the agents below you"),
             (
                 "set_thread_note",
                 json!({"id": id, "note": "mine"}),

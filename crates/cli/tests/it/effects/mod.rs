@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bailiwick_gate::{HostContext, judged};
+use bailiwick_gate::{HostContext, evaluate_call};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::{Outcome, PathPolicy, Policy};
@@ -204,7 +204,8 @@ impl Place {
         let around = HostContext::at(&self.worktree, &self.worktree).unwrap();
         let around = around.with_enforcement(enforcement);
         let dialect = (Dialect::Claude, &[][..]);
-        let record = judged(&self.policy, "", dialect, payload.to_string().as_bytes(), &around);
+        let record =
+            evaluate_call(&self.policy, "", dialect, payload.to_string().as_bytes(), &around);
         record.decision.outcome != Outcome::Allow
     }
 }

@@ -50,7 +50,7 @@ fn question(place: &Place, agent: &str, id: &str) {
 }
 
 #[test]
-fn a_question_of_an_agent_of_ours_is_decided_once_by_whoever_has_the_uid() {
+fn a_question_of_an_agent_of_ours_is_decided_once_by_the_owner_of_the_uid() {
     let place = Place::bare();
     question(&place, "ada-1-1", "q1");
     let approve = |agent: &str, id: &str| {
@@ -82,7 +82,8 @@ fn a_question_of_an_agent_of_ours_is_decided_once_by_whoever_has_the_uid() {
 }
 
 #[test]
-fn approvals_list_shows_what_waits_and_approvals_approve_and_approvals_deny_answer_once() {
+fn approvals_list_and_approvals_show_tell_what_waits_and_approvals_approve_and_approvals_deny_decide()
+ {
     let place = Place::bare();
     ask(&place, "aap-one");
     ask(&place, "aap-two");
@@ -92,6 +93,10 @@ fn approvals_list_shows_what_waits_and_approvals_approve_and_approvals_deny_answ
     assert_eq!(names, ["aap-one", "aap-two"]);
     let said = place.run(&["approvals", "list"]).expect_code(0).out;
     assert!(said.contains("aap-one") && said.contains("may it run"), "{said}");
+    let shown = place.run(&["approvals", "show", "aap-one"]).expect_code(0).out;
+    assert!(shown.contains("digest") && shown.contains("may it run"), "{shown}");
+    assert_eq!(place.json(&["approvals", "show", "aap-one"])["approval"], "aap-one");
+    place.run(&["approvals", "show", "aap-none"]).expect_code(2);
     let phase = |name: &str| place.json(&["get", "approval", name])["status"]["phase"].clone();
     place.run(&["approvals", "approve", "aap-one"]).expect_code(0);
     place.run(&["approvals", "deny", "aap-two"]).expect_code(0);

@@ -6,7 +6,7 @@ use bailiwick_cli::Bailiwick;
 use clap::{Command, CommandFactory as _};
 
 /// The commands of the fleet, as the command map has them.
-const FLEET: [&str; 14] = [
+pub(super) const FLEET: [&str; 20] = [
     "serve",
     "apply",
     "get",
@@ -21,6 +21,12 @@ const FLEET: [&str; 14] = [
     "workspaces",
     "secrets",
     "tokens",
+    "audit",
+    "edit",
+    "api-resources",
+    "login",
+    "logout",
+    "contexts",
 ];
 
 /// What the command map promises besides verbs.
@@ -35,9 +41,11 @@ const MORE: [&str; 8] = [
     "explain_of_a_command",
 ];
 
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 10] = [
     include_str!("approvals.rs"),
     include_str!("objects.rs"),
+    include_str!("remote.rs"),
+    include_str!("verbs.rs"),
     include_str!("runs.rs"),
     include_str!("secrets.rs"),
     include_str!("serving.rs"),
@@ -46,7 +54,7 @@ const TESTS: [&str; 8] = [
     include_str!("../conformance/fleet.rs"),
 ];
 
-fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
+pub(super) fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
     let mut verbs = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
     if verbs.peek().is_none() {
         found.insert(name.to_owned());
@@ -73,7 +81,10 @@ fn every_verb_of_the_fleet_has_a_test_of_its_name() {
     }
     assert!(verbs.len() > 35, "{verbs:?}");
     let said = said();
-    let wanting: Vec<&String> = verbs.iter().filter(|verb| !said.contains(verb.as_str())).collect();
+    // A test cannot have a hyphen in its name.
+    let has_test =
+        |verb: &&String| said.contains(verb.as_str()) || said.contains(&verb.replace('-', "_"));
+    let wanting: Vec<&String> = verbs.iter().filter(|verb| !has_test(verb)).collect();
     assert!(wanting.is_empty(), "no test of {wanting:?}");
     for more in MORE {
         assert!(said.contains(more), "no test of {more}");

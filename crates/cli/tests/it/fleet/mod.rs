@@ -3,11 +3,15 @@
 mod approvals;
 mod covered;
 mod objects;
+mod postgres;
+mod remote;
 mod runs;
 mod scripted;
 mod secrets;
 mod serving;
+mod sign_in;
 mod triggers;
+mod verbs;
 mod workspaces;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -165,7 +169,7 @@ impl Place {
 
     pub(crate) fn with_store<T>(&self, work: impl AsyncFnOnce(bailiwick_store::Store) -> T) -> T {
         let file = self.scratch.state().join("bailiwick.db");
-        let database: bailiwick_store::Location = file.to_str().unwrap().parse().unwrap();
+        let database = bailiwick_store::Location::file(file);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime
             .block_on(async { work(bailiwick_store::Store::open(database).await.unwrap()).await })
@@ -207,9 +211,19 @@ impl Drop for Serving {
 
 impl Serving {
     pub(crate) fn start(place: &Place) -> Self {
-        let log = place.scratch.place().join("serve.log");
-        let mut command = place.scratch.command(BAILIWICK);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null());
+        Self::listen(&place.scratch, "127.0.0.1:0")
+    }
+
+    /// On this address; port 0 is any free one.
+    pub(crate) fn listen(scratch: &Scratch, address: &str) -> Self {
+        Self::with(scratch, address, &[])
+    }
+
+    /// The same, with more options.
+    pub(crate) fn with(scratch: &Scratch, address: &str, options: &[&str]) -> Self {
+        let log = scratch.place().join("serve.log");
+        let mut command = scratch.command(BAILIWICK);
+        command.args(["serve", "--listen", address]).args(options).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(std::fs::File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();

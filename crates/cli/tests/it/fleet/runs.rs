@@ -77,6 +77,18 @@ fn runs_fork_starts_another_like_it() {
     assert!(queued.out.contains("it waits for its turn in the pool inside"), "{}", queued.out);
 }
 
+/// What there is to gather is shown where there is a rule: see the tests of the control plane.
+#[test]
+fn runs_refresh_context_needs_a_reason_and_something_new() {
+    let place = Place::ready();
+    let name = started(&place);
+    let said = place.run(&["runs", "refresh-context", &name]).expect_code(2);
+    assert!(said.err.contains("say why"), "{}", said.err);
+    let again = ["runs", "refresh-context", &name, "--reason", "the issue was edited"];
+    let said = place.run(&again).expect_code(2);
+    assert!(said.err.contains("nothing that it reads has changed"), "{}", said.err);
+}
+
 /// The other way is shown where there is an agent that remembers: see the conformance of the fleet.
 #[test]
 fn runs_resume_and_runs_continue_need_a_conversation() {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use bailiwick_testkit::forge::Told;
 use serde_json::{Value, json};
 
 use super::{Place, SECRET, Serving, document};
@@ -14,7 +15,16 @@ const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilitie
 
 /// A place whose stack plays this script; each document is changed as is wanted.
 fn scripted(files: &[(&str, &str)], script: &Value, change: impl Fn(&str, &mut Value)) -> Place {
-    let place = Place::bare();
+    scripted_at(Place::bare(), files, script, change)
+}
+
+/// The same at a place that is there.
+pub(super) fn scripted_at(
+    place: Place,
+    files: &[(&str, &str)],
+    script: &Value,
+    change: impl Fn(&str, &mut Value),
+) -> Place {
     place.scratch.write(".bailiwick/roles/helper.toml", ROLE);
     files.iter().for_each(|(path, text)| place.scratch.write(path, text));
     place.scratch.commit("Add a role");
@@ -36,7 +46,7 @@ fn scripted(files: &[(&str, &str)], script: &Value, change: impl Fn(&str, &mut V
 }
 
 /// A run from its wish to its end: its name, and its agent.
-fn ran(place: &Place) -> (String, String) {
+pub(super) fn ran(place: &Place) -> (String, String) {
     let said = place.json(&["runs", "start", "app", "fixer", "--task", "Do it."]);
     let name = said["run"].as_str().unwrap().to_owned();
     let run = place.until("its end", || {
@@ -48,19 +58,19 @@ fn ran(place: &Place) -> (String, String) {
     (name, run["status"]["attempts"][0].as_str().unwrap().to_owned())
 }
 
-fn ready(place: &Place) -> Serving {
+pub(super) fn ready(place: &Place) -> Serving {
     let serving = Serving::start(place);
     place.run(&["wait", "stack/fixer", "--for", "condition=Ready"]).expect_code(0);
     serving
 }
 
 /// What an agent has written.
-fn made(place: &Place, agent: &str, file: &str) -> String {
+pub(super) fn made(place: &Place, agent: &str, file: &str) -> String {
     let path: PathBuf = place.scratch.state().join("worktrees").join(agent).join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn play(text: &str) -> Value {
+pub(super) fn play(text: &str) -> Value {
     // In a file, which the gate does not read: what holds there is the sandbox.
     json!([
         { "do": "write", "path": "src/try.sh", "text": text },
@@ -203,4 +213,57 @@ fn commits_of_others_are_not_the_work_of_a_run() {
     assert_eq!(made(&place, &agent, "src/done.txt"), "done\n");
     let diff = place.run(&["diff", &agent]).expect_code(0).out;
     assert!(diff.contains("src/done.txt") && !diff.contains("others.md"), "{diff}");
+}
+
+#[test]
+fn run_from_an_issue_reads_it_first_and_leaves_its_result_there() {
+    let script = json!([{ "do": "write", "path": "src/made.txt", "text": "made\n" }]);
+    let place = scripted(&[], &script, |kind, spec| match kind {
+        "Repository" => spec["issueMemory"] = json!(true),
+        "AgentTriggerRule" => {
+            *spec = json!({
+                "lifecycleState": "active", "sources": ["label"], "allowLabelDispatch": true,
+                "match": { "repository": ["acme/app"], "labels": ["agent"] },
+                "agentStack": "fixer", "taskKind": "repair", "promptTemplate": "Do it.",
+            });
+        }
+        _ => {}
+    });
+    place.forge.permit("labeller", "write");
+    let issue = place.forge.add_issue("Parser", "Please.");
+    let paused = place.forge.add_issue("Later", "Not now.");
+    place.forge.put_label(paused, "status::paused");
+    let serving = ready(&place);
+    let hook = format!("http://{}/webhooks/app", serving.address);
+    let label = |number: u64| {
+        place.forge.put_label(number, "agent");
+        let told = Told::Label { number, label: "agent".to_owned() };
+        let (status, said) = place.forge.webhook(&told).deliver(&hook, SECRET);
+        assert_eq!(status, 202, "{said}");
+    };
+    let ended = |count: usize| {
+        place.until("its end", || {
+            let runs = place.json(&["get", "runs"]);
+            let runs = runs.as_array().unwrap();
+            let is_over = |run: &Value| {
+                let phase = run["status"]["phase"].as_str().unwrap_or_default();
+                matches!(phase, "succeeded" | "failed" | "cancelled")
+            };
+            let over = runs.len() == count && runs.iter().all(is_over);
+            over.then(|| runs.clone())
+        })
+    };
+    label(issue);
+    let runs = ended(1);
+    assert_eq!(runs[0]["status"]["phase"], "succeeded", "{runs:#?}");
+    let comments = place.forge.comments(issue);
+    let results = comments.iter().filter(|body| body.contains("\"type\":\"subagent_result\""));
+    assert_eq!(results.count(), 1, "{comments:#?}");
+    let shown = place.json(&["memory", "show", &format!("acme/app#{issue}")]);
+    assert_eq!(shown["problems"], json!([]), "{shown:#}");
+    label(paused);
+    let runs = ended(2);
+    let failed = runs.iter().find(|run| run["status"]["phase"] == "failed");
+    assert!(failed.unwrap().to_string().contains("status::paused"), "{runs:#?}");
+    assert_eq!(place.forge.comments(paused), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Place, SECRET, Serving};
 
 /// A delivery of a failed check that came in and was kept.
-fn delivered(place: &Place) -> String {
+pub(super) fn delivered(place: &Place) -> String {
     let sha = place.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let serving = Serving::start(place);
     let seed =

@@ -17,9 +17,9 @@ fn led(path: &str, root: &Path) -> Option<ResolvedPath> {
     let call = Call {
         native: String::new(),
         tools: Vec::new(),
-        action: Action::Plain,
+        action: Action::NoKnownEffect,
         directory: None,
-        types_unseen: false,
+        ungated_terminal_input: false,
         id: None,
         agent: None,
     };

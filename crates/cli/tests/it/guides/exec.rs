@@ -5,7 +5,7 @@ use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
 use super::guide::Guide;
 use super::place::{KEY, Place};
-use crate::exec::{Console, say};
+use crate::exec::{Console, say_to_model};
 
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new().with_cli(Cli::Claude);
@@ -23,10 +23,9 @@ pub(crate) fn follow(guide: &mut Guide) {
         let program = ["bash", "-c", &line];
         let mut console = Console::start_program(&place.scratch, &program, &variables);
         console.wait_for("for agents");
-        say(&mut console, "Do the work.");
+        say_to_model(&mut console, &model, "Do the work.");
         console.wait_for("finished.");
-        say(&mut console, "/exit");
-        assert_eq!(console.end(), 0, "{}", console.seen());
+        assert_eq!(console.leave("/exit"), 0, "{}", console.seen());
         let seen = console.seen();
         assert!(seen.contains("1 of 2 tool calls were denied"), "{seen}");
     }

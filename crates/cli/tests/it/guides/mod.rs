@@ -4,7 +4,7 @@
 //! placeholders, and follows the guide to its end. A block that no scene uses is a failure.
 
 mod fleet;
-mod guide;
+pub(crate) mod guide;
 mod markdown;
 mod place;
 mod shell;
@@ -15,7 +15,7 @@ use guide::{Guide, is_followed};
 /// Each guide has a module with a `follow`.
 macro_rules! scenes {
     ($($scene:ident: $guide:literal;)*) => {
-        $(mod $scene;)*
+        $(pub(crate) mod $scene;)*
 
         const FOLLOWED: &[&str] = &[$($guide),*];
 
@@ -34,6 +34,7 @@ scenes! {
     readme: "README.md";
     agents: "docs/guides/agents.md";
     api: "docs/guides/api.md";
+    chain: "docs/guides/chain.md";
     claims: "docs/guides/claims.md";
     delegation: "docs/guides/delegation.md";
     exec: "docs/guides/exec.md";
@@ -43,14 +44,18 @@ scenes! {
     kit: "docs/guides/kit.md";
     ledger: "docs/guides/ledger.md";
     manifests: "docs/guides/manifests.md";
+    memory: "docs/guides/memory.md";
+    postgresql: "docs/guides/postgresql.md";
     run: "docs/guides/run.md";
     serve: "docs/guides/serve.md";
     sub_agents: "docs/guides/sub-agents-and-servers.md";
     task: "docs/guides/task.md";
+    team: "docs/guides/team.md";
     templates: "docs/guides/templates.md";
     triggers: "docs/guides/triggers.md";
     tutorial: "docs/tutorial.md";
     verify: "docs/guides/verify.md";
+    web: "docs/guides/web.md";
     workspaces: "docs/guides/workspaces.md";
     write_back: "docs/guides/write-back.md";
 }

@@ -70,6 +70,20 @@ fn a_command_changes_its_scope_and_nothing_else() {
 }
 
 #[test]
+fn a_command_cannot_read_the_logins_of_the_person() {
+    let bench = bench();
+    install(&bench, &[]).expect_code(0);
+    let place = bench.scratch.place().join("config/bailiwick");
+    std::fs::create_dir_all(place.join("client")).unwrap();
+    std::fs::write(place.join("client/contexts.toml"), "token = \"bwk_secret\"\n").unwrap();
+    std::fs::write(place.join("other.toml"), "shown\n").unwrap();
+    let read = |name: &str| shell(&bench, &format!("cat {}", place.join(name).display()));
+    assert_eq!(read("other.toml").expect_code(0).out, "shown\n", "the control");
+    let hidden = read("client/contexts.toml");
+    assert!(hidden.code != 0 && !hidden.out.contains("bwk_secret"), "{}", hidden.out);
+}
+
+#[test]
 fn settings_and_hooks_that_are_not_there_yet_cannot_be_made() {
     let bench = bench();
     bench.scratch.write(

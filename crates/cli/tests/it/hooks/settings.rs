@@ -151,7 +151,7 @@ fn the_log_of_decisions_outlives_the_gate() {
 #[test]
 fn settings_that_cannot_be_read_are_refused_with_their_place_and_never_touched() {
     for (agent, path, text, place) in [
-        ("claude", ".claude/settings.local.json", "{\n  \"a\": 1,\n}\n", ":3:1"),
+        ("claude", ".claude/settings.local.json", "{\n  \"a\": 1,\n}\n", ":2:9"),
         ("claude", ".claude/settings.local.json", "// c\n{}\n", ":1:1"),
         ("claude", ".claude/settings.local.json", "{\"hooks\": []}\n", ":1:11"),
         ("codex", ".codex/hooks.json", "{\"hooks\":{\"PreToolUse\":{}}}", ":1:24"),

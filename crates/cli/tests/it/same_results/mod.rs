@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use bailiwick_gate::{HostContext, judged};
+use bailiwick_gate::{HostContext, evaluate_call};
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::{Outcome, Policy};
@@ -250,7 +250,7 @@ impl Gate {
         let around = HostContext::at(self.place.path(), self.place.path()).unwrap();
         let around = around.with_enforcement(enforcement);
         let dialect = (Dialect::Claude, &[][..]);
-        let record = judged(&self.policy, "", dialect, payload.as_bytes(), &around);
+        let record = evaluate_call(&self.policy, "", dialect, payload.as_bytes(), &around);
         record.decision.outcome != Outcome::Allow
     }
 }

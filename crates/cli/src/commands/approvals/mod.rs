@@ -1,10 +1,12 @@
 //! `bailiwick approvals`: what agents ask people, and the answers.
 
+mod show;
+
 use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::running::control::ask;
 use bailiwick_fleet::controllers::QuestionOwner;
-use bailiwick_fleet::ports::{DecisionRequest, Fleet as _, FleetStore, Selection, Target, Verdict};
+use bailiwick_fleet::ports::{DecisionRequest, Selection, Target, Verdict};
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
 use bailiwick_resources::{AgentApproval, DEFAULT_NAMESPACE, Kind};
@@ -13,6 +15,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
+use super::fleet::access::FleetAccess;
 use super::fleet::acting::ask as ask_plane;
 use crate::commands::store::with_store;
 use crate::failure::Failure;
@@ -22,8 +25,8 @@ use crate::view::plain;
 /// Answer tool calls and changes that wait for approval
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bailiwick approvals list\n  bailiwick approvals approve fix-42 \
-                        1\n  bailiwick approvals deny fix-42 1"
+    after_help = "Examples:\n  bailiwick approvals list\n  bailiwick approvals show aap-…\n  \
+                        bailiwick approvals approve fix-42 1\n  bailiwick approvals deny fix-42 1"
 )]
 pub struct Approvals {
     #[command(subcommand)]
@@ -35,6 +38,14 @@ enum Verb {
     /// List what waits for approval
     #[command(after_help = "Example:\n  bailiwick approvals list -o json")]
     List {
+        #[command(flatten)]
+        format: FormatOption,
+    },
+    /// Show exactly what a write-back would write, and the state of its target
+    #[command(after_help = "Example:\n  bailiwick approvals show aap-…")]
+    Show {
+        /// An approval of the control plane
+        approval: String,
         #[command(flatten)]
         format: FormatOption,
     },
@@ -75,38 +86,55 @@ struct Waiting {
     /// What the control plane calls it.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    request: Option<Requested>,
+}
+
+/// What tells requests of the control plane apart.
+#[derive(Debug, Serialize)]
+struct Requested {
+    action: String,
+    target: String,
+    digest: String,
+    expires_at: String,
 }
 
 impl Approvals {
     /// Does what was asked.
-    pub fn run(self, context: &Context) -> Result<(), Failure> {
+    pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {
-            Verb::List { format } => list(context, format),
+            Verb::List { format } => list(fleet, format),
+            Verb::Show { approval, format } => show::show(fleet, &approval, format),
             Verb::Approve { agent, question, format } => {
-                decided(context, &agent, question, Answer::Allow, format.format)
+                decided(fleet, &agent, question, Answer::Allow, format.format)
             }
             Verb::Deny { agent, question, format } => {
-                decided(context, &agent, question, Answer::Deny, format.format)
+                decided(fleet, &agent, question, Answer::Deny, format.format)
             }
         }
     }
 }
 
-fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
-    let attempts = with_store(context, async |store| Ok(store.attempts(None).await?))?;
+fn list(fleet: &FleetAccess, format: FormatOption) -> Result<(), Failure> {
+    let context = &fleet.context;
+    let attempts = match fleet.is_remote() {
+        true => Vec::new(),
+        false => with_store(context, async |store| Ok(store.attempts(None).await?))?,
+    };
     let mut all = Vec::new();
     for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());
-        if let Ok(Some(Reply::Standing(standing))) = supervisor::ask(&directory, &Request::Status) {
+        if let Ok(Some(Reply::Status(standing))) = supervisor::ask(&directory, &Request::Status) {
             all.extend(standing.questions.into_iter().map(|(question, about)| Waiting {
                 agent_id: attempt.run.to_string(),
                 question,
                 about,
                 approval: None,
+                request: None,
             }));
         }
     }
-    all.extend(pending(context)?);
+    all.extend(pending(fleet)?);
     if format.format == Format::Json {
         return output::json(&all);
     }
@@ -117,17 +145,23 @@ fn list(context: &Context, format: FormatOption) -> Result<(), Failure> {
         let about = plain(&one.about);
         match &one.approval {
             None => output::line(format_args!("{} {}  {about}", one.agent_id, one.question)),
-            Some(name) => output::line(format_args!("{name}  {}: {about}", one.agent_id)),
+            Some(name) => {
+                let what = one
+                    .request
+                    .as_ref()
+                    .map(|request| format!("{} {}", request.action, plain(&request.target)));
+                let what = what.unwrap_or_default();
+                output::line(format_args!("{name}  {what}  {}: {about}", one.agent_id));
+            }
         }
     }
     Ok(())
 }
 
 /// What the control plane waits for people with.
-fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
+fn pending(fleet: &FleetAccess) -> Result<Vec<Waiting>, Failure> {
     let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
-    let found =
-        with_store(context, async |store| Ok(FleetStore::list(store, &selection).await?.objects))?;
+    let found = fleet.ask(async |client| Ok(client.list(&selection).await?.objects))?;
     let asked = found.iter().map(|object| {
         let approval = object.typed::<AgentApproval>();
         let spec = approval.map_err(|error| Failure::general(error.to_string()))?.spec;
@@ -136,6 +170,12 @@ fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
             question: String::new(),
             about: spec.action.summary,
             approval: Some(object.metadata.name.clone()),
+            request: Some(Requested {
+                action: show::action_word(spec.action.kind),
+                target: spec.action.target,
+                digest: spec.artifact_digest,
+                expires_at: spec.expires_at.to_string(),
+            }),
         })
     });
     asked.collect()
@@ -143,15 +183,19 @@ fn pending(context: &Context) -> Result<Vec<Waiting>, Failure> {
 
 /// Answers a question of an agent; or decides an approval of the control plane, which has no question.
 fn decided(
-    context: &Context,
+    fleet: &FleetAccess,
     agent: &AgentId,
     question: Option<String>,
     said: Answer,
     format: Format,
 ) -> Result<(), Failure> {
     match question {
-        Some(question) => answer(context, agent, question, said, format),
-        None => decide(context, agent.as_str(), verdict(said), format),
+        Some(_) if fleet.is_remote() => Err(Failure::usage(
+            "agents of a server are answered by their approvals",
+        )
+        .help("see them: bailiwick approvals list; then: bailiwick approvals approve aap-…")),
+        Some(question) => answer(fleet, agent, question, said, format),
+        None => decide(fleet, agent.as_str(), verdict(said), format),
     }
 }
 
@@ -163,11 +207,15 @@ fn verdict(answer: Answer) -> Verdict {
 }
 
 /// Decides an approval of the control plane, as it is at this moment.
-fn decide(context: &Context, name: &str, decision: Verdict, format: Format) -> Result<(), Failure> {
+fn decide(
+    fleet: &FleetAccess,
+    name: &str,
+    decision: Verdict,
+    format: Format,
+) -> Result<(), Failure> {
     let approval = Target { namespace: DEFAULT_NAMESPACE.to_owned(), name: name.to_owned() };
-    let answer = ask_plane(context, async |plane, caller| {
-        let kind = Kind::AgentApproval;
-        let found = FleetStore::get(plane.store.as_ref(), kind, DEFAULT_NAMESPACE, name).await?;
+    let answer = fleet.ask(async |client| {
+        let found = client.get(Kind::AgentApproval, &approval).await?;
         let found = found.ok_or_else(|| {
             Failure::usage(format!("there is no approval `{name}`"))
                 .help("see them: bailiwick get approvals; an agent's question: approve AGENT ID")
@@ -184,7 +232,7 @@ fn decide(context: &Context, name: &str, decision: Verdict, format: Format) -> R
             approved_action_subset: Vec::new(),
             expected_artifact_digest: asked.artifact_digest,
         };
-        Ok(plane.api.decide(&caller, &approval, request).await?)
+        Ok(client.decide(&approval, request).await?)
     })?;
     let phase = serde_json::to_value(answer.phase).unwrap_or_default();
     let text = format!("approval/{name} {}", phase.as_str().unwrap_or_default());
@@ -203,17 +251,18 @@ pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<Quest
 }
 
 fn answer(
-    context: &Context,
+    fleet: &FleetAccess,
     agent: &AgentId,
     id: String,
     answer: Answer,
     format: Format,
 ) -> Result<(), Failure> {
+    let context = &fleet.context;
     let agent = &agent_names::resolve(context, agent)?;
     match whose(context, agent, &id)? {
         QuestionOwner::Elsewhere => drop(agent_names::require(context, agent)?),
         QuestionOwner::Here(approval) => {
-            return decide(context, approval.name(), verdict(answer), format);
+            return decide(fleet, approval.name(), verdict(answer), format);
         }
         QuestionOwner::Unknown => {
             let why = format!("the control plane has no open question `{id}` of `{agent}`");
@@ -229,7 +278,7 @@ fn answer(
     };
     let text = format!("{word}  question {id} of {agent}");
     match ask(context, agent, &Request::Answer { id, answer })? {
-        Reply::Done | Reply::Standing(_) => output::done(format, text, &value),
+        Reply::Done | Reply::Status(_) => output::done(format, text, &value),
         Reply::Refused(why) => Err(Failure::usage(why)),
     }
 }

@@ -10,7 +10,7 @@ use crate::view::verification::elapsed;
 
 /// How a run stands, by what has happened.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct LiveStatus {
     /// How long it went on before it was looked at.
     so_far: Duration,
     phase: Phase,
@@ -19,7 +19,7 @@ pub struct Standing {
     limit: Option<String>,
 }
 
-impl Standing {
+impl LiveStatus {
     /// A run that has gone on for a while.
     pub fn after(so_far: Duration) -> Self {
         Self { so_far, phase: Phase::Preparing, denied: 0, tokens: 0, limit: None }
@@ -96,7 +96,7 @@ mod tests {
             what,
             raw: None,
         };
-        let mut standing = Standing::after(Duration::from_secs(62));
+        let mut standing = LiveStatus::after(Duration::from_secs(62));
         assert!(standing.line(Duration::ZERO).ends_with(" preparing"));
         standing.count(&event(EventKind::Phase { phase: Phase::Working }));
         standing.count(&event(EventKind::Usage(Usage {

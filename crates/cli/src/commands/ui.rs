@@ -1,0 +1,111 @@
+//! `bailiwick ui`: the web page for the runs of this machine.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use bailiwick_engine::context::Context;
+use bailiwick_engine::fleet::plane;
+use bailiwick_engine::local_runs::LedgerRuns;
+use bailiwick_fleet::ports::{FleetStore as _, TokenRecord, TokenScope};
+use bailiwick_server::{Server, Settings, mint};
+use bailiwick_store::Store;
+use bailiwick_web::WebPages;
+use clap::Args;
+
+use super::fleet::serve::ended;
+use super::fleet::{actor, now};
+use crate::failure::Failure;
+use crate::output;
+
+/// How long the person stays signed in.
+const SESSION_MILLIS: u64 = 12 * 60 * 60 * 1_000;
+
+/// Open the web page with the runs of this machine
+///
+/// Serves the page on a loopback address and opens it in the browser, signed in by a link that
+/// works once. Ctrl-C ends the page; runs continue. `bailiwick serve` has the same pages, for
+/// people who sign in.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bailiwick ui\n  bailiwick ui --no-open --port 8080")]
+pub struct Ui {
+    /// Print the link, and do not open a browser
+    #[arg(long)]
+    no_open: bool,
+    /// Port on 127.0.0.1; default: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+}
+
+impl Ui {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+        runtime.block_on(self.serve(context))
+    }
+
+    async fn serve(self, context: &Context) -> Result<(), Failure> {
+        let store = Arc::new(Store::open(context.database.location().clone()).await?);
+        let failed = |error: String| Failure::general(error);
+        let expires_at = now().plus_millis(SESSION_MILLIS);
+        let session = mint(&person()?, TokenScope::Admin, Some(expires_at), now())
+            .map_err(|error| failed(error.to_string()))?;
+        let secret = secret()?;
+        let pages = WebPages::new("").with_link(&secret, session.text);
+        let path = pages.link_path(&secret);
+        let settings = Settings {
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port),
+            local_runs: Some(Arc::new(LedgerRuns::new(context))),
+            ..Settings::default()
+        };
+        // Approvals can be decided here; `bailiwick serve` carries them out.
+        let plane = plane(context, Arc::clone(&store));
+        let server = Server::bind(settings, Arc::clone(&store), Arc::clone(&plane.api))
+            .await
+            .map_err(|error| failed(error.to_string()))?
+            .with_pages(Arc::new(pages), "");
+        // Not before there is a page: nothing would revoke it.
+        store.put_token(session.record.clone()).await?;
+        let link = format!("http://{}{path}", server.address());
+        output::line(&link);
+        output::note("the link works once; Ctrl-C ends the page, and runs continue");
+        if !self.no_open && !open(&link) {
+            output::note("no browser was found: open the link yourself");
+        }
+        server.run(ended()).await;
+        // Nobody is signed in to a page that is gone.
+        let revoked = TokenRecord { revoked_at: Some(now()), ..session.record };
+        store.put_token(revoked).await?;
+        Ok(())
+    }
+}
+
+/// The person at the keyboard, as tokens name people.
+fn person() -> Result<String, Failure> {
+    let name = actor()?;
+    let plain = |c: char| c.is_alphanumeric() || "-_.@".contains(c);
+    Ok(name.chars().map(|c| if plain(c) { c } else { '-' }).collect())
+}
+
+fn secret() -> Result<String, Failure> {
+    let mut random = [0_u8; 32];
+    getrandom::fill(&mut random)
+        .map_err(|error| Failure::general(format!("there are no random numbers: {error}")))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Opens a browser; false if there is no program for it.
+fn open(link: &str) -> bool {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let started = Command::new(program)
+        .arg(link)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    started.is_ok()
+}

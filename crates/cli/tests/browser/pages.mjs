@@ -1,0 +1,138 @@
+// Drives the pages in a real Chromium and prints what it saw as JSON.
+// Usage: node pages.mjs LINK RUN SCREENSHOTS, with NODE_MODULES and CHROMIUM in the environment.
+import { createRequire } from "node:module";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [link, run, screenshots] = process.argv.slice(2);
+const modules = process.env.NODE_MODULES;
+const require = createRequire(join(modules, "x.js"));
+const puppeteer = require("puppeteer-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const origin = new URL(link).origin;
+mkdirSync(screenshots, { recursive: true });
+
+const seen = { faults: [], foreign: [], violations: [], titles: {}, executed: false };
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"],
+});
+try {
+  const page = await browser.newPage();
+  // A busy machine is slow; that is no fault of a page.
+  page.setDefaultNavigationTimeout(300000);
+  page.on("pageerror", (error) => seen.faults.push(`page: ${error.message}`));
+  page.on("console", (message) => {
+    if (message.type() === "error") seen.faults.push(`console: ${message.text()}`);
+  });
+  page.on("dialog", (dialog) => {
+    seen.executed = true;
+    dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    const address = request.url();
+    if (!address.startsWith(origin) && !address.startsWith("data:")) seen.foreign.push(address);
+  });
+  await page.evaluateOnNewDocument(() => {
+    window.reports = [];
+    document.addEventListener("securitypolicyviolation", (event) => {
+      window.reports.push(`${event.violatedDirective} ${event.blockedURI}`);
+    });
+  });
+
+  // The link signs in, and leads to the runs.
+  await page.goto(link);
+  await page.waitForSelector(`a[href$="/local/${run}"]`, { timeout: 30000 });
+
+  const addresses = {
+    runs: "/ui/runs",
+    empty: "/ui/runs?text=nothing-matches-this",
+    run: `/ui/local/${run}`,
+    changes: `/ui/local/${run}/changes`,
+    hostile: "/ui/local/hostile",
+    inbox: "/ui/inbox",
+    missing: "/ui/local/nobody",
+  };
+  for (const theme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+    for (const width of [320, 1280]) {
+      await page.setViewport({ width, height: 900 });
+      for (const [name, path] of Object.entries(addresses)) {
+        const response = await page.goto(origin + path, { waitUntil: "load" });
+        seen.titles[name] = await page.title();
+        if (name !== "missing" && response.status() !== 200) seen.faults.push(`${name}: ${response.status()}`);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        if (wide > 0) seen.faults.push(`${name} is ${wide} px too wide at ${width} px`);
+        // The automation may evaluate what the pages may not.
+        const client = await page.createCDPSession();
+        await client.send("Page.setBypassCSP", { enabled: false });
+        await client.send("Runtime.evaluate", { expression: axe });
+        const { result } = await client.send("Runtime.evaluate", {
+          expression: `axe.run(document, { resultTypes: ["violations"] }).then((found) => JSON.stringify(
+            found.violations.map((one) => one.id + " " + one.nodes.map((node) => node.target.join(" ")).slice(0, 3))))`,
+          awaitPromise: true,
+        });
+        for (const one of JSON.parse(result.value ?? "[]")) {
+          seen.violations.push(`${name} ${theme} ${width}: ${one}`);
+        }
+        await client.detach();
+        await page.screenshot({ path: join(screenshots, `${name}-${theme}-${width}.png`) });
+        for (const report of await page.evaluate(() => window.reports)) seen.faults.push(`csp ${name}: ${report}`);
+      }
+    }
+  }
+  // Every part of a real run.
+  seen.parts = {};
+  for (const part of ["context", "policy?command=git+push+origin+main", "cost", "lineage", "artifacts"]) {
+    const response = await page.goto(`${origin}/ui/local/hostile/${part}`, { waitUntil: "load" });
+    if (response.status() !== 200) seen.faults.push(`${part}: ${response.status()}`);
+    seen.parts[part.split("?")[0]] = await page.$eval(".content", (content) => content.textContent);
+  }
+  seen.artifact = await page.evaluate(async () => {
+    const link = [...document.querySelectorAll(".lines a")].find((one) => one.textContent === "changes.patch");
+    const response = await fetch(link.href);
+    return [response.headers.get("content-disposition"), await response.text()];
+  });
+  seen.faults = seen.faults.filter((one) => !one.includes("404"));
+
+  // A question is approved with one key, and the page of the run shows what came of it without a reload.
+  const other = await browser.newPage();
+  await other.goto(`${origin}/ui/local/${run}`);
+  await page.setViewport({ width: 1280, height: 900 });
+  await page.goto(`${origin}/ui/inbox`);
+  await page.waitForSelector(".question");
+  seen.asked = await page.$eval(".payload pre", (payload) => payload.textContent);
+  seen.badge = await page.$eval("[data-waiting]", (badge) => badge.hidden);
+  await other.bringToFront();
+  await other.waitForSelector("body[data-connected]", { timeout: 30000 });
+  await page.bringToFront();
+  await page.keyboard.press("a");
+  await page.waitForFunction(() => !document.querySelector(".question"), { timeout: 60000 });
+  await other.bringToFront();
+  await other.waitForFunction(
+    () => [...document.querySelectorAll(".good .label")].some((label) => label.textContent === "ended"),
+    { timeout: 120000 },
+  );
+  seen.live = await other.$$eval(".row.person .label", (all) => all.map((one) => one.textContent));
+  // The last events can come a moment after the end; the page gets them too.
+  const rows = (one) => one.$$eval(".row", (all) => all.map((row) => row.id));
+  const fresh = await browser.newPage();
+  for (let round = 0; round < 60; round += 1) {
+    await fresh.goto(`${origin}/ui/local/${run}`);
+    seen.stored = await rows(fresh);
+    await other.bringToFront();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    seen.rows = await rows(other);
+    if (JSON.stringify(seen.rows) === JSON.stringify(seen.stored)) break;
+  }
+
+  // Signing out ends the session.
+  await other.click(".who button");
+  await other.waitForSelector("#token");
+  await page.goto(`${origin}/ui/runs`);
+  seen.signedOut = page.url().includes("/sign-in");
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(seen));

@@ -1,0 +1,453 @@
+//! Runs that are bound to an issue: what they leave there when they are killed, and what keeps machines apart.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::scratch::Ran;
+use serde_json::{Value, json};
+
+use crate::BAILIWICK;
+
+const WRITE: &str =
+    "[[agent.script]]\ndo = \"write\"\npath = \"src/made.txt\"\ntext = \"made\\n\"\n";
+
+struct Place {
+    scratch: Scratch,
+}
+
+impl Place {
+    /// A repository with issue #1.
+    fn new(settings: &str) -> Self {
+        let scratch = Scratch::repository();
+        scratch.write("src/kept.txt", "kept\n");
+        scratch.write(".bailiwick/settings.toml", settings);
+        scratch.commit("Begin");
+        let place = Self { scratch };
+        place.run(&["memory", "new", "Parser", "--budget", "1000"]).expect_code(0);
+        place
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.scratch.run(BAILIWICK, arguments)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let ran = self.run(&[arguments, &["-o", "json"]].concat());
+        serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err))
+    }
+
+    /// Commits the task of an agent that plays these steps.
+    fn task(&self, id: &str, steps: &str) -> String {
+        let text = format!(
+            "[task]\nrole = \"developer\"\nagent-id = \"{id}\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+             files-denylist = []\n[verification]\ncommands = [\"test -d src\"]\n[body]\ntext = \"Do it.\"\n[agent]\n\
+             cli = \"script\"\n{steps}"
+        );
+        let path = format!("{id}.toml");
+        self.scratch.write(&path, &text);
+        self.scratch.commit(&format!("Add the task of {id}"));
+        path
+    }
+
+    /// The same repository as a machine with a database of its own.
+    fn machine(&self, name: &str) -> PathBuf {
+        let state = self.scratch.place().join(name);
+        std::fs::create_dir_all(&state).unwrap();
+        state
+    }
+
+    fn on(&self, state: &Path, arguments: &[&str]) -> Ran {
+        let mut command = self.scratch.command(BAILIWICK);
+        let ran = command.env("BAILIWICK_STATE", state).args(arguments).output().unwrap();
+        Ran::from(ran)
+    }
+
+    /// The results that the issue has, by the run that left them.
+    fn results(&self) -> Vec<String> {
+        let log = self.json(&["memory", "log", "#1"]);
+        let entries = log.as_array().unwrap().iter();
+        let results = entries.filter(|entry| entry["detail"]["type"] == "subagent_result");
+        let run = |entry: &Value| {
+            let invocation = entry["detail"]["invocation_id"].as_str().unwrap();
+            invocation.split('/').next().unwrap().to_owned()
+        };
+        let mut runs: Vec<String> = results.map(run).collect();
+        runs.sort();
+        runs
+    }
+}
+
+/// A git that kills its caller at the n-th change of an issue, before or after it.
+fn killing_git(place: &Scratch, at: u32, is_after: bool) -> String {
+    let directory = place.place().join(format!("git-{at}-{is_after}"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let count = directory.join("count");
+    std::fs::write(&count, "0").unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let real = std::env::split_paths(&path).map(|one| one.join("git")).find(|one| one.is_file());
+    let (real, count) = (real.unwrap().display().to_string(), count.display());
+    let change = if is_after { format!("{real} \"$@\"") } else { "true".to_owned() };
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in\n*\" update-ref \"*refs/bailiwick/issues/*)\n  n=$(($(cat {count}) + 1))\n  \
+         echo $n > {count}\n  if [ $n = {at} ]; then\n    {change}\n    kill -9 $PPID\n    exit 1\n  fi;;\nesac\n\
+         exec {real} \"$@\"\n"
+    );
+    let file = directory.join("git");
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{path}", directory.display())
+}
+
+#[test]
+fn result_of_a_run_that_was_killed_while_it_was_left_is_left_once() {
+    let place = Place::new("");
+    let mut killed = 0;
+    for (number, (at, is_after)) in
+        [(1, false), (1, true), (2, false), (2, true), (3, true)].into_iter().enumerate()
+    {
+        let id = format!("killed-{number}");
+        let task = place.task(&id, WRITE);
+        let path = killing_git(&place.scratch, at, is_after);
+        let mut command = place.scratch.command(BAILIWICK);
+        command.env("PATH", path).args(["run", &task, "--issue", "#1"]);
+        killed += usize::from(Ran::from(command.output().unwrap()).code == -1);
+    }
+    // What was left of the one before is completed first, so the kills come at different steps.
+    assert!(killed >= 4, "{killed}");
+    let task = place.task("last", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    let worktrees = place.scratch.state().join("worktrees");
+    let listed = std::fs::read_dir(worktrees).unwrap().flatten();
+    let ran = listed.filter(|place| place.path().join("src/made.txt").exists());
+    let mut ran: Vec<String> = ran.map(|place| place.file_name().into_string().unwrap()).collect();
+    ran.sort();
+    assert!(ran.len() >= 3, "{ran:?}");
+    assert_eq!(place.results(), ran);
+    place.run(&["memory", "verify", "#1"]).expect_code(0);
+    for run in &ran {
+        assert!(!place.scratch.state().join("runs").join(run).join("issue-exit.json").exists());
+    }
+}
+
+#[test]
+fn agent_can_neither_change_its_issue_nor_sign_for_it() {
+    let place = Place::new("");
+    let key = place.scratch.place().join("config/bailiwick/memory.key");
+    assert!(key.is_file());
+    let script = format!(
+        "git update-ref refs/bailiwick/issues/1 HEAD; git update-ref -d refs/bailiwick/issues/1\n\
+         cat {} > src/key.txt; echo ran > src/ran.txt\n",
+        key.display()
+    );
+    let steps = format!(
+        "[[agent.script]]\ndo = \"write\"\npath = \"src/try.sh\"\ntext = {}\n[[agent.script]]\ndo = \"shell\"\n\
+         command = \"sh src/try.sh\"\n",
+        Value::String(script)
+    );
+    let before = place.scratch.git(&["rev-parse", "refs/bailiwick/issues/1"]);
+    let task = place.task("hostile", &steps);
+    place.run(&["run", &task, "--issue", "#1", "--no-verify"]);
+    let made = place.scratch.state().join("worktrees/hostile/src");
+    assert_eq!(std::fs::read_to_string(made.join("ran.txt")).unwrap(), "ran\n");
+    assert_eq!(std::fs::read_to_string(made.join("key.txt")).unwrap(), "");
+    let range = format!("{}..refs/bailiwick/issues/1", before.trim());
+    let messages = place.scratch.git(&["log", "--format=%s", &range]);
+    assert!(messages.lines().count() >= 2, "{messages}");
+    assert!(messages.lines().all(|message| message.contains("hmac-sha256:")), "{messages}");
+    assert_eq!(place.results(), ["hostile"]);
+}
+
+#[test]
+fn person_pauses_and_resumes_an_issue_by_a_label() {
+    let place = Place::new("");
+    place.run(&["memory", "label", "#1", "--add", "status::paused"]).expect_code(0);
+    let task = place.task("one", WRITE);
+    let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
+    assert!(refused.err.contains("`status::paused`"), "{}", refused.err);
+    assert_eq!(place.results(), Vec::<String>::new());
+    place.run(&["memory", "label", "#1", "--remove", "status::paused"]).expect_code(0);
+    let task = place.task("two", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert_eq!(place.results(), ["two"]);
+}
+
+/// Writes the table of claims as another machine would.
+fn set_claims(place: &Place, table: &Value) {
+    let tree = place.scratch.git(&["rev-parse", "refs/bailiwick/issues/1^{tree}"]);
+    let commit = place.scratch.git(&["commit-tree", tree.trim(), "-m", &table.to_string()]);
+    place.scratch.git(&["update-ref", "refs/bailiwick/claims", commit.trim()]);
+}
+
+#[test]
+fn tokens_that_a_run_of_another_machine_may_use_are_not_given_twice() {
+    let place = Place::new("");
+    let reserve = |tokens: u64, until: &str| {
+        let other = json!({
+            "issue": 1, "agent": "other", "invocation": "other/1", "tokens": tokens,
+            "reserved_at": "2026-01-01T00:00:00Z", "reserved_until": until,
+        });
+        set_claims(
+            &place,
+            &json!({ "version": 1, "next_fence": 1, "claims": [], "reservations": [other] }),
+        );
+    };
+    reserve(1000, "2100-01-01T00:00:00Z");
+    let task = place.task("one", WRITE);
+    let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
+    assert!(refused.err.contains("other runs may still use 1000"), "{}", refused.err);
+    // What is not reserved is given, and given back.
+    reserve(400, "2100-01-01T00:00:00Z");
+    let task = place.task("two", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    let left = claims(&place)["reservations"].clone();
+    assert_eq!((left[0]["agent"].as_str(), left.as_array().unwrap().len()), (Some("other"), 1));
+    // A machine that is lost does not have its tokens for ever.
+    reserve(1000, "2020-01-01T00:00:00Z");
+    let task = place.task("three", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert_eq!(place.results(), ["three", "two"]);
+}
+
+fn with_store<T>(place: &Place, work: impl AsyncFnOnce(&bailiwick_store::Store) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let database = bailiwick_store::Location::file(place.scratch.state().join("bailiwick.db"));
+    runtime.block_on(async {
+        let store = bailiwick_store::Store::open(database).await.unwrap();
+        work(&store).await
+    })
+}
+
+#[test]
+fn sub_agents_of_a_bound_run_are_charged_to_its_issue() {
+    let place = Place::new("");
+    let task = place.task("boss", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    let left = |place: &Place| {
+        place.json(&["memory", "show", "#1"])["checkpoint"]["budget"]["remaining"].clone()
+    };
+    let before = left(&place).as_i64().unwrap();
+    // Another attempt of it started a helper, and was killed before it could leave its result.
+    let helper = bailiwick_model::AgentId::parse("helper").unwrap();
+    with_store(&place, async |store| {
+        let boss = bailiwick_model::AgentId::parse("boss").unwrap();
+        let attempt = store.attempts(Some(&boss)).await.unwrap().remove(0);
+        let again = bailiwick_model::attempt::Attempt { number: 2, ..attempt.clone() };
+        store.begin_attempt(&again).await.unwrap();
+        store.update_attempt(&again).await.unwrap();
+        let delegate = json!({
+            "run": "helper", "parent": "boss", "depth": 1, "deepest": null, "agent_type": "worker",
+            "agent_name": null, "note": null, "message": "Help with it.", "model": null,
+            "reasoning_effort": null, "may_start": [], "reserved": {}, "given": {},
+            "pending": false, "closed": true, "created_at": attempt.started_at,
+        });
+        store.save_delegate(&serde_json::from_value(delegate).unwrap()).await.unwrap();
+        let used = bailiwick_model::attempt::Used { tokens: 70, ..attempt.used };
+        let own = bailiwick_model::attempt::Attempt { run: helper, used, ..attempt };
+        let number = store.begin_attempt(&own).await.unwrap();
+        let own = bailiwick_model::attempt::Attempt { number, ..own };
+        store.update_attempt(&own).await.unwrap();
+    });
+    let entered = json!({
+        "issue": "#1", "agent": "developer", "run": "boss", "root": place.scratch.root(),
+        "invocation": "boss/2", "depth": 0, "attempts": 1,
+    });
+    let pending = place.scratch.state().join("runs/boss/issue-exit.json");
+    std::fs::write(&pending, entered.to_string()).unwrap();
+    let task = place.task("next", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert!(!pending.exists());
+    assert_eq!(left(&place).as_i64().unwrap(), before - 70);
+    let log = place.json(&["memory", "log", "#1"]);
+    let mut entries = log.as_array().unwrap().iter();
+    let result = entries.find(|entry| entry["detail"]["invocation_id"] == "boss/2").unwrap();
+    let cascade = &result["detail"]["cascade_log"][0];
+    assert_eq!((&cascade["agent"], &cascade["tokens"]), (&json!("worker"), &json!(70)));
+}
+
+#[test]
+fn issue_that_was_moved_back_is_reported_until_it_is_restored() {
+    let place = Place::new("");
+    let name = "refs/bailiwick/issues/1";
+    let old = place.scratch.git(&["rev-parse", name]);
+    place.run(&["memory", "label", "#1", "--add", "status::paused"]).expect_code(0);
+    let seen = place.scratch.git(&["rev-parse", name]);
+    place.run(&["memory", "verify", "#1"]).expect_code(0);
+    place.scratch.git(&["update-ref", name, old.trim()]);
+    for _ in 0..2 {
+        let told = place.run(&["memory", "verify", "#1"]).expect_code(2);
+        assert!(told.out.contains(seen.trim()) && told.out.contains("moved back"), "{}", told.out);
+    }
+    place.scratch.git(&["update-ref", name, seen.trim()]);
+    place.run(&["memory", "verify", "#1"]).expect_code(0);
+}
+
+#[test]
+fn log_has_budgets_and_says_when_an_issue_was_closed() {
+    let place = Place::new("");
+    place.run(&["memory", "budget", "#1", "2000"]).expect_code(0);
+    place.run(&["memory", "close", "#1"]).expect_code(0);
+    place.run(&["memory", "reopen", "#1"]).expect_code(0);
+    let log = place.run(&["memory", "log", "#1"]).expect_code(0).out;
+    for expected in
+        ["(budget 1000 tokens)", "(budget 2000 tokens)", "  closed\n", "  opened again\n"]
+    {
+        assert!(log.contains(expected), "{expected}: {log}");
+    }
+    let refused = place.run(&["memory", "budget", "#1", "9223372036854775808"]).expect_code(2);
+    assert!(refused.err.contains("9223372036854775807"), "{}", refused.err);
+    place.run(&["memory", "budget", "#1", "9223372036854775807"]).expect_code(0);
+}
+
+fn saying(next: &str) -> String {
+    let text = json!(format!("Done.\n\nnext_agent: {next}"));
+    format!("allowed-subagents = [\"reviewer\"]\n[[agent.script]]\ndo = \"say\"\ntext = {text}\n")
+}
+
+#[test]
+fn run_hands_its_issue_to_an_agent_that_its_task_allows() {
+    let place = Place::new("");
+    let next = || place.json(&["memory", "show", "#1"])["checkpoint"]["next_agent"].clone();
+    let labels = || place.json(&["memory", "show", "#1"])["labels"].clone();
+    place.run(&["memory", "label", "#1", "--add", "cascade::depth-1"]).expect_code(0);
+    // Not in its list.
+    let task = place.task("one", &saying("deployer"));
+    let ran = place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert!(ran.err.contains("its allowed-subagents are: reviewer"), "{}", ran.err);
+    assert_eq!((next(), labels()), (Value::Null, json!(["cascade::depth-1"])));
+    let task = place.task("two", &saying("reviewer"));
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert_eq!(next(), "reviewer");
+    assert_eq!(labels(), json!(["cascade::depth-1", "agent::reviewer"]));
+    let shown = place.run(&["recover", "--from-forge", "#1"]).expect_code(0);
+    assert!(shown.out.contains("next      reviewer"), "{}", shown.out);
+    // The next run answers the label, and is one deeper.
+    let task = place.task("three", &saying("reviewer"));
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert_eq!(place.json(&["memory", "show", "#1"])["checkpoint"]["depth"], 1);
+    // The chain is as long as the label allows: the one after it locks the issue.
+    let task = place.task("four", WRITE);
+    let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
+    assert!(refused.err.contains("depth 2 is deeper than 1"), "{}", refused.err);
+    let shown = place.json(&["memory", "show", "#1"]);
+    assert_eq!(shown["locked"], true);
+    assert!(labels().to_string().contains("cascade::depth-exceeded"), "{shown}");
+    assert_eq!(place.results(), ["one", "three", "two"]);
+}
+
+#[test]
+fn refused_run_does_not_use_up_its_id() {
+    let place = Place::new("");
+    place.run(&["memory", "close", "#1"]).expect_code(0);
+    let task = place.task("one", WRITE);
+    let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
+    assert!(refused.err.contains("the issue is closed"), "{}", refused.err);
+    place.run(&["memory", "reopen", "#1"]).expect_code(0);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    assert_eq!(place.results(), ["one"]);
+}
+
+#[test]
+fn machine_with_an_empty_database_recovers_what_the_issue_knows() {
+    let place = Place::new("[claims]\n");
+    let task = place.task("one", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    let failing = WRITE.replace("src/made.txt", "docs/outside.txt");
+    let task = place.task("two", &failing);
+    // Its claim overlaps, so it is refused and leaves nothing.
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
+    let recover = |state: &Path| {
+        let ran = place.on(state, &["recover", "--from-forge", ".", "-o", "json"]).expect_code(0);
+        serde_json::from_str::<Value>(&ran.out).unwrap()[0].clone()
+    };
+    let fresh = place.machine("fresh");
+    let recovered = recover(&fresh);
+    assert_eq!(recovered["new_runs"], 1);
+    let work = &recovered["work"];
+    assert_eq!(
+        (&work["runs"][0]["id"], &work["runs"][0]["result"]),
+        (&json!("one"), &json!("pass"))
+    );
+    assert_eq!(work["claims"][0]["agent"], "one");
+    assert_eq!(work["next"]["kind"], "decide");
+    // The machine that did the work comes to the same, and nothing is recorded twice.
+    let known = recover(&place.scratch.state());
+    assert_eq!((&known["digest"], &known["new_runs"]), (&recovered["digest"], &json!(0)));
+    assert_eq!(recover(&fresh)["new_runs"], 0);
+    let listed = place.on(&fresh, &["ps", "--all"]).expect_code(0);
+    assert!(listed.out.contains("one"), "{}", listed.out);
+    // Its id is taken, and its claim is given back with it.
+    let refused = place.on(&fresh, &["run", "one.toml", "--issue", "#1"]).expect_code(2);
+    assert!(refused.err.contains("one"), "{}", refused.err);
+    assert_eq!(claimants(&place), ["one"]);
+    place.on(&fresh, &["rm", "one", "--force"]).expect_code(0);
+    assert_eq!(claimants(&place), Vec::<String>::new());
+}
+
+#[test]
+fn tokens_and_paths_of_a_lost_machine_are_given_back_on_request() {
+    let place = Place::new("");
+    let lost = json!({
+        "issue": 1, "agent": "lost", "invocation": "lost/1", "tokens": 1000,
+        "reserved_at": "2026-01-01T00:00:00Z", "reserved_until": "2100-01-01T00:00:00Z",
+    });
+    let claim = json!({
+        "fence": 1, "agent": "lost", "invocation": "lost-x", "issue": 1,
+        "resources": [{ "type": "file", "key": "src/**" }],
+        "claimed_at": "2026-01-01T00:00:00Z", "leased_until": "2100-01-01T00:00:00Z",
+    });
+    let table = json!({ "version": 1, "next_fence": 2, "claims": [claim], "reservations": [lost] });
+    set_claims(&place, &table);
+    let shown = place.run(&["recover", "--from-forge", "#1"]).expect_code(0);
+    assert!(shown.out.contains("lost may use 1000 tokens"), "{}", shown.out);
+    assert!(shown.out.contains("lost has"), "{}", shown.out);
+    let shown = place.run(&["recover", "--from-forge", "#1", "--release-lost"]).expect_code(0);
+    assert!(!shown.out.contains("lost"), "{}", shown.out);
+    let task = place.task("one", WRITE);
+    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+}
+
+fn claims(place: &Place) -> Value {
+    let text = place.scratch.git(&["log", "-1", "--format=%B", "refs/bailiwick/claims"]);
+    serde_json::from_str(&text).unwrap()
+}
+
+fn claimants(place: &Place) -> Vec<String> {
+    let claims = claims(place);
+    let claims = claims["claims"].as_array().unwrap().iter();
+    claims.map(|claim| claim["agent"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn machines_exclude_each_other_by_the_claims_of_an_issue() {
+    let place = Place::new("[claims]\n");
+    let (one, two) = (place.machine("one"), place.machine("two"));
+    let start = |state: &Path, id: &str| {
+        let task = place.task(id, &WRITE.replace("made.txt", &format!("{id}.txt")));
+        place.on(state, &["run", &task, "--issue", "#1"])
+    };
+    start(&one, "a").expect_code(0);
+    assert_eq!(claimants(&place), ["a"]);
+    let refused = start(&two, "b").expect_code(2);
+    assert!(refused.err.contains("`a` has file src/**"), "{}", refused.err);
+    place.on(&two, &["reject", "b"]).expect_code(0);
+    assert_eq!(claimants(&place), ["a"]);
+    // Landed, it is free.
+    place.on(&one, &["land", "a"]).expect_code(0);
+    assert_eq!(claimants(&place), Vec::<String>::new());
+    start(&two, "c").expect_code(0);
+    assert_eq!(claimants(&place), ["c"]);
+    // Its lease ends, the other machine takes it, and the old fence does not land.
+    let mut table = claims(&place);
+    table["claims"][0]["leased_until"] = json!("2020-01-01T00:00:00Z");
+    set_claims(&place, &table);
+    start(&one, "d").expect_code(0);
+    assert_eq!(claimants(&place), ["d"]);
+    let refused = place.on(&two, &["land", "c"]).expect_code(2);
+    assert!(refused.err.contains("somebody else has taken its paths since"), "{}", refused.err);
+    // Rejected, it is free as well; the claim of another run stays.
+    place.on(&two, &["reject", "c"]).expect_code(0);
+    assert_eq!(claimants(&place), ["d"]);
+    place.on(&one, &["reject", "d"]).expect_code(0);
+    assert_eq!(claimants(&place), Vec::<String>::new());
+}

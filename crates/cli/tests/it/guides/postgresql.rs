@@ -1,0 +1,46 @@
+//! docs/guides/postgresql.md: from a file to a database of a real PostgreSQL.
+
+use bailiwick_testkit::postgres::PostgresServer;
+
+use super::guide::Guide;
+use super::place::Place;
+
+const STEPS: &str = r#"
+[[agent.script]]
+do = "write"
+path = "src/hello.txt"
+text = "hello\n"
+"#;
+
+pub(crate) fn follow(guide: &mut Guide) {
+    let server = PostgresServer::start();
+    let place = Place::new();
+    place.add_script_task("task.toml", "fix-42", STEPS);
+    let run = place.scratch.run(crate::BAILIWICK, &["run", "task.toml", "--land", "never"]);
+    run.expect_code(0);
+    let mut shell = place.shell();
+    guide.fill("psql -c", server.psql_command());
+    guide.fill("postgres://bailiwick@db.example/bailiwick", server.url("bailiwick"));
+    let file = place.scratch.state().join("bailiwick.db").display().to_string();
+    guide.fill("~/.local/state/bailiwick/bailiwick.db", file);
+    guide.run(&mut shell);
+    let shown = guide.run(&mut shell);
+    let status = &shown.of("bailiwick db status").out;
+    assert!(status.contains("database  postgres://tester@"), "{status}");
+    let copied = guide.run(&mut shell);
+    let copied = &copied.of("bailiwick db copy").out;
+    assert!(copied.starts_with("copied ") && copied.contains("tables into postgres://"), "{copied}");
+    // The run is there, with all that it did.
+    assert_eq!(server.sql("bailiwick", "SELECT status FROM runs WHERE id = 'fix-42'"), "done");
+    let events = server.sql("bailiwick", "SELECT count(*) > 3 FROM events WHERE run = 'fix-42'");
+    assert_eq!(events, "t");
+    let again = place.scratch.run(crate::BAILIWICK, &[
+        "db",
+        "copy",
+        "--from",
+        &place.scratch.state().join("bailiwick.db").display().to_string(),
+        "--to",
+        &server.url("bailiwick"),
+    ]);
+    assert!(again.expect_code(1).err.contains("it is not empty"));
+}

@@ -1,0 +1,85 @@
+//! A chain of agents through one issue of the real server: its own webhooks report the label that hands the issue on, and
+//! it closes the issue when a person merges the pull request. The agents are the real Claude Code.
+
+use bailiwick_testkit::clis::Cli;
+use bailiwick_testkit::scripted_model::ScriptedModel;
+use serde_json::{Value, json};
+
+use super::site::{Site, text};
+use crate::guides::chain::script;
+use crate::guides::guide::Guide;
+
+/// Programs that the control plane starts find Claude Code and its model.
+fn use_claude(site: &mut Site, model: &ScriptedModel) {
+    let own = Cli::Claude.program().parent().unwrap().to_path_buf();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    site.scratch.set_variable("PATH", path.to_str().unwrap());
+    site.scratch.set_variable("ANTHROPIC_BASE_URL", &model.base_url());
+    site.scratch.set_variable("ANTHROPIC_API_KEY", "a-key-of-nobody");
+}
+
+/// Those of the guide, for this repository.
+fn documents(site: &Site) -> String {
+    let mut guide = Guide::read("docs/guides/chain.md");
+    guide.fill("https://forge.example/api/v1", format!("{}/api/v1", site.faults.url));
+    guide.fill("/srv/app", site.scratch.root().display().to_string());
+    guide.fill("acme/app", &site.repository);
+    guide.fill("acme/*", &site.repository);
+    guide.fill("role: developer", "role: helper\n  verificationCommands: [\"true\"]");
+    guide.later_text("yaml")
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_labelled_issue_is_worked_through_reviewed_merged_and_closed() {
+    let model = ScriptedModel::start(script());
+    let mut site = Site::new(&[]);
+    use_claude(&mut site, &model);
+    site.given(&["apply", "-f", "-"], &documents(&site)).expect_code(0);
+    site.serve();
+    for stack in ["stack/orchestrator", "stack/reviewer"] {
+        site.run(&["wait", stack, "--for", "condition=Ready"]).expect_code(0);
+    }
+    for label in ["agent::orchestrator", "cascade::depth-2"] {
+        site.by(&site.dev, "POST", "/labels", &json!({ "name": label, "color": "#00aabb" }));
+    }
+    let issue = site.issue(&site.dev, "A parser");
+    let named = format!("{}#{issue}", site.repository);
+    site.run(&["memory", "budget", &named, "400000"]).expect_code(0);
+    site.label(&site.dev, issue, "cascade::depth-2");
+    site.label(&site.dev, issue, "agent::orchestrator");
+
+    site.until("the run of the reviewer", || site.started().contains_key("reviewer").then_some(()));
+    let pull = site.until("the pull request", || {
+        let runs = site.json(&["get", "runs"]);
+        let failed = runs.as_array().unwrap().iter().find(|run| run["status"]["phase"] == "failed");
+        assert_eq!(failed, None, "{}", site.report());
+        let all = site.by(&site.dev, "GET", "/pulls?state=all", &Value::Null);
+        all.as_array().unwrap().first().cloned()
+    });
+    for (run, phase) in site.settle() {
+        assert_eq!(phase, "succeeded", "{:#}", site.json(&["get", "run", &run]));
+    }
+    let started = site.started();
+    assert_eq!((started["orchestrator"], started["reviewer"]), (1, 1), "{started:?}");
+    let path = format!("/pulls/{}/merge", pull["number"]);
+    site.by(&site.dev, "POST", &path, &json!({ "Do": "merge" }));
+    let shown = site.until("the end of the issue", || {
+        let shown = site.by(&site.dev, "GET", &format!("/issues/{issue}"), &Value::Null);
+        (shown["state"] == "closed").then_some(shown)
+    });
+    let labels: Vec<String> =
+        shown["labels"].as_array().unwrap().iter().map(|label| text(&label["name"])).collect();
+    assert!(!labels.iter().any(|label| label.starts_with("agent::")), "{labels:?}");
+    let path = format!("/issues/{issue}/comments");
+    let comments = site.by(&site.dev, "GET", &path, &Value::Null);
+    let results = comments
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|comment| text(&comment["body"]).contains("\"type\":\"subagent_result\""));
+    assert_eq!(results.count(), 2, "{comments:#}");
+    let memory = site.json(&["memory", "show", &named]);
+    assert_eq!(memory["problems"], json!([]), "{memory:#}");
+}

@@ -1,0 +1,119 @@
+//! What people do on the server, and how many runs it starts: one for each event that a rule matches.
+
+use std::thread;
+use std::time::Duration;
+
+use bailiwick_testkit::gitea_server::PersonsClone;
+use serde_json::{Value, json};
+
+use super::site::{Site, rule};
+
+/// A rule for each kind of event; none of them writes anything back.
+fn rules() -> Vec<Value> {
+    vec![
+        rule("pushes", &["push"], &json!({ "branches": { "include": ["main"] } }), &[]),
+        rule("tags", &["tag"], &json!({}), &[]),
+        rule("labels", &["label"], &json!({ "labels": ["agent"] }), &[]),
+        rule("mentions", &["issue-comment"], &json!({ "mention": ["/agent"] }), &[]),
+        rule("reviews", &["pr-comment"], &json!({ "mention": ["/agent"] }), &[]),
+        rule("statuses", &["ci"], &json!({ "conclusion": ["failure"] }), &[]),
+        rule("pulls", &["webhook"], &json!({ "eventTypes": ["pull_request.opened"] }), &[]),
+        rule("releases", &["webhook"], &json!({ "eventTypes": ["release.updated"] }), &[]),
+    ]
+}
+
+/// Does everything once that a rule is for, and something beside it that no rule is for.
+fn do_everything(site: &Site) {
+    let clone = site.clone();
+    let commit = clone.push("main", "src/pushed.txt", "pushed\n");
+    clone.scratch.git(&["tag", "light"]);
+    clone.scratch.git(&["tag", "-a", "heavy", "-m", "An annotated tag"]);
+    clone.scratch.git(&["push", "--quiet", "origin", "light", "heavy"]);
+    let issue = site.issue(&site.dev, "Work");
+    site.label(&site.dev, issue, "agent");
+    // The label that was added is another one, though the set has both.
+    site.label(&site.dev, issue, "other");
+    site.comment(&site.dev, issue, "Please, /agent, do it.");
+    site.comment(&site.dev, issue, "Nobody is asked here.");
+    clone.push("topic", "src/topic.txt", "topic\n");
+    let pull = site.pull(&site.dev, "topic", "A topic");
+    let body = json!({ "event": "COMMENT", "body": "Look again, /agent." });
+    site.by(&site.dev, "POST", &format!("/pulls/{pull}/reviews"), &body);
+    let status = json!({ "state": "failure", "context": "build", "description": "It failed." });
+    site.by(&site.dev, "POST", &format!("/statuses/{commit}"), &status);
+    // Gitea calls the release of a tag that is there an update.
+    let release = json!({ "tag_name": "light", "name": "Light", "body": "Notes." });
+    site.by(&site.dev, "POST", "/releases", &release);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn each_event_starts_one_run() {
+    let site = Site::new(&rules());
+    println!("Gitea {}", site.server.version());
+    // A busy server may list the push of the set-up after the rules were applied.
+    site.quiet();
+    let before = site.started();
+    do_everything(&site);
+    site.by(&site.stranger, "POST", "/forks", &json!({}));
+    let fork = format!("{}/app", site.stranger);
+    let clone = PersonsClone::new(&site.server, &site.stranger, &fork);
+    clone.push("offer", "src/offer.txt", "offer\n");
+    site.pull(&site.stranger, &format!("{}:offer", site.stranger), "An offer");
+    site.quiet();
+    let expected = [
+        ("labels", 1),
+        ("mentions", 1),
+        ("pulls", 2),
+        ("pushes", 1),
+        ("releases", 1),
+        ("reviews", 1),
+        ("statuses", 1),
+        ("tags", 2),
+    ];
+    let expected = expected.map(|(rule, count)| (rule.to_owned(), count)).into();
+    let mut started = site.started();
+    for (rule, count) in before {
+        *started.get_mut(&rule).unwrap() -= count;
+    }
+    assert_eq!(started, expected, "{}", site.report());
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn events_of_a_downtime_are_found_afterwards() {
+    let mut site = Site::new(&rules()[..6]);
+    site.quiet();
+    site.stop();
+    do_everything(&site);
+    let seconds = std::env::var("DOWNTIME").map_or(0, |seconds| seconds.parse().unwrap());
+    thread::sleep(Duration::from_secs(seconds));
+    site.serve();
+    // The lists are read at the next poll, which may be late on a busy machine.
+    site.until("a run", || (!site.started().is_empty()).then_some(()));
+    site.quiet();
+    let expected = [
+        ("labels", 1),
+        ("mentions", 1),
+        ("pushes", 1),
+        ("reviews", 1),
+        ("statuses", 1),
+        ("tags", 2),
+    ];
+    let expected = expected.map(|(rule, count)| (rule.to_owned(), count)).into();
+    assert_eq!(site.started(), expected, "{}", site.report());
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_huge_comment_of_a_stranger_blocks_nothing() {
+    let site = Site::new(&rules());
+    let issue = site.issue(&site.dev, "Work");
+    site.comment(&site.stranger, issue, &"x".repeat(48 << 20));
+    site.comment(&site.dev, issue, "Now, /agent, do it.");
+    site.label(&site.dev, issue, "agent");
+    site.until("both runs", || {
+        let started = site.started();
+        (started.get("mentions") == Some(&1) && started.get("labels") == Some(&1)).then_some(())
+    });
+}

@@ -1,0 +1,110 @@
+//! A proxy before the real server that answers some API requests with 500, with or without passing them on.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
+                         Content-Length: 20\r\nConnection: close\r\n\r\n{\"message\":\"a fault\"}";
+
+/// What happens to a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    /// The server never sees it.
+    Refused,
+    /// The server does it, and its answer is lost.
+    AnswerLost,
+}
+
+/// The proxy; it lasts as long as the test.
+pub(super) struct Faults {
+    pub(super) url: String,
+    failing: Arc<AtomicBool>,
+    failed: Arc<AtomicUsize>,
+}
+
+impl Faults {
+    /// Before the server at `url`; nothing fails yet.
+    pub(super) fn before(url: &str) -> Self {
+        let upstream = url.trim_start_matches("http://").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (failing, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (fails, count) = (Arc::clone(&failing), Arc::clone(&failed));
+        let asked = Arc::new(AtomicUsize::new(0));
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (upstream, fails) = (upstream.clone(), Arc::clone(&fails));
+                let (count, asked) = (Arc::clone(&count), Arc::clone(&asked));
+                let fate = move || {
+                    if !fails.load(Ordering::SeqCst) {
+                        return Fate::Answered;
+                    }
+                    let fate = match asked.fetch_add(1, Ordering::SeqCst) % 5 {
+                        1 => Fate::Refused,
+                        3 => Fate::AnswerLost,
+                        _ => return Fate::Answered,
+                    };
+                    count.fetch_add(1, Ordering::SeqCst);
+                    fate
+                };
+                thread::spawn(move || pass(client, &upstream, fate));
+            }
+        });
+        Self { url, failing, failed }
+    }
+
+    pub(super) fn set(&self, failing: bool) {
+        self.failing.store(failing, Ordering::SeqCst);
+    }
+
+    /// How many requests have failed so far.
+    pub(super) fn count(&self) -> usize {
+        self.failed.load(Ordering::SeqCst)
+    }
+}
+
+/// Passes on one request, and closes the connection: the next request is another one's turn.
+fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn() -> Fate) -> Option<()> {
+    let mut from_client = BufReader::new(client.try_clone().ok()?);
+    let mut head = String::new();
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if from_client.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line.as_str(), ""));
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().ok()?,
+            "connection" => continue,
+            _ => {}
+        }
+        if line == "\r\n" {
+            head.push_str("Connection: close\r\n\r\n");
+            break;
+        }
+        head.push_str(&line);
+    }
+    let is_api = head.split(' ').nth(1)?.starts_with("/api/");
+    let fate = if is_api { fate() } else { Fate::Answered };
+    if fate == Fate::Refused {
+        let mut body = vec![0; length];
+        from_client.read_exact(&mut body).ok()?;
+        return client.write_all(FAILURE).ok();
+    }
+    let mut server = TcpStream::connect(upstream).ok()?;
+    server.write_all(head.as_bytes()).ok()?;
+    let mut to_server = server.try_clone().ok()?;
+    // Bodies of git come in chunks without a length, so everything is passed on until an end closes.
+    thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+    if fate == Fate::AnswerLost {
+        std::io::copy(&mut server, &mut std::io::sink()).ok()?;
+        return client.write_all(FAILURE).ok();
+    }
+    std::io::copy(&mut server, &mut client).ok()?;
+    client.shutdown(std::net::Shutdown::Both).ok()
+}

@@ -1,0 +1,344 @@
+//! A repository on the real server, the people of it, and the control plane that is connected to it.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::gitea_server::{GiteaServer, PersonsClone};
+use bailiwick_testkit::scratch::Ran;
+use serde_json::{Value, json};
+
+use super::faults::Faults;
+use crate::BAILIWICK;
+use crate::fleet::{SECRET, Serving, document, written};
+
+/// How long an effect may take on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(180);
+/// The forge sends nothing more after this time without a delivery; polling is more frequent.
+const QUIET: Duration = Duration::from_secs(15);
+/// What the control plane's token needs, by the guide.
+const SCOPES: [&str; 3] = ["write:repository", "write:issue", "read:user"];
+/// May write below `src/`, and run anything.
+const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                    [\"policy::git-read-only\", \"scope::files-whitelist\", \
+                    \"quality::commands-green\"]\n[tools]\nallowed = [\"*\"]\n";
+
+/// One repository of one organization, with `dev` and the control plane's `bot` as writers.
+pub(super) struct Site {
+    pub(super) server: GiteaServer,
+    pub(super) scratch: Scratch,
+    /// The repository, as `organization/name`.
+    pub(super) repository: String,
+    pub(super) dev: String,
+    pub(super) bot: String,
+    /// Who may read only.
+    pub(super) stranger: String,
+    /// Where the webhook goes; `serve` listens there after each restart.
+    address: String,
+    serving: Option<Serving>,
+    /// What the control plane reaches the server through.
+    pub(super) faults: Faults,
+}
+
+impl Site {
+    /// With a repository on the server, a webhook, and a stack for each purpose; `serve` is running.
+    pub(super) fn new(rules: &[Value]) -> Self {
+        let server = GiteaServer::from_environment();
+        let tag = GiteaServer::unique_name();
+        let [org, dev, bot, stranger] =
+            ["org", "dev", "bot", "stranger"].map(|name| format!("{name}-{tag}"));
+        for account in [&dev, &bot, &stranger] {
+            server.account(account);
+        }
+        server.admin("POST", "/orgs", &json!({ "username": org }));
+        let body = json!({ "name": "app", "auto_init": true, "default_branch": "main" });
+        server.admin("POST", &format!("/orgs/{org}/repos"), &body);
+        let repository = format!("{org}/app");
+        for account in [&dev, &bot] {
+            let path = format!("/repos/{repository}/collaborators/{account}");
+            server.admin("PUT", &path, &json!({ "permission": "write" }));
+        }
+        for label in ["agent", "other"] {
+            let body = json!({ "name": label, "color": "#00aabb" });
+            server.admin("POST", &format!("/repos/{repository}/labels"), &body);
+        }
+        let clone = PersonsClone::new(&server, &dev, &repository);
+        clone.scratch.write("src/kept.txt", "kept\n");
+        clone.push("main", ".bailiwick/roles/helper.toml", ROLE);
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let hook = json!({
+            "type": "gitea", "active": true,
+            "events": [
+                "create", "delete", "fork", "issues", "issue_assign", "issue_label", "issue_milestone",
+                "issue_comment", "push", "pull_request", "pull_request_assign", "pull_request_label",
+                "pull_request_milestone", "pull_request_comment", "pull_request_review_approved",
+                "pull_request_review_rejected", "pull_request_review_comment", "pull_request_sync",
+                "release", "repository",
+            ],
+            "config": {
+                "url": format!("http://{address}/webhooks/app"), "content_type": "json",
+                "secret": SECRET,
+            },
+        });
+        server.admin("POST", &format!("/repos/{repository}/hooks"), &hook);
+        let scratch = clone.scratch;
+        let faults = Faults::before(&server.url);
+        let mut site = Self {
+            server,
+            scratch,
+            repository,
+            dev,
+            bot,
+            stranger,
+            address,
+            serving: None,
+            faults,
+        };
+        site.rotate_token();
+        site.given(&["secrets", "set", "webhook", "key"], SECRET).expect_code(0);
+        site.apply(&site.documents()).expect_code(0);
+        site.serve();
+        // The push that made the role may still be delivered; no rule may match it.
+        site.quiet();
+        if !rules.is_empty() {
+            site.apply(rules).expect_code(0);
+        }
+        site
+    }
+
+    /// Starts `serve`, or starts it again.
+    pub(super) fn serve(&mut self) {
+        self.stop();
+        self.serving = Some(Serving::listen(&self.scratch, &self.address));
+        for stack in ["worker", "reviewer"] {
+            let ready = ["wait", &format!("stack/{stack}"), "--for", "condition=Ready"];
+            self.run(&ready).expect_code(0);
+        }
+    }
+
+    /// Kills `serve`.
+    pub(super) fn stop(&mut self) {
+        self.serving = None;
+    }
+
+    /// Gives the control plane another token of its account.
+    pub(super) fn rotate_token(&self) {
+        let token = self.server.token(&self.bot, &GiteaServer::unique_name(), &SCOPES);
+        self.given(&["secrets", "set", "forge", "token"], &token).expect_code(0);
+    }
+
+    fn documents(&self) -> Vec<Value> {
+        let account = |name: &str, owner: &str| {
+            let spec = json!({
+                "serviceAccountName": name, "owner": { "kind": owner, "name": name },
+                "allowedRepositories": [self.repository],
+                "allowedRunnerPools": ["inside", "outside"],
+            });
+            document("AgentServiceAccount", name, spec)
+        };
+        let pool = |name: &str, tier: &str| {
+            let spec = json!({ "capacity": 2, "trustTier": tier, "serviceAccountRef": "runner" });
+            document("RunnerPool", name, spec)
+        };
+        let tools = json!({
+            "nativeTools": { "shell": true, "filesystem": true },
+            "filesystemPolicy": "workspace-write", "networkPolicy": { "mode": "deny" },
+        });
+        let repository = json!({
+            "fullName": self.repository, "forge": "gitea", "apiUrl": format!("{}/api/v1", self.faults.url),
+            "cloneUrl": format!("{}/{}.git", self.faults.url, self.repository),
+            "checkout": self.scratch.root(), "defaultBranch": "main", "pollEvery": "10s",
+            "webhookSecretRef": { "name": "webhook", "key": "key" },
+            "credentialRef": { "name": "forge", "key": "token" },
+        });
+        let work = json!([
+            { "do": "write", "path": "src/made.txt", "text": "made by an agent\n" },
+            { "do": "say", "text": "Done as asked." },
+        ]);
+        let review = json!([{
+            "do": "say",
+            "text": "```json\n{\"review\":{\"decision\":\"comment-only\",\"body\":\"Looks right.\"}}\n```",
+        }]);
+        vec![
+            account("worker", "agent-stack"),
+            account("reviewer", "agent-stack"),
+            account("runner", "organization"),
+            pool("inside", "trusted"),
+            pool("outside", "untrusted"),
+            document("AgentToolProfile", "tools", tools),
+            stack("worker", &work),
+            stack("reviewer", &review),
+            document("Repository", "app", repository),
+        ]
+    }
+
+    pub(super) fn run(&self, arguments: &[&str]) -> Ran {
+        self.scratch.run(BAILIWICK, arguments)
+    }
+
+    /// With something on standard input.
+    pub(super) fn given(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut command = self.scratch.command(BAILIWICK);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Ran::from(child.wait_with_output().unwrap())
+    }
+
+    pub(super) fn apply(&self, documents: &[Value]) -> Ran {
+        self.given(&["apply", "-f", "-"], &written(documents))
+    }
+
+    pub(super) fn json(&self, arguments: &[&str]) -> Value {
+        let said = self.run(&[arguments, &["-o", "json"]].concat()).expect_code(0);
+        serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{arguments:?}: {}", said.out))
+    }
+
+    pub(super) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            if Instant::now() >= deadline {
+                let status = &self.json(&["get", "repository", "app"])["status"];
+                panic!(
+                    "{what} did not come on {}:\n{}\n{status:#}",
+                    self.repository,
+                    self.report()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+
+    /// Asks the API about the repository, as this account.
+    pub(super) fn by(&self, account: &str, method: &str, path: &str, body: &Value) -> Value {
+        self.server.by(account, method, &format!("/repos/{}{path}", self.repository), body)
+    }
+
+    /// A clone of `dev`.
+    pub(super) fn clone(&self) -> PersonsClone {
+        PersonsClone::new(&self.server, &self.dev, &self.repository)
+    }
+
+    /// Opens an issue as this account; its number.
+    pub(super) fn issue(&self, account: &str, title: &str) -> u64 {
+        self.by(account, "POST", "/issues", &json!({ "title": title }))["number"].as_u64().unwrap()
+    }
+
+    pub(super) fn comment(&self, account: &str, issue: u64, text: &str) {
+        self.by(account, "POST", &format!("/issues/{issue}/comments"), &json!({ "body": text }));
+    }
+
+    /// Sets a label as this account.
+    pub(super) fn label(&self, account: &str, issue: u64, label: &str) {
+        let labels = self.by(account, "GET", "/labels", &Value::Null);
+        let id = labels.as_array().unwrap().iter().find(|one| one["name"] == label).unwrap()["id"]
+            .clone();
+        self.by(account, "POST", &format!("/issues/{issue}/labels"), &json!({ "labels": [id] }));
+    }
+
+    /// Opens a pull request as this account; its number.
+    pub(super) fn pull(&self, account: &str, head: &str, title: &str) -> u64 {
+        let body = json!({ "title": title, "head": head, "base": "main" });
+        self.by(account, "POST", "/pulls", &body)["number"].as_u64().unwrap()
+    }
+
+    /// How many runs each rule has started; events that were duplicates or refused do not count.
+    pub(super) fn started(&self) -> BTreeMap<String, usize> {
+        let mut count = BTreeMap::new();
+        for execution in self.json(&["get", "executions"]).as_array().unwrap() {
+            if execution["spec"]["decision"] == "created" {
+                *count.entry(text(&execution["spec"]["triggerRule"])).or_default() += 1;
+            }
+        }
+        count
+    }
+
+    /// What came in and what became of it, for a failed test.
+    pub(super) fn report(&self) -> String {
+        let kinds = ["deliveries", "executions", "runs", "approvals"];
+        kinds.map(|kind| self.run(&["get", kind]).out).join("\n")
+    }
+
+    /// Waits until no delivery waits for its rules, and none has come for a few seconds.
+    pub(super) fn quiet(&self) {
+        let mut seen = (0, Instant::now());
+        self.until("the end of the deliveries", || {
+            let deliveries = self.json(&["get", "deliveries"]);
+            let all = deliveries.as_array().unwrap();
+            let evaluated = all.iter().all(|one| one["status"]["evaluated"] == true);
+            if all.len() != seen.0 || !evaluated {
+                seen = (all.len(), Instant::now());
+            }
+            (seen.1.elapsed() > QUIET).then_some(())
+        });
+    }
+
+    /// Waits until every run has ended, and approves what they ask for; gives their phases by rule.
+    pub(super) fn settle(&self) -> Vec<(String, String)> {
+        self.until("the end of all runs", || {
+            self.approve_all();
+            let runs = self.json(&["get", "runs"]);
+            let phases: Vec<(String, String)> = runs
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|run| (text(&run["metadata"]["name"]), text(&run["status"]["phase"])))
+                .collect();
+            let ended = ["succeeded", "failed", "cancelled", "denied"];
+            let have_ended = phases.iter().all(|(_, phase)| ended.contains(&phase.as_str()));
+            (have_ended && !phases.is_empty()).then_some(phases)
+        })
+    }
+
+    pub(super) fn approve_all(&self) {
+        for question in
+            self.json(&["get", "approvals", "--field", "phase=pending"]).as_array().unwrap()
+        {
+            self.run(&["approvals", "approve", &text(&question["metadata"]["name"])]);
+        }
+    }
+}
+
+/// A rule with the stack `worker`.
+pub(super) fn rule(name: &str, sources: &[&str], matching: &Value, targets: &[&str]) -> Value {
+    let spec = json!({
+        "lifecycleState": "active", "sources": sources, "match": matching,
+        "agentStack": if targets.contains(&"pull-request-review") { "reviewer" } else { "worker" },
+        "taskKind": if targets.contains(&"pull-request-review") { "review" } else { "repair" },
+        "promptTemplate": "Do it.", "allowLabelDispatch": true,
+        "writeBackPolicy": { "allowedTargets": targets },
+        "concurrencyPolicy": { "mode": "queue", "maxActive": 1 },
+    });
+    document("AgentTriggerRule", name, spec)
+}
+
+fn stack(name: &str, script: &Value) -> Value {
+    let targets = [
+        "create-branch",
+        "open-pull-request",
+        "branch-push",
+        "issue-comment",
+        "pull-request-comment",
+        "pull-request-review",
+        "check-status",
+        "release-note",
+    ];
+    let spec = json!({
+        "baseAgent": "script", "role": "helper", "script": script, "toolPolicy": "tools",
+        "runnerPool": "inside", "runtimeIdentity": { "serviceAccountRef": name },
+        "scope": { "filesWhitelist": ["src/**"], "filesDenylist": [] },
+        "verificationCommands": ["true"],
+        "writeBackPolicy": { "allowedTargets": targets, "modes": { "check-status": "auto" } },
+    });
+    document("AgentStack", name, spec)
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

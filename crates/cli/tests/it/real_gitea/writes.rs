@@ -1,0 +1,212 @@
+//! What runs write to the server: every kind of it, once, also when something is in the way.
+
+use serde_json::{Value, json};
+
+use super::site::{Site, rule, text};
+
+const BRANCH: [&str; 4] = ["create-branch", "open-pull-request", "issue-comment", "check-status"];
+
+fn on_label(targets: &[&str]) -> Value {
+    rule("labels", &["label"], &json!({ "labels": ["agent"] }), targets)
+}
+
+fn on_mention(targets: &[&str]) -> Value {
+    rule("mentions", &["pr-comment"], &json!({ "mention": ["/agent"] }), targets)
+}
+
+/// Opens an issue, labels it as `dev`, and waits for the run; gives the issue.
+fn labelled(site: &Site) -> u64 {
+    let issue = site.issue(&site.dev, "Work");
+    site.label(&site.dev, issue, "agent");
+    site.until("a run", || site.started().contains_key("labels").then_some(()));
+    issue
+}
+
+fn all_succeeded(site: &Site) {
+    for (run, phase) in site.settle() {
+        assert_eq!(phase, "succeeded", "{:#}", site.json(&["get", "run", &run]));
+    }
+}
+
+/// The comments of the control plane on an issue or a pull request.
+fn our_comments(site: &Site, number: u64) -> usize {
+    let path = format!("/issues/{number}/comments");
+    let all = site.by(&site.dev, "GET", &path, &Value::Null);
+    all.as_array().unwrap().iter().filter(|one| one["user"]["login"] == *site.bot).count()
+}
+
+fn our_pulls(site: &Site) -> Vec<Value> {
+    let all = site.by(&site.dev, "GET", "/pulls?state=all", &Value::Null);
+    all.as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["user"]["login"] == *site.bot)
+        .cloned()
+        .collect()
+}
+
+fn file(site: &Site, path: &str, reference: &str) -> String {
+    let path = format!("/contents/{path}?ref={reference}");
+    text(&site.by(&site.dev, "GET", &path, &Value::Null)["content"])
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_label_becomes_a_branch_a_pull_request_a_comment_and_a_status() {
+    let site = Site::new(&[on_label(&BRANCH)]);
+    let issue = labelled(&site);
+    all_succeeded(&site);
+    let pulls = our_pulls(&site);
+    assert_eq!(pulls.len(), 1, "{pulls:#?}");
+    assert!(!file(&site, "src/made.txt", pulls[0]["head"]["ref"].as_str().unwrap()).is_empty());
+    assert_eq!(our_comments(&site, issue), 1);
+    let sha = text(&site.by(&site.dev, "GET", "/branches/main", &Value::Null)["commit"]["id"]);
+    let statuses = site.by(&site.dev, "GET", &format!("/commits/{sha}/statuses"), &Value::Null);
+    assert!(
+        statuses.as_array().unwrap().iter().any(|one| one["status"] == "success"),
+        "{statuses:#}"
+    );
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_mention_in_a_pull_request_becomes_a_push_and_a_comment() {
+    let site = Site::new(&[on_mention(&["branch-push", "pull-request-comment"])]);
+    let clone = site.clone();
+    clone.push("topic", "docs/other.txt", "not in the scope of the agent\n");
+    let pull = site.pull(&site.dev, "topic", "A topic");
+    site.comment(&site.dev, pull, "Please, /agent.");
+    site.until("a run", || site.started().contains_key("mentions").then_some(()));
+    all_succeeded(&site);
+    assert!(!file(&site, "src/made.txt", "topic").is_empty());
+    assert_eq!(our_comments(&site, pull), 1);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_mention_becomes_a_review_and_a_tag_becomes_release_notes() {
+    let tag = rule("tags", &["tag"], &json!({}), &["release-note"]);
+    let site = Site::new(&[on_mention(&["pull-request-review"]), tag]);
+    let clone = site.clone();
+    clone.push("topic", "src/topic.txt", "topic\n");
+    let pull = site.pull(&site.dev, "topic", "A topic");
+    site.comment(&site.dev, pull, "Please, /agent.");
+    site.until("a run", || site.started().contains_key("mentions").then_some(()));
+    all_succeeded(&site);
+    let reviews = site.by(&site.dev, "GET", &format!("/pulls/{pull}/reviews"), &Value::Null);
+    assert_eq!(reviews.as_array().unwrap().len(), 1, "{reviews:#}");
+    assert_eq!(reviews[0]["user"]["login"], *site.bot);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_restart_before_every_write_writes_each_thing_once() {
+    let mut site = Site::new(&[on_label(&BRANCH)]);
+    let issue = labelled(&site);
+    for _ in 0..6 {
+        site.approve_all();
+        site.serve();
+    }
+    all_succeeded(&site);
+    assert_eq!(our_pulls(&site).len(), 1);
+    assert_eq!(our_comments(&site, issue), 1);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn answers_of_500_in_the_middle_double_and_lose_nothing() {
+    let site = Site::new(&[on_label(&BRANCH)]);
+    site.faults.set(true);
+    let issue = labelled(&site);
+    all_succeeded(&site);
+    site.faults.set(false);
+    println!("{} requests failed", site.faults.count());
+    assert!(site.faults.count() > 5, "{} requests failed", site.faults.count());
+    assert_eq!(our_pulls(&site).len(), 1);
+    assert_eq!(our_comments(&site, issue), 1);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_revoked_token_is_named_and_its_successor_resumes() {
+    let site = Site::new(&[on_label(&BRANCH)]);
+    let issue = labelled(&site);
+    site.until("a question", || {
+        let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
+        (!open.as_array().unwrap().is_empty()).then_some(())
+    });
+    let path = format!("/users/{}/tokens", site.bot);
+    for token in site.server.by(&site.bot, "GET", &path, &Value::Null).as_array().unwrap() {
+        site.server.by(&site.bot, "DELETE", &format!("{path}/{}", token["id"]), &Value::Null);
+    }
+    site.approve_all();
+    site.until("a condition that names the token", || {
+        let repository = site.json(&["get", "repository", "app"]);
+        let conditions = repository["status"]["conditions"].as_array()?.clone();
+        conditions.iter().any(|one| one["status"] == "False").then_some(())
+    });
+    site.rotate_token();
+    all_succeeded(&site);
+    assert_eq!(our_pulls(&site).len(), 1);
+    assert_eq!(our_comments(&site, issue), 1);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_moved_branch_is_rebased_and_asked_about_again() {
+    let site = Site::new(&[on_mention(&["branch-push", "pull-request-comment"])]);
+    let clone = site.clone();
+    clone.push("topic", "src/topic.txt", "topic\n");
+    let pull = site.pull(&site.dev, "topic", "A topic");
+    site.comment(&site.dev, pull, "Please, /agent.");
+    site.until("a question", || {
+        let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
+        (!open.as_array().unwrap().is_empty()).then_some(())
+    });
+    clone.push("topic", "src/later.txt", "pushed while a person thought\n");
+    all_succeeded(&site);
+    assert!(!file(&site, "src/later.txt", "topic").is_empty(), "nothing of a person is lost");
+    assert!(!file(&site, "src/made.txt", "topic").is_empty());
+    assert_eq!(our_comments(&site, pull), 1);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_protected_branch_is_found_before_a_person_is_asked() {
+    let site = Site::new(&[on_mention(&["branch-push", "pull-request-comment"])]);
+    let clone = site.clone();
+    clone.push("topic", "src/topic.txt", "topic\n");
+    let pull = site.pull(&site.dev, "topic", "A topic");
+    let protection = json!({ "branch_name": "topic", "rule_name": "topic", "enable_push": false });
+    site.server.admin(
+        "POST",
+        &format!("/repos/{}/branch_protections", site.repository),
+        &protection,
+    );
+    site.comment(&site.dev, pull, "Please, /agent.");
+    site.until("the end of a run", || {
+        let runs = site.json(&["get", "runs"]);
+        runs.as_array().unwrap().iter().any(|run| run["status"]["phase"] == "failed").then_some(())
+    });
+    let approvals = site.json(&["get", "approvals"]);
+    assert!(
+        !approvals.as_array().unwrap().iter().any(|one| one.to_string().contains("branch-push")),
+        "{approvals:#}"
+    );
+    assert_eq!(our_comments(&site, pull), 0);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_renamed_repository_goes_on_working_or_says_why_not() {
+    let site = Site::new(&[on_label(&BRANCH)]);
+    let path = format!("/repos/{}", site.repository);
+    site.server.admin("PATCH", &path, &json!({ "name": "renamed" }));
+    let condition = site.until("a condition that names the rename", || {
+        let repository = site.json(&["get", "repository", "app"]);
+        let conditions = repository["status"]["conditions"].as_array()?.clone();
+        conditions.into_iter().find(|one| one["reason"] == "ForgeRepositoryRenamed")
+    });
+    assert_eq!(condition["status"], "False", "{condition:#}");
+    assert!(text(&condition["message"]).contains("renamed"), "{condition:#}");
+}

@@ -1,0 +1,111 @@
+//! The web page in a real Chromium, over real runs: sign-in by the link, every page in both themes and two widths,
+//! an answer by keyboard, and the transcript that follows without a reload.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use bailiwick_testkit::Scratch;
+use bailiwick_testkit::browser::{chromium, node_packages};
+use serde_json::Value;
+
+use crate::BAILIWICK;
+use crate::run::{run, wait_for};
+
+const ROLE: &str = "[role]\nname = \"NAME\"\ndescription = \"d\"\n[capabilities]\nrequired = \
+                    [\"policy::git-read-only\", \"scope::files-whitelist\"]\n[tools]\nallowed = [\"*\"]\n";
+/// What runs code if a page treats it as more than text.
+const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}\u{7}";
+
+fn task(role: &str, id: &str, steps: &[String]) -> String {
+    let steps: String = steps.iter().map(|step| format!("[[agent.script]]\n{step}\n")).collect();
+    format!(
+        "[task]\nrole = \"{role}\"\nagent-id = \"{id}\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+         [body]\ntext = {HOSTILE:?}\n[agent]\ncli = \"script\"\n\
+         {steps}"
+    )
+    // Rust and TOML write these characters in different ways.
+    .replace("\\u{202e}", "\\u202e")
+    .replace("\\u{7}", "\\u0007")
+}
+
+fn say(text: &str) -> String {
+    let text = serde_json::to_string(text).unwrap();
+    format!("do = \"say\"\ntext = {text}")
+}
+
+fn shell(command: &str) -> String {
+    format!("do = \"shell\"\ncommand = {}", serde_json::to_string(command).unwrap())
+}
+
+fn scene() -> Scratch {
+    let scratch = Scratch::repository();
+    let careful = ROLE.replace("NAME", "careful") + "ask = [\"Bash\"]\n";
+    scratch.write(".bailiwick/roles/careful.toml", &careful);
+    scratch.write(".bailiwick/roles/helper.toml", &ROLE.replace("NAME", "helper"));
+    scratch.write(".bailiwick/settings.toml", "[run]\napproval-seconds = 1200\n");
+    scratch.write("src/a.txt", "a\n");
+    let write = "do = \"write\"\npath = \"src/a.txt\"\ntext = \"b\\nc\\n\"".to_owned();
+    let denied = shell("git push origin main");
+    let long = say(&"A".repeat(1_000_000));
+    let hostile = [say(HOSTILE), long, denied, shell(&format!("echo '{HOSTILE}'")), write.clone()];
+    scratch.write("hostile.toml", &task("helper", "hostile", &hostile));
+    let asking = [say("I ask first."), write, shell("echo published"), say("Published.")];
+    scratch.write("asking.toml", &task("careful", "asking", &asking));
+    scratch.commit("start");
+    scratch
+}
+
+#[test]
+fn the_pages_work_in_a_browser() {
+    let scratch = scene();
+    run(&scratch, &["run", "hostile.toml", "--land", "never"]);
+    run(&scratch, &["run", "-d", "asking.toml", "--land", "never"]).expect_code(0);
+    wait_for(|| run(&scratch, &["approvals", "list"]).out.contains("asking 1"));
+    let mut ui = scratch.command("env");
+    ui.args(["--default-signal=INT,TERM", BAILIWICK, "ui", "--no-open"]);
+    let mut ui = ui.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut link = String::new();
+    BufReader::new(ui.stdout.take().unwrap()).read_line(&mut link).unwrap();
+    let screenshots = std::env::var_os("SCREENSHOTS")
+        .map_or_else(|| scratch.place().join("screenshots"), std::path::PathBuf::from);
+    let script = crate::workspace().join("crates/cli/tests/browser/pages.mjs");
+    let output = Command::new("node")
+        .arg(script)
+        .args([link.trim(), "asking"])
+        .arg(&screenshots)
+        .env("CHROMIUM", chromium())
+        .env("NODE_MODULES", node_packages())
+        .output()
+        .expect("node can be run");
+    let _ = ui.kill();
+    let _ = ui.wait();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let none = serde_json::json!([]);
+    assert_eq!(seen["faults"], none, "errors of scripts, CSP reports and pages that are too wide");
+    assert_eq!(seen["foreign"], none, "requests to other origins");
+    assert_eq!(seen["violations"], none, "axe-core");
+    assert_eq!(seen["executed"], false, "hostile text was executed");
+    assert_eq!(seen["titles"]["hostile"], "(2) hostile · Bailiwick");
+    assert!(seen["asked"].as_str().unwrap().contains("echo published"), "{seen:#}");
+    assert_eq!(seen["live"], serde_json::json!(["approved"]));
+    assert_eq!(seen["rows"], seen["stored"], "the page equals the store");
+    assert_eq!(seen["signedOut"], true);
+    let part = |name: &str| seen["parts"][name].as_str().unwrap();
+    for (name, texts) in [
+        ("context", ["scope::files-whitelist", "capability", "SHA-256"].as_slice()),
+        ("policy", &["denied", "policy::git-read-only", "capability.toml", "src/**"]),
+        ("cost", &["Tokens by agent", "hostile"]),
+        ("lineage", &["this agent", "hostile"]),
+        ("artifacts", &["task.toml", "prompt.md", "policy.json", "decisions.jsonl"]),
+    ] {
+        for text in texts {
+            assert!(part(name).contains(text), "{name}, {text}: {}", part(name));
+        }
+    }
+    assert_eq!(seen["artifact"][0], "attachment");
+    assert!(seen["artifact"][1].as_str().unwrap().contains("+++ b/src/a.txt"), "{seen:#}");
+    let images = std::fs::read_dir(&screenshots).unwrap().count();
+    assert_eq!(images, 28, "seven pages, two themes, two widths");
+}
