@@ -195,7 +195,12 @@ fn copies_with_links<'a>(effects: &'a Effects, facts: &Facts) -> Vec<&'a CopyWit
 }
 
 /// Whether a path goes through a link that the call copies from somewhere.
-fn passes_copied_link(copies: &[&CopyWithLinks], candidate: &Candidate<'_>, facts: &Facts) -> bool {
+fn passes_copied_link(
+    copies: &[&CopyWithLinks],
+    candidate: &Candidate<'_>,
+    facts: &Facts,
+    removes: bool,
+) -> bool {
     let (path, below) = match &candidate.path_kind {
         CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
         CandidatePath::Glob { directory, .. } => (directory, true),
@@ -207,7 +212,12 @@ fn passes_copied_link(copies: &[&CopyWithLinks], candidate: &Candidate<'_>, fact
         |copy| match copy.at.as_ref() {
             None => true,
             Some(at) => link_path(at, facts).is_some_and(|at| {
-                let real = facts.paths.get(&at).map(|found| found.real.as_str());
+                let found = facts.paths.get(&at);
+                let directory = found.is_some_and(|found| found.kind == Kind::Directory);
+                if copy.unless_directory && directory && !removes {
+                    return false;
+                }
+                let real = found.map(|found| found.real.as_str());
                 is_spelt_through(&at, path, below) || leads_through(real, path, below, facts)
             }),
         },
@@ -291,7 +301,7 @@ pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
     let mut found: Vec<WriteTarget> = Vec::new();
     for mut candidate in candidates(effects, facts) {
         if passes_created_link(&created_links, &candidate, facts)
-            || passes_copied_link(&copies, &candidate, facts)
+            || passes_copied_link(&copies, &candidate, facts, removes)
         {
             candidate.path_kind = CandidatePath::Unknown;
         }
@@ -520,6 +530,8 @@ mod tests {
                 let kind = if real.starts_with("/w/zf1/") { Kind::Impossible } else { Kind::File };
                 facts.paths.insert(path, ResolvedPath { entry, real, kind });
             }
+            let globs = lookups.globs.into_keys();
+            facts.globs.extend(globs.map(|glob| (glob, Some(Vec::new()))));
             facts.links.extend(lookups.links.into_iter().map(|path| {
                 let linked = path.contains("zd2");
                 (path, linked)

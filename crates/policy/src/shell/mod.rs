@@ -83,6 +83,8 @@ pub struct CopyWithLinks {
     pub from: Option<LinkPlace>,
     /// Where the copy is; nothing if it may be anywhere.
     pub at: Option<LinkPlace>,
+    /// Whether it is there only if no directory was there before, into which it would go instead.
+    pub unless_directory: bool,
     /// What the copying itself writes, before any link is there.
     pub own: Vec<Field>,
 }

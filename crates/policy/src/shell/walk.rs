@@ -18,7 +18,7 @@ use super::field::{Field, Piece};
 use super::redirect::Input;
 use super::variables::{self, Meaning};
 use super::working_directories::WorkingDirectories;
-use super::writers::Link;
+use super::writers::{Copied, Link};
 use super::{HiddenReason, Reading, Run, guard, inline, parse};
 
 pub(super) const MAX_ROUNDS: usize = 4;
@@ -45,7 +45,8 @@ pub(super) struct Walker {
     pub(super) outcome: Option<(WorkingDirectories, WorkingDirectories)>,
     /// Links that the command makes.
     pub(super) links: Vec<Link>,
-    pub(super) copies: Vec<Link>,
+    /// What it copies together with the links in it.
+    pub(super) copies: Vec<Copied>,
     /// How many subshells stand around the command.
     pub(super) subshell_depth: usize,
     /// How many loops stand around the command.

@@ -223,6 +223,36 @@ fn a_file_is_where_a_tool_may_take_it_to_be() {
 }
 
 #[test]
+fn a_copy_of_links_is_not_written_through_in_the_same_command() {
+    let desk = HttpGate::new();
+    let root = desk.root();
+    for directory in ["docs/plain", "docs/linked", "src"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    std::fs::write(root.join("docs/plain/a"), "x").unwrap();
+    std::os::unix::fs::symlink("../../README.md", root.join("docs/linked/a")).unwrap();
+    let shell = |command: &str| {
+        let call = desk.shell(command);
+        ask(&mut desk.gate("claude"), call.as_bytes())
+    };
+    for command in [
+        "cp -r docs/plain src && echo y > src/plain/a",
+        "cp -r docs/plain src && chmod 600 src/plain/*",
+        "cp -r docs/linked src && echo y > src/b",
+        "cp -r docs/linked src",
+    ] {
+        allowed(&shell(command));
+    }
+    for command in [
+        "cp -r docs/linked src && echo y > src/linked/a",
+        "cp -r docs/linked src && chmod 600 src/linked/*",
+        "cp -r docs/linked src && cp -r src/linked src/again && echo y > src/again/a",
+    ] {
+        denied(&shell(command), "Instead:");
+    }
+}
+
+#[test]
 fn the_files_that_wire_hooks_stay_in_their_directories() {
     let mut open = policy();
     open["whitelist"] = json!(["**"]);

@@ -107,7 +107,12 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
             walker.moved_links(&sources, &targets, false);
             let keeps = ["a", "d", "H", "P", "archive", "no-dereference"];
             if !given.has(&["L", "dereference"]) || given.has(&keeps) {
-                walker.copied_with_links(&sources, &targets);
+                // One source gets the name of the destination, or goes into it.
+                let renamed = match (sources.as_slice(), targets.as_slice()) {
+                    ([_], [name, inside]) if name != inside => Some(name),
+                    _ => None,
+                };
+                walker.copied_with_links(&sources, &targets, renamed);
             }
         }
         _ => {}
@@ -329,7 +334,7 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
         "delete-excluded",
     ]);
     if given.unsure || given.has(&["a", "archive", "l", "links"]) {
-        walker.copied_with_links(&sources, std::slice::from_ref(&destination));
+        walker.copied_with_links(&sources, std::slice::from_ref(&destination), None);
     }
     walker.wrote(destination.clone(), WriteKind::WriteBelow, "rsync");
     if deletes {

@@ -18,6 +18,13 @@ pub(in super::super) struct Link {
     own: Vec<Field>,
 }
 
+/// A copy in which links stay links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) struct Copied {
+    link: Link,
+    unless_directory: bool,
+}
+
 /// How the home and a fresh directory are spelt: as no file is.
 const HOME_ROOT: &str = "\0home ";
 const TEMPORARY_ROOT: &str = "\0temporary";
@@ -72,16 +79,29 @@ impl Walker {
         }
     }
 
-    /// Copies in which links stay links, `cp -r` and `rsync -a`.
-    pub(super) fn copied_with_links(&mut self, sources: &[Field], targets: &[Field]) {
+    /// Copies in which links stay links, `cp -r` and `rsync -a`. One of the targets may be the name of
+    /// the copy only if it is no directory.
+    pub(super) fn copied_with_links(
+        &mut self,
+        sources: &[Field],
+        targets: &[Field],
+        unless_directory: Option<&Field>,
+    ) {
         let places = Rc::clone(&self.environment.working_directories.places);
         for place in places.iter() {
             for target in targets {
                 let at = from_place(place.path.as_ref(), target);
+                let unless_directory = unless_directory == Some(target);
                 for source in sources {
                     let from = from_place(place.path.as_ref(), source);
-                    let copy = self.new_link(at.as_ref(), from, targets);
-                    add(&mut self.copies, copy);
+                    let link = self.new_link(at.as_ref(), from, targets);
+                    match self.copies.iter_mut().find(|copy| copy.link.is_same(&link)) {
+                        Some(copy) => {
+                            copy.link.own.clear();
+                            copy.unless_directory &= unless_directory;
+                        }
+                        None => self.copies.push(Copied { link, unless_directory }),
+                    }
                 }
             }
         }
@@ -89,7 +109,11 @@ impl Walker {
 
     fn link(&mut self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) {
         let link = self.new_link(at, to, targets);
-        add(&mut self.links, link);
+        match self.links.iter_mut().find(|known| known.is_same(&link)) {
+            // Made again, when it may be there already.
+            Some(known) => known.own.clear(),
+            None => self.links.push(link),
+        }
     }
 
     fn new_link(&self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) -> Link {
@@ -99,7 +123,8 @@ impl Walker {
 
     /// Adds what is written through the links of the command.
     pub(in super::super) fn follow_links(&mut self) {
-        self.reading.copies = std::mem::take(&mut self.copies).iter().map(Link::as_copy).collect();
+        let copies = std::mem::take(&mut self.copies);
+        self.reading.copies = copies.into_iter().map(Copied::reported).collect();
         let links = std::mem::take(&mut self.links);
         if links.is_empty() {
             return;
@@ -131,21 +156,20 @@ impl Walker {
 }
 
 impl Link {
-    fn as_copy(&self) -> CopyWithLinks {
-        let from = self.to.as_ref().and_then(spelt_whole);
-        CopyWithLinks {
-            from: from.as_deref().map(link_place),
-            at: self.at.as_deref().map(link_place),
-            own: self.own.clone(),
-        }
+    fn is_same(&self, other: &Self) -> bool {
+        self.at == other.at && self.to == other.to
     }
 }
 
-fn add(links: &mut Vec<Link>, link: Link) {
-    match links.iter_mut().find(|known| known.at == link.at && known.to == link.to) {
-        // Made again, when it may be there already.
-        Some(known) => known.own.clear(),
-        None => links.push(link),
+impl Copied {
+    fn reported(self) -> CopyWithLinks {
+        let Link { at, to, own } = self.link;
+        CopyWithLinks {
+            from: to.as_ref().and_then(spelt_whole).as_deref().map(link_place),
+            at: at.as_deref().map(link_place),
+            unless_directory: self.unless_directory,
+            own,
+        }
     }
 }
 

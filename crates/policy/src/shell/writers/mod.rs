@@ -18,8 +18,8 @@ mod surroundings;
 mod table;
 
 pub(super) use find::{Found, found, listed, only_named};
-pub(super) use links::Link;
 pub use links::is_spelt_through;
+pub(super) use links::{Copied, Link};
 
 use std::rc::Rc;
 
