@@ -13,12 +13,25 @@ use tempfile::TempDir;
 const SUPERVISOR: &str = r#"
 cd /
 "$1/postgres" -D "$2/data" -c listen_addresses= -c unix_socket_directories="$2" -c fsync=off \
-    -c full_page_writes=off -c max_connections=300 -c shared_buffers=32MB >"$2/log" 2>&1 </dev/null &
+    -c full_page_writes=off -c max_connections=300 -c shared_buffers=32MB $4 >"$2/log" 2>&1 </dev/null &
 server=$!
 while read -r order; do kill "-$order" "$server"; done
 kill -QUIT "$server" 2>/dev/null
 wait "$server"
 [ -z "$3" ] || rm -rf "$2"
+"#;
+
+/// Makes an authority, a certificate for `localhost` by it, and rules that admit TCP connections with TLS only.
+const CERTIFICATES: &str = r#"
+set -e
+cd "$1"
+key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+openssl req -x509 $key -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
+openssl req $key -subj /CN=localhost -keyout data/server.key -out server.csr
+echo subjectAltName=DNS:localhost >names
+openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out data/server.crt
+chmod 600 data/server.key
+printf 'local all all trust\nhostssl all all 127.0.0.1/32 trust\n' >data/pg_hba.conf
 "#;
 
 /// A user without rights: PostgreSQL refuses to run as root.
@@ -28,22 +41,51 @@ const NOBODY: u32 = 65_534;
 pub struct PostgresServer {
     directory: TempDir,
     supervisor: Mutex<Child>,
+    /// Of connections over TCP, and of the socket.
+    port: u16,
 }
+
+const USUAL_PORT: u16 = 5432;
 
 impl PostgresServer {
     /// The server that the tests of this process share.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<PostgresServer> = OnceLock::new();
         // A static value is never dropped: its files are removed by its supervisor.
-        SHARED.get_or_init(|| Self::start_with("remove"))
+        SHARED.get_or_init(|| Self::initialised().started("remove", USUAL_PORT, ""))
     }
 
     /// Starts a server.
     pub fn start() -> Self {
-        Self::start_with("")
+        Self::initialised().started("", USUAL_PORT, "")
     }
 
-    fn start_with(at_end: &str) -> Self {
+    /// Starts a server that also accepts TCP connections, with TLS only.
+    pub fn start_with_tls() -> Self {
+        let place = Self::initialised();
+        let made = unprivileged(Path::new("sh"))
+            .args(["-c", CERTIFICATES, "certificates"])
+            .arg(place.0.path())
+            .output()
+            .expect("openssl runs");
+        let errors = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(made.status.success(), "no certificates: {errors}");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
+        let port = free.expect("a free port").port();
+        place.started("", port, &format!("-c listen_addresses=127.0.0.1 -c port={port} -c ssl=on"))
+    }
+
+    /// The URL of a database over TCP.
+    pub fn tcp_url(&self, name: &str) -> String {
+        format!("postgres://tester@localhost:{}/{name}", self.port)
+    }
+
+    /// The certificate of the authority that signed the server's.
+    pub fn authority(&self) -> PathBuf {
+        self.directory.path().join("ca.pem")
+    }
+
+    fn initialised() -> Place {
         let directory =
             tempfile::Builder::new().prefix("bailiwick-pg-").tempdir().expect("a place");
         if is_root() {
@@ -58,10 +100,7 @@ impl PostgresServer {
             .expect("initdb runs");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "initdb failed: {errors}");
-        let supervisor = Mutex::new(supervise(directory.path(), at_end));
-        let server = Self { directory, supervisor };
-        server.wait_until_ready();
-        server
+        Place(directory)
     }
 
     /// Makes an empty database; gives its URL.
@@ -123,7 +162,7 @@ impl PostgresServer {
         let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
         drop(supervisor.stdin.take());
         supervisor.wait().expect("the supervisor ends");
-        *supervisor = supervise(self.directory.path(), "");
+        *supervisor = supervise(self.directory.path(), "", "");
         drop(supervisor);
         self.wait_until_ready();
     }
@@ -133,7 +172,7 @@ impl PostgresServer {
             .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "tester", "-d", database])
             .arg("-h")
             .arg(self.directory.path())
-            .args(["-c", statement])
+            .args(["-p", &self.port.to_string(), "-c", statement])
             .output()
             .expect("psql runs")
     }
@@ -160,12 +199,25 @@ impl Drop for PostgresServer {
     }
 }
 
-fn supervise(directory: &Path, at_end: &str) -> Child {
+/// The files of a server that is not started yet.
+struct Place(TempDir);
+
+impl Place {
+    fn started(self, at_end: &str, port: u16, options: &str) -> PostgresServer {
+        let supervisor = Mutex::new(supervise(self.0.path(), at_end, options));
+        let server = PostgresServer { directory: self.0, supervisor, port };
+        server.wait_until_ready();
+        server
+    }
+}
+
+fn supervise(directory: &Path, at_end: &str, options: &str) -> Child {
     unprivileged(Path::new("sh"))
         .args(["-c", SUPERVISOR, "supervisor"])
         .arg(programs())
         .arg(directory)
         .arg(at_end)
+        .arg(options)
         .stdin(Stdio::piped())
         .spawn()
         .expect("the supervisor starts")

@@ -29,5 +29,6 @@ mod server_faults;
 #[path = "../it/specs.rs"]
 mod specs;
 mod test_database;
+mod tls;
 #[path = "../it/transitions.rs"]
 mod transitions;
