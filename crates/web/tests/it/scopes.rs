@@ -15,18 +15,19 @@ const SCOPES: [TokenScope; 4] =
     [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
 const FILTERS: &str = "/ui/runs/filters";
 const SIGN_OUT: &str = "/ui/sign-out";
+const COMMENTED: &str = "/ui/local/fix-42/changes?c=1n1";
 
 /// A button that changes something.
 #[derive(Debug, Clone)]
-struct Offer {
+pub(crate) struct Offer {
     /// The page that it is on.
-    page: String,
+    pub(crate) page: String,
     /// Where its form is sent.
-    action: String,
+    pub(crate) action: String,
     /// What identifies it among the buttons for the same address.
-    value: String,
+    pub(crate) value: String,
     label: String,
-    fields: Vec<(String, String)>,
+    pub(crate) fields: Vec<(String, String)>,
 }
 
 impl Offer {
@@ -34,7 +35,7 @@ impl Offer {
         (self.action.clone(), self.value.clone())
     }
 
-    fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let fields: Vec<(&str, &str)> =
             self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         form(&fields)
@@ -116,11 +117,11 @@ fn route(path: &str) -> String {
 
 /// Every page that can have a form.
 fn pages() -> Vec<String> {
-    let own = ["/ui/runs", "/ui/runs?group=ended", "/ui/inbox", "/ui/local/fix-42"];
+    let own = ["/ui/runs", "/ui/runs?group=ended", "/ui/inbox", "/ui/local/fix-42", COMMENTED];
     own.map(str::to_owned).into_iter().chain(addresses()).collect()
 }
 
-async fn save_filter(server: &TestServer) {
+pub(crate) async fn save_filter(server: &TestServer) {
     let mut browser = server.signed_in(TokenScope::Admin).await;
     let fields = [("action", "save"), ("name", "kept"), ("query", "group=ended")];
     assert_eq!(browser.post(FILTERS, &form(&fields)).await.status, 303);
@@ -160,12 +161,11 @@ impl Person {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_offers_and_accepts_exactly_what_the_scope_permits() {
-    let (server, fleet) = serve_fleet().await;
+/// Every button that changes something, of every page, on a server where all of them are possible.
+pub(crate) async fn all_offers(server: &TestServer) -> Vec<Offer> {
     server.runs.permit_everything();
     server.add_approval().await;
-    save_filter(&server).await;
+    save_filter(server).await;
     let mut admin = server.signed_in(TokenScope::Admin).await;
     let mut all: Vec<Offer> = Vec::new();
     for page in pages() {
@@ -175,6 +175,13 @@ async fn a_page_offers_and_accepts_exactly_what_the_scope_permits() {
             }
         }
     }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_offers_and_accepts_exactly_what_the_scope_permits() {
+    let (server, fleet) = serve_fleet().await;
+    let all = all_offers(&server).await;
     let tried: BTreeSet<String> = all.iter().map(|offer| route(&offer.action)).collect();
     let changing = routes().into_iter().filter(|route| route.method == "POST");
     let mut changing: BTreeSet<String> = changing.map(|route| route.path).collect();
@@ -194,7 +201,7 @@ async fn a_page_offers_and_accepts_exactly_what_the_scope_permits() {
             let count = || server.runs.changes().len() + fleet.calls().len();
             let before = count();
             *permitted = person.may(&server, offer).await;
-            if offer.action.ends_with("/action") {
+            if ["/action", "/comment"].iter().any(|end| offer.action.ends_with(end)) {
                 server.wait_for_jobs().await;
             }
             assert!(*permitted || count() == before, "refused, and done all the same: {offer:?}");

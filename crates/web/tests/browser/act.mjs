@@ -1,0 +1,64 @@
+// Signs in and performs every action of a list with the keyboard, in a real Chromium, and prints what came of each.
+// Usage: node act.mjs ORIGIN <actions.json, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const [origin] = process.argv.slice(2);
+const actions = JSON.parse(readFileSync(0, "utf8"));
+const require = createRequire(join(process.env.NODE_MODULES, "x.js"));
+const puppeteer = require("puppeteer-core");
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+
+/** Fills in what is empty in the form of an action, and puts the focus on its button. */
+function prepare({ action, value, fields }) {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  const given = Object.fromEntries(fields);
+  for (const button of document.querySelectorAll("form[method=post] button:not([disabled])")) {
+    const form = button.form;
+    const own = (name) => (button.name === name ? button.value : form.elements.namedItem(name)?.value);
+    const to = button.getAttribute("formaction") ?? form.getAttribute("action");
+    if (to !== action || (own("action") ?? own("answer") ?? "") !== value) continue;
+    for (const field of form.elements) {
+      const isText = field.matches("input:not([type=hidden], [type=checkbox]), textarea");
+      if (isText && field.value === "") field.value = given[field.name] ?? "";
+    }
+    button.focus();
+    return document.activeElement === button;
+  }
+  return false;
+}
+
+const seen = [];
+try {
+  const page = await browser.newPage();
+  page.setDefaultNavigationTimeout(300000);
+  page.setDefaultTimeout(120000);
+  const signIn = async () => {
+    await page.goto(`${origin}/ui/sign-in`, { waitUntil: "load" });
+    await page.focus("input[name=token]");
+    await page.keyboard.type(process.env.TOKEN);
+    await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("Enter")]);
+  };
+  await signIn();
+  for (const one of actions) {
+    await page.goto(origin + one.page, { waitUntil: "load" });
+    if (!(await page.evaluate(prepare, one))) {
+      seen.push("not reached");
+      continue;
+    }
+    const [response] = await Promise.all([
+      page.waitForNavigation({ waitUntil: "load" }),
+      page.keyboard.press("Enter"),
+    ]);
+    seen.push(`${response.status()}`);
+    if (new URL(page.url()).pathname === "/ui/sign-in") await signIn();
+  }
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(seen));

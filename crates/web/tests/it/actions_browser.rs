@@ -1,0 +1,79 @@
+//! Every action of every page in a real Chromium, with the keyboard: each has the effect that its form has.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use bailiwick_fleet::ports::TokenScope;
+use bailiwick_testkit::browser::{chromium, node_packages};
+
+use crate::scopes::{Offer, all_offers, save_filter};
+use crate::scripted_fleet::{ScriptedFleet, serve_fleet};
+use crate::scripted_runs::TestServer;
+
+/// What was done, once each. A browser writes lines in its own way.
+fn done(server: &TestServer, fleet: &ScriptedFleet) -> BTreeSet<String> {
+    let all = server.runs.changes().into_iter().chain(fleet.calls());
+    all.map(|one| one.replace(['\r', '\n'], "")).collect()
+}
+
+fn by_keyboard(server: &TestServer, offers: &[Offer]) -> Vec<String> {
+    let list: Vec<serde_json::Value> = offers
+        .iter()
+        .map(|offer| {
+            serde_json::json!({
+                "page": offer.page, "action": offer.action, "value": offer.value, "fields": offer.fields,
+            })
+        })
+        .collect();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser/act.mjs");
+    let mut node = Command::new("node")
+        .arg(script)
+        .arg(format!("http://{}", server.address))
+        .env("CHROMIUM", chromium())
+        .env("NODE_MODULES", node_packages())
+        .env("TOKEN", server.token(TokenScope::Admin))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = node.stdin.take().unwrap();
+    input.write_all(serde_json::to_string(&list).unwrap().as_bytes()).unwrap();
+    drop(input);
+    let output = node.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_action_of_every_page_is_done_with_the_keyboard() {
+    // What the same forms do if a program sends them.
+    let (server, fleet) = serve_fleet().await;
+    let offers = all_offers(&server).await;
+    for offer in &offers {
+        let mut client = server.signed_in(TokenScope::Admin).await;
+        save_filter(&server).await;
+        let reply = client.post(&offer.action, &offer.body()).await;
+        assert!([200, 303].contains(&reply.status), "{offer:?}: {}", reply.text);
+        server.wait_for_jobs().await;
+    }
+    let expected = done(&server, &fleet);
+    assert!(expected.len() > 20, "{expected:?}");
+
+    let (server, fleet) = serve_fleet().await;
+    let same = all_offers(&server).await;
+    assert_eq!(same.len(), offers.len());
+    let (server, statuses) = tokio::task::spawn_blocking(move || {
+        let statuses = by_keyboard(&server, &same);
+        (server, statuses)
+    })
+    .await
+    .unwrap();
+    server.wait_for_jobs().await;
+    let wrong: Vec<(&Offer, &String)> =
+        offers.iter().zip(&statuses).filter(|(_, status)| *status != "200").collect();
+    assert!(wrong.is_empty() && statuses.len() == offers.len(), "{wrong:#?}");
+    assert_eq!(done(&server, &fleet), expected);
+}
