@@ -1,17 +1,15 @@
 //! The actions on a run: what a person may do, why something is not possible now, and the jobs of long actions.
 
-use axum::extract::{Form, FromRequest as _, Request};
+use axum::extract::Request;
 use axum::response::Response;
 use bailiwick_fleet::ports::{
     LocalAction, LocalJob, LocalJobState, LocalOutcome, LocalVerb, LocalVerbRequest,
 };
 use bailiwick_resources::Moment;
-use bailiwick_server::{ApiError, Session, is_same_origin};
-use hyper::StatusCode;
+use bailiwick_server::{ApiError, Session};
 use serde::Deserialize;
 
-use crate::error_page::foreign_request;
-use crate::layout::see_other;
+use crate::change::{bad_request, change_and_show};
 use crate::site::Site;
 use crate::text::{Time, encoded, line};
 
@@ -119,37 +117,28 @@ struct ActionForm {
 }
 
 pub(crate) async fn act(site: &Site, name: &str, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    if !is_same_origin(&parts.headers) {
-        return foreign_request(&site.base);
-    }
-    let session = match site.require_session(&parts).await {
-        Ok(session) => session,
-        Err(response) => return response,
-    };
-    let invalid = |message: &str| ApiError {
-        status: StatusCode::BAD_REQUEST,
-        code: "BAD_REQUEST".to_owned(),
-        message: message.to_owned(),
-    };
-    let form = Form::<ActionForm>::from_request(Request::from_parts(parts, body), &()).await;
-    let Ok(Form(ActionForm { action, text })) = form else {
-        return site.error(Some(&session), &invalid("the form is incomplete"));
-    };
-    let Some(verb) = LocalVerb::ALL.into_iter().find(|verb| verb.as_str() == action) else {
-        return site.error(Some(&session), &invalid("there is no such action"));
-    };
+    change_and_show(site, request, async |session: &Session, form: ActionForm| {
+        let ActionForm { action, text } = form;
+        let verb = LocalVerb::ALL.into_iter().find(|verb| verb.as_str() == action);
+        let verb = verb.ok_or_else(|| bad_request("there is no such action"))?;
+        let run = perform(site, session, name, verb, text).await?;
+        Ok(format!("{}/local/{}", site.base, encoded(&run)))
+    })
+    .await
+}
+
+/// Performs an action on a run, and returns the run that shows what came of it.
+pub(crate) async fn perform(
+    site: &Site,
+    session: &Session,
+    name: &str,
+    verb: LocalVerb,
+    text: String,
+) -> Result<String, ApiError> {
     let path = format!("/api/v1alpha1/local/runs/{}/{}", encoded(name), verb.as_str());
     let request = LocalVerbRequest { text };
-    let done = match verb.is_job() {
-        true => site.api.post::<LocalJob>(&session, &path, &request).await.map(|job| job.run),
-        false => {
-            let done = site.api.post::<LocalOutcome>(&session, &path, &request).await;
-            done.map(|outcome| outcome.run)
-        }
-    };
-    match done {
-        Ok(run) => see_other(&format!("{}/local/{}", site.base, encoded(&run))),
-        Err(error) => site.error(Some(&session), &error),
+    if verb.is_job() {
+        return Ok(site.api.post::<LocalJob>(session, &path, &request).await?.run);
     }
+    Ok(site.api.post::<LocalOutcome>(session, &path, &request).await?.run)
 }

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use serde::de::DeserializeOwned;
 
 use crate::error_page::foreign_request;
+use crate::layout::see_other;
 use crate::site::Site;
 
 /// The session and the form of a change, or the response that says why nothing was changed.
@@ -25,6 +26,22 @@ pub(crate) async fn change<F: DeserializeOwned>(
             let error = bad_request("the form is incomplete or too long");
             Err(site.error(Some(&session), &error))
         }
+    }
+}
+
+/// Makes a change that a person asks for with a form, and leads to the page that shows what came of it.
+pub(crate) async fn change_and_show<F: DeserializeOwned>(
+    site: &Site,
+    request: Request,
+    perform: impl AsyncFnOnce(&Session, F) -> Result<String, ApiError>,
+) -> Response {
+    let (session, form) = match change::<F>(site, request).await {
+        Ok(read) => read,
+        Err(response) => return response,
+    };
+    match perform(&session, form).await {
+        Ok(page) => see_other(&page),
+        Err(error) => site.error(Some(&session), &error),
     }
 }
 

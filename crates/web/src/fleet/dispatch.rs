@@ -8,8 +8,7 @@ use bailiwick_server::{ApiError, Session};
 use serde::Deserialize;
 
 use super::{MAX_NAME, may_operate, object_path};
-use crate::change::{bad_request, change};
-use crate::layout::see_other;
+use crate::change::{bad_request, change_and_show};
 use crate::site::Site;
 use crate::text::{encoded, line};
 
@@ -113,14 +112,9 @@ pub(crate) async fn act(
     (namespace, name): (&str, &str),
     request: Request,
 ) -> Response {
-    let (session, form) = match change::<DispatchForm>(site, request).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
-    match perform(site, &session, namespace, name, form).await {
-        Ok(next) => see_other(&next),
-        Err(error) => site.error(Some(&session), &error),
-    }
+    let perform =
+        async |session: &Session, form| perform(site, session, namespace, name, form).await;
+    change_and_show(site, request, perform).await
 }
 
 async fn perform(

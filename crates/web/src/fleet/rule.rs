@@ -15,8 +15,7 @@ use bailiwick_server::{ApiError, ObjectList, Session};
 use serde::Deserialize;
 
 use super::{MAX_LINE, MAX_NAME, may_operate, object_path, word};
-use crate::change::{bad_request, change};
-use crate::layout::see_other;
+use crate::change::{bad_request, change_and_show};
 use crate::site::{Site, now};
 use crate::text::{Time, encoded, line};
 
@@ -156,14 +155,9 @@ pub(crate) async fn act(
     (namespace, name): (&str, &str),
     request: Request,
 ) -> Response {
-    let (session, form) = match change::<RuleForm>(site, request).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
-    match perform(site, &session, namespace, name, form).await {
-        Ok(next) => see_other(&next),
-        Err(error) => site.error(Some(&session), &error),
-    }
+    let perform =
+        async |session: &Session, form| perform(site, session, namespace, name, form).await;
+    change_and_show(site, request, perform).await
 }
 
 /// Performs the action, and says which page shows what came of it.

@@ -10,8 +10,7 @@ use bailiwick_server::{ApiError, Session};
 use serde::Deserialize;
 
 use super::object_path;
-use crate::change::{bad_request, change};
-use crate::layout::see_other;
+use crate::change::{bad_request, change_and_show};
 use crate::site::Site;
 use crate::text::{encoded, line, shortened};
 
@@ -152,30 +151,22 @@ pub(crate) async fn act(
     (namespace, name): (&str, &str),
     request: Request,
 ) -> Response {
-    let (session, form) = match change::<WorkspaceForm>(site, request).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
-    match perform(site, &session, namespace, Some(name), form).await {
-        Ok(next) => see_other(&next),
-        Err(error) => site.error(Some(&session), &error),
-    }
+    change_and_show(site, request, async |session: &Session, form| {
+        perform(site, session, namespace, Some(name), form).await
+    })
+    .await
 }
 
 /// A new workspace, or a worktree that becomes one.
 pub(crate) async fn create(site: &Site, request: Request) -> Response {
-    let (session, form) = match change::<WorkspaceForm>(site, request).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
-    let namespace = match form.namespace.as_str() {
-        "" => bailiwick_resources::DEFAULT_NAMESPACE.to_owned(),
-        namespace => namespace.to_owned(),
-    };
-    match perform(site, &session, &namespace, None, form).await {
-        Ok(next) => see_other(&next),
-        Err(error) => site.error(Some(&session), &error),
-    }
+    change_and_show(site, request, async |session: &Session, form: WorkspaceForm| {
+        let namespace = match form.namespace.as_str() {
+            "" => bailiwick_resources::DEFAULT_NAMESPACE.to_owned(),
+            namespace => namespace.to_owned(),
+        };
+        perform(site, session, &namespace, None, form).await
+    })
+    .await
 }
 
 async fn perform(
