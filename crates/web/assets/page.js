@@ -86,7 +86,12 @@ function update(fresh) {
   }
   if (follows) {
     const other = fresh.querySelector("[data-follow]");
-    if (other) updateRows(follows, other, true);
+    if (other) {
+      updateRows(follows, other, true);
+      follows.dataset.last = other.dataset.last;
+      if (other.childElementCount > 0) follows.dataset.since = other.dataset.since;
+      if ("hasMore" in other.dataset) isStale = true;
+    }
     document.querySelector(".content > .empty")?.toggleAttribute("hidden", follows.childElementCount > 0);
     const running = fresh.querySelector("[data-following]");
     if (!running) document.querySelector("[data-following]")?.remove();
@@ -132,21 +137,32 @@ let source = null;
 let version = "";
 let isStale = false;
 let isReading = false;
+let hasFailed = false;
 let lost = 0;
+
+/** The address of this page; of a transcript, only what is new or can still change. */
+function freshAddress() {
+  const address = new URL(location.href);
+  address.hash = "";
+  const since = document.querySelector("[data-follow]")?.dataset.since;
+  if (since !== undefined) address.searchParams.set("since", since);
+  return address.href;
+}
 
 /** One update per animation frame, and one request at a time. */
 function refresh() {
   if (isReading || !isStale) return;
   isStale = false;
   isReading = true;
-  read(location.href.split("#")[0])
-    .then((fresh) => requestAnimationFrame(() => update(fresh)))
+  read(freshAddress())
+    .then((fresh) => new Promise((done) => requestAnimationFrame(() => done(update(fresh)))))
     .catch(() => {
-      isStale = true;
+      isStale = hasFailed = true;
     })
     .finally(() => {
       isReading = false;
-      if (isStale) setTimeout(refresh, 1000);
+      if (isStale) setTimeout(refresh, hasFailed ? 1000 : 0);
+      hasFailed = false;
     });
 }
 
@@ -305,6 +321,48 @@ document.querySelector("[data-keys-off]")?.addEventListener("click", () => {
   choose(null);
   showKeys();
 });
+
+// --- what a person has read -------------------------------------------------------------------
+
+// By what a part changes, so that it stays read in a new attempt that makes the same change.
+const READ = "bailiwick-read";
+const MAX_READ = 5000;
+const readCount = document.querySelector("[data-read-count]");
+const hunks = [...document.querySelectorAll("[data-hunk]")];
+const readHunks = () => {
+  try {
+    return new Set(JSON.parse(localStorage.getItem(READ) ?? "[]"));
+  } catch {
+    return new Set();
+  }
+};
+
+function showRead() {
+  const read = readHunks();
+  for (const hunk of hunks) {
+    const isRead = read.has(hunk.dataset.hunk);
+    hunk.toggleAttribute("data-is-read", isRead && !hunk.querySelector("form"));
+    hunk.querySelector("[data-read]").checked = isRead;
+  }
+  const count = hunks.filter((hunk) => read.has(hunk.dataset.hunk)).length;
+  readCount.textContent = `· ${count} of ${hunks.length} part${hunks.length === 1 ? "" : "s"} read`;
+}
+
+if (readCount && hunks.length > 0) {
+  readCount.hidden = false;
+  for (const hunk of hunks) {
+    const box = hunk.querySelector("[data-read]");
+    box.parentElement.hidden = false;
+    box.addEventListener("change", () => {
+      const read = readHunks();
+      if (box.checked) read.add(hunk.dataset.hunk);
+      else read.delete(hunk.dataset.hunk);
+      localStorage.setItem(READ, JSON.stringify([...read].slice(-MAX_READ)));
+      showRead();
+    });
+  }
+  showRead();
+}
 
 // --- copying ----------------------------------------------------------------------------------
 

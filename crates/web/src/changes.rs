@@ -1,4 +1,4 @@
-//! The changes of a run: every file, every line.
+//! The changes of a run: every file, every line, and comments on lines that reach the agent.
 
 use askama::Template;
 use axum::extract::Request;
@@ -6,24 +6,114 @@ use axum::response::Response;
 use bailiwick_fleet::ports::{LocalRunDetail, LocalRunDiff};
 use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
 
+use crate::comment::{Side, comment_verb};
+use crate::highlight::{Highlighter, Span, Token, language};
 use crate::layout::{Layout, Section, html};
-use crate::patch::{FilePatch, files};
+use crate::patch::{FilePatch, Hunk, LineKind, PatchLine, files};
 use crate::run::{RunHeader, Tab, jobs};
-use crate::site::Site;
+use crate::site::{Site, query};
 use crate::text::{encoded, line, visible};
+
+/// More lines than this have no colours, so that the page of a large change stays small.
+const MAX_COLOURED: usize = 5_000;
 
 #[derive(Template)]
 #[template(path = "changes.html")]
 struct ChangesPage {
     layout: Layout,
     header: RunHeader,
-    files: Vec<FilePatch>,
+    files: Vec<FileView>,
     left_out: Vec<String>,
     added: usize,
     removed: usize,
     /// Why there is no diff.
     missing: Option<String>,
+    view: View,
+    can_comment: bool,
+    /// Whether a comment was sent.
+    is_sent: bool,
+}
+
+struct FileView {
+    number: usize,
+    path: String,
+    notes: Vec<String>,
+    added: usize,
+    removed: usize,
+    hunks: Vec<HunkView>,
+}
+
+struct HunkView {
+    header: String,
+    digest: String,
+    rows: Vec<RowView>,
+    /// The line on which a comment is written if the person chooses no line.
+    comment_place: String,
+}
+
+/// A row of the table: one line, or two side by side.
+struct RowView {
+    kind: LineKind,
+    left: Option<LineView>,
+    right: Option<LineView>,
+    /// The form for a comment is below this row.
+    form: Option<CommentForm>,
+}
+
+#[derive(Clone)]
+struct LineView {
+    kind: LineKind,
+    old: Option<u64>,
+    new: Option<u64>,
+    spans: Vec<Span>,
+    /// The line as the address of a comment has it.
+    place: String,
+}
+
+struct CommentForm {
+    file: String,
+    side: Side,
+    line: u64,
+}
+
+/// How lines are arranged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum View {
+    #[default]
+    Unified,
+    Split,
+}
+
+impl View {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unified => "unified",
+            Self::Split => "split",
+        }
+    }
+
+    /// The beginning of a query that keeps it.
+    fn query(self) -> &'static str {
+        match self {
+            Self::Unified => "",
+            Self::Split => "view=split&",
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Address {
+    #[serde(default)]
+    view: View,
+    /// The line on which the person writes a comment: `2n14` is line 14 of the new second file.
+    #[serde(default)]
+    c: String,
+    #[serde(default)]
+    sent: bool,
 }
 
 pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response {
@@ -32,37 +122,153 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
         Ok(session) => session,
         Err(response) => return response,
     };
-    match changes_page(site, &session, name).await {
+    let address = match query::<Address>(&parts) {
+        Ok(address) => address,
+        Err(error) => return site.error(Some(&session), &error),
+    };
+    match changes_page(site, &session, name, &address).await {
         Ok(page) => html(StatusCode::OK, &page),
         Err(error) => site.error(Some(&session), &error),
     }
 }
 
-async fn changes_page(site: &Site, session: &Session, name: &str) -> Result<ChangesPage, ApiError> {
+/// The run and its diff, or why there is none.
+pub(crate) async fn read(
+    site: &Site,
+    session: &Session,
+    name: &str,
+) -> Result<(LocalRunDetail, Result<LocalRunDiff, String>), ApiError> {
     let own = format!("/api/v1alpha1/local/runs/{}", encoded(name));
     let detail: LocalRunDetail = site.api.get(session, &own).await?;
-    let diff: Result<LocalRunDiff, ApiError> = site.api.get(session, &format!("{own}/diff")).await;
-    let (diff, missing) = match diff {
-        Ok(diff) => (diff, None),
+    match site.api.get(session, &format!("{own}/diff")).await {
+        Ok(diff) => Ok((detail, Ok(diff))),
         // The worktree may be gone: the page says it, and the rest of the run stays readable.
         Err(error) if error.status == StatusCode::CONFLICT => {
-            (LocalRunDiff::default(), Some(visible(&error.message)))
+            Ok((detail, Err(visible(&error.message))))
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) fn changed_files(diff: &LocalRunDiff) -> Vec<FilePatch> {
+    let paths: Vec<String> = diff.files.iter().map(|file| file.path.clone()).collect();
+    files(&diff.patch, &paths)
+}
+
+async fn changes_page(
+    site: &Site,
+    session: &Session,
+    name: &str,
+    address: &Address,
+) -> Result<ChangesPage, ApiError> {
+    let (detail, diff) = read(site, session, name).await?;
+    let (diff, missing) = match diff {
+        Ok(diff) => (diff, None),
+        Err(why) => (LocalRunDiff::default(), Some(why)),
     };
     let mut layout = site.frame(session, line(&detail.run.name, 200)).await?.layout;
     layout.section = Section::Runs;
     let jobs = jobs(site, session, &detail.run.id).await?;
     let header = RunHeader::new(site, session, &detail, &jobs, Tab::Changes);
-    let paths: Vec<String> = diff.files.iter().map(|file| file.path.clone()).collect();
-    let files = files(&diff.patch, &paths);
+    let files = changed_files(&diff);
+    let can_comment = comment_verb(session, &detail).is_some();
+    let mut coloured = MAX_COLOURED;
+    let comment = address.c.as_str();
+    let views = files.iter().enumerate().map(|(index, file)| {
+        let is_coloured = lines(file) <= coloured;
+        coloured = coloured.saturating_sub(lines(file));
+        FileView::new(index + 1, file, address.view, is_coloured, comment)
+    });
     Ok(ChangesPage {
         layout,
         header,
         added: files.iter().map(|file| file.added).sum(),
         removed: files.iter().map(|file| file.removed).sum(),
-        files,
+        files: views.collect(),
         left_out: diff.left_out.iter().map(|path| visible(path)).collect(),
         missing,
+        view: address.view,
+        can_comment,
+        is_sent: address.sent,
     })
+}
+
+fn lines(file: &FilePatch) -> usize {
+    file.hunks.iter().map(|hunk| hunk.lines.len()).sum()
+}
+
+impl FileView {
+    fn new(number: usize, file: &FilePatch, view: View, coloured: bool, comment: &str) -> Self {
+        let hunk = |hunk: &Hunk| HunkView::new(number, file, hunk, view, coloured, comment);
+        Self {
+            number,
+            path: file.path.clone(),
+            notes: file.notes.clone(),
+            added: file.added,
+            removed: file.removed,
+            hunks: file.hunks.iter().map(hunk).collect(),
+        }
+    }
+}
+
+impl HunkView {
+    fn new(
+        number: usize,
+        file: &FilePatch,
+        hunk: &Hunk,
+        arrangement: View,
+        coloured: bool,
+        comment: &str,
+    ) -> Self {
+        let language = language(&file.path).filter(|_| coloured);
+        // The two versions are read apart: a comment may begin in one of them only.
+        let (mut old, mut new) = (language.map(Highlighter::new), language.map(Highlighter::new));
+        let view = |line: &PatchLine| {
+            let spans = match line.kind {
+                LineKind::Removed => coloured_line(old.as_mut(), &line.text),
+                LineKind::Added => coloured_line(new.as_mut(), &line.text),
+                LineKind::Context => {
+                    coloured_line(old.as_mut(), &line.text);
+                    coloured_line(new.as_mut(), &line.text)
+                }
+                LineKind::NoNewline => coloured_line(None, &line.text),
+            };
+            let place = match (line.new, line.old) {
+                (Some(new), _) => format!("{number}n{new}"),
+                (None, Some(old)) => format!("{number}o{old}"),
+                (None, None) => String::new(),
+            };
+            LineView { kind: line.kind, old: line.old, new: line.new, spans, place }
+        };
+        let lines: Vec<LineView> = hunk.lines.iter().map(view).collect();
+        let form = |line: &LineView| {
+            let (side, at) = match (line.new, line.old) {
+                (Some(new), _) => (Side::New, new),
+                (None, old) => (Side::Old, old?),
+            };
+            (line.place == comment).then(|| CommentForm { file: file.path.clone(), side, line: at })
+        };
+        let row = |left: Option<LineView>, right: Option<LineView>| {
+            let of = |one: &Option<LineView>| one.as_ref().and_then(form);
+            let kind = left.as_ref().or(right.as_ref()).map_or(LineKind::Context, |one| one.kind);
+            RowView { kind, form: of(&right).or_else(|| of(&left)), left, right }
+        };
+        let at = |index: Option<usize>| index.and_then(|index| lines.get(index)).cloned();
+        let changed = lines.iter().find(|line| line.kind != LineKind::Context);
+        let comment_place = changed.map(|line| line.place.clone()).unwrap_or_default();
+        let rows = match arrangement {
+            View::Unified => lines.iter().map(|line| row(Some(line.clone()), None)).collect(),
+            View::Split => {
+                hunk.pairs().into_iter().map(|(left, right)| row(at(left), at(right))).collect()
+            }
+        };
+        Self { header: hunk.header.clone(), digest: hunk.digest(&file.path), rows, comment_place }
+    }
+}
+
+fn coloured_line(highlighter: Option<&mut Highlighter>, text: &str) -> Vec<Span> {
+    match highlighter {
+        Some(highlighter) => highlighter.spans(text),
+        None => vec![Span { token: Token::Plain, text: text.to_owned() }],
+    }
 }

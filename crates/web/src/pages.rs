@@ -12,8 +12,8 @@ use crate::layout::see_other;
 use crate::site::{SignInLink, Site};
 use crate::text::encoded;
 use crate::{
-    actions, approvals, artifacts, assets, board, changes, checks, cost, fleet, inbox, limits,
-    lineage, live, numbers, run, runs, saved_filters, sign_in, told, unknown_page,
+    actions, approvals, artifacts, assets, board, changes, checks, comment, cost, fleet, inbox,
+    limits, lineage, live, numbers, run, runs, saved_filters, sign_in, told, unknown_page,
 };
 
 /// The pages for browsers.
@@ -97,6 +97,7 @@ impl Pages for WebPages {
             .route("/local", get(move || async move { see_other(&list) }))
             .route("/local/{name}", get(named!(run::page)))
             .route("/local/{name}/changes", get(named!(changes::page)))
+            .route("/local/{name}/comment", post(named!(comment::submit)))
             .route("/local/{name}/checks", get(named!(checks::page)))
             .route("/local/{name}/context", get(named!(told::page)))
             .route("/local/{name}/policy", get(named!(limits::page)))

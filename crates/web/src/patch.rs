@@ -1,5 +1,7 @@
 //! Reads the output of `git diff` into files, hunks and numbered lines.
 
+use bailiwick_model::Sha256Hex;
+
 use crate::text::visible;
 
 /// A changed file.
@@ -8,9 +10,58 @@ pub(crate) struct FilePatch {
     pub(crate) path: String,
     /// Lines about the file itself: renamed, mode, binary.
     pub(crate) notes: Vec<String>,
-    pub(crate) lines: Vec<PatchLine>,
+    pub(crate) hunks: Vec<Hunk>,
     pub(crate) added: usize,
     pub(crate) removed: usize,
+}
+
+/// Changed lines that are near each other, with some lines around them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Hunk {
+    pub(crate) header: String,
+    pub(crate) lines: Vec<PatchLine>,
+}
+
+impl Hunk {
+    /// The same for the same change of the same file, wherever in the file it is.
+    pub(crate) fn digest(&self, path: &str) -> String {
+        let lines = self.lines.iter().map(|line| format!("\n{}{}", line.kind.sign(), line.text));
+        let text: String = std::iter::once(path.to_owned()).chain(lines).collect();
+        Sha256Hex::of(text).prefix(16).to_owned()
+    }
+
+    /// Which lines stand side by side: what was there on the left, what is there now on the right.
+    pub(crate) fn pairs(&self) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        for (index, line) in self.lines.iter().enumerate() {
+            match line.kind {
+                LineKind::Removed => {
+                    if !added.is_empty() {
+                        pair(&mut pairs, &mut removed, &mut added);
+                    }
+                    removed.push(index);
+                }
+                LineKind::Added => added.push(index),
+                LineKind::Context | LineKind::NoNewline => {
+                    pair(&mut pairs, &mut removed, &mut added);
+                    pairs.push((Some(index), Some(index)));
+                }
+            }
+        }
+        pair(&mut pairs, &mut removed, &mut added);
+        pairs
+    }
+}
+
+/// Two lines of a hunk by their places in it.
+pub(crate) type Pair = (Option<usize>, Option<usize>);
+
+/// Puts the removed lines beside the added ones.
+fn pair(pairs: &mut Vec<Pair>, removed: &mut Vec<usize>, added: &mut Vec<usize>) {
+    let count = removed.len().max(added.len());
+    let (mut left, mut right) = (removed.drain(..), added.drain(..));
+    pairs.extend((0..count).map(|_| (left.next(), right.next())));
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +74,6 @@ pub(crate) struct PatchLine {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineKind {
-    Hunk,
     Context,
     Added,
     Removed,
@@ -34,7 +84,6 @@ pub(crate) enum LineKind {
 impl LineKind {
     pub(crate) fn class(self) -> &'static str {
         match self {
-            Self::Hunk => "hunk",
             Self::Context => "same",
             Self::Added => "add",
             Self::Removed => "del",
@@ -47,7 +96,7 @@ impl LineKind {
         match self {
             Self::Added => "+",
             Self::Removed => "−",
-            Self::Hunk | Self::Context | Self::NoNewline => " ",
+            Self::Context | Self::NoNewline => " ",
         }
     }
 }
@@ -73,14 +122,11 @@ pub(crate) fn files(patch: &str, paths: &[String]) -> Vec<FilePatch> {
         if left_old == 0 && left_new == 0 {
             if let Some((ranges, _)) = hunk(text) {
                 (old, left_old, new, left_new) = ranges;
-                file.lines.push(PatchLine {
-                    kind: LineKind::Hunk,
-                    old: None,
-                    new: None,
-                    text: visible(text),
-                });
+                file.hunks.push(Hunk { header: visible(text), lines: Vec::new() });
             } else if text.starts_with('\\') {
-                file.lines.push(note(text));
+                if let Some(hunk) = file.hunks.last_mut() {
+                    hunk.lines.push(note(text));
+                }
             } else if is_note(text) {
                 file.notes.push(visible(text));
             }
@@ -109,7 +155,9 @@ pub(crate) fn files(patch: &str, paths: &[String]) -> Vec<FilePatch> {
                 (new, left_new) = (new + 1, left_new.saturating_sub(1));
             }
         }
-        file.lines.push(line);
+        if let Some(hunk) = file.hunks.last_mut() {
+            hunk.lines.push(line);
+        }
     }
     files
 }
@@ -150,20 +198,49 @@ mod tests {
         let files = files(PATCH, &["a".to_owned(), "b".to_owned()]);
         assert_eq!(files.len(), 2, "{files:#?}");
         assert_eq!((files[0].added, files[0].removed), (1, 1));
-        let added = &files[0].lines[3];
+        let lines = &files[0].hunks[0].lines;
+        let added = &lines[2];
         assert_eq!((added.kind, added.new), (LineKind::Added, Some(2)));
         assert_eq!(added.text, "diff --git a/x b/x");
-        assert_eq!(files[0].lines[4].old, Some(3));
-        assert_eq!(files[0].lines[5].kind, LineKind::NoNewline);
+        assert_eq!(lines[3].old, Some(3));
+        assert_eq!(lines[4].kind, LineKind::NoNewline);
         assert_eq!(files[1].notes, ["new file mode 100644"]);
-        assert_eq!(files[1].lines[1].new, Some(1));
+        assert_eq!(files[1].hunks[0].lines[0].new, Some(1));
     }
 
     #[test]
     fn every_line_of_the_patch_is_there() {
         let files = files(PATCH, &[]);
-        let shown: usize = files.iter().map(|file| file.lines.len() + file.notes.len()).sum();
+        let hunks = |file: &FilePatch| -> usize {
+            file.hunks.iter().map(|hunk| hunk.lines.len() + 1).sum()
+        };
+        let shown: usize = files.iter().map(|file| hunks(file) + file.notes.len()).sum();
         // Without headers of two files: diff, index, --- and +++.
         assert_eq!(shown, PATCH.lines().count() - 8);
+    }
+    #[test]
+    fn old_and_new_lines_stand_side_by_side() {
+        let patch =
+            "diff --git a/a b/a\n@@ -1,5 +1,4 @@\n one\n-two\n-three\n+2\n four\n-five\n+5\n";
+        let files = files(patch, &["a".to_owned()]);
+        let pairs = files[0].hunks[0].pairs();
+        let lines = &files[0].hunks[0].lines;
+        let text = |at: Option<usize>| at.map_or("", |at| lines[at].text.as_str()).to_owned();
+        let shown: Vec<(String, String)> =
+            pairs.into_iter().map(|(left, right)| (text(left), text(right))).collect();
+        let expected =
+            [("one", "one"), ("two", "2"), ("three", ""), ("four", "four"), ("five", "5")];
+        assert_eq!(shown, expected.map(|(left, right)| (left.to_owned(), right.to_owned())));
+    }
+
+    #[test]
+    fn a_hunk_is_known_again_wherever_it_is_and_only_in_its_file() {
+        let digest = |from: u64, path: &str, text: &str| {
+            let patch = format!("diff --git a/a b/a\n@@ -{from} +{from} @@\n-one\n+{text}\n");
+            files(&patch, &[])[0].hunks[0].digest(path)
+        };
+        assert_eq!(digest(1, "a", "two"), digest(7, "a", "two"));
+        assert_ne!(digest(1, "a", "two"), digest(1, "b", "two"));
+        assert_ne!(digest(1, "a", "two"), digest(1, "a", "three"));
     }
 }

@@ -124,6 +124,10 @@ struct RunPage {
     /// The number before the first event of the window.
     after: u64,
     last: u64,
+    /// Rows after this number may be new or change.
+    since: u64,
+    /// Whether there is more than one answer to a page that has the rest.
+    has_more: bool,
     /// The event of the address, if there is none with its number.
     no_event: Option<u64>,
     earlier: Option<String>,
@@ -148,6 +152,8 @@ struct Window {
     after: Option<u64>,
     /// The number of an event that the window must show.
     event: Option<u64>,
+    /// Only what is new or changed after this number, for a page that has the rest.
+    since: Option<u64>,
     filter: Option<LocalEventFilter>,
     #[serde(default)]
     text: String,
@@ -286,6 +292,24 @@ fn window_start(window: &Window, last: u64) -> u64 {
     }
 }
 
+/// The first row that a later event may change: the last one, and calls without a result.
+fn first_that_can_change(rows: &[Row], shown: u64) -> Option<u64> {
+    let waits = |row: &&Row| match &row.content {
+        // Some programs report no result of what was denied.
+        Content::Call(call) if call.is_denied() => {
+            call.result.is_none() && shown.saturating_sub(row.last) < LOOK_BACK
+        }
+        Content::Call(call) => call.result.is_none(),
+        Content::Text(_)
+        | Content::Thinking(_)
+        | Content::Person { .. }
+        | Content::Note { .. }
+        | Content::Problem { .. }
+        | Content::Good { .. } => false,
+    };
+    rows.iter().filter(waits).chain(rows.last()).map(|row| row.first).min()
+}
+
 pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let session = match site.require_session(&parts).await {
@@ -325,7 +349,12 @@ async fn run_page(
         true => window.after.unwrap_or_default(),
         false => window_start(window, detail.last_event),
     };
-    let from = if window.is_search() { after } else { after.saturating_sub(LOOK_BACK) };
+    let since = window.since.filter(|_| !window.is_search());
+    let (after, from) = match since {
+        Some(since) => (since, since),
+        None if window.is_search() => (after, after),
+        None => (after, after.saturating_sub(LOOK_BACK)),
+    };
     let limit = WINDOW + after - from;
     let events = match window.is_search() {
         true => format!("{own}/events?{}&limit={limit}", window.search(window.filter, Some(after))),
@@ -339,6 +368,7 @@ async fn run_page(
     let mut rows = rows(&events.events, &detail.worktree, now);
     rows.retain(|row| row.last > after);
     let shown = events.events.last().map_or(after, |event| event.number);
+    let can_change = first_that_can_change(&rows, shown);
     let address = format!("{}/local/{}", site.base, encoded(name));
     let is_newest = shown >= events.last && !window.is_search();
     let is_live = is_newest && !events.ended;
@@ -365,6 +395,8 @@ async fn run_page(
             .filter(own_questions)
             .map(|question| QuestionCard::new(&site.base, session, question, now))
             .collect(),
+        since: can_change.map_or(shown, |first| first.saturating_sub(1)),
+        has_more: since.is_some() && shown < events.last,
         rows,
         after,
         last: events.last,

@@ -36,7 +36,7 @@ async function violations(page) {
 async function unreached(page) {
   const state = () =>
     page.evaluate(() => {
-      const all = [...document.querySelectorAll("a[href], button, input, select, textarea, [tabindex='0']")];
+      const all = [...document.querySelectorAll("a[href]:not([tabindex='-1']), button, input, select, textarea, [tabindex='0']")];
       const used = all.filter((one) => !one.disabled && one.type !== "hidden" && one.checkVisibility());
       return { count: used.length, at: used.indexOf(document.activeElement) };
     });
@@ -116,6 +116,21 @@ try {
   await page.keyboard.press("?");
   seen.keys.push(await isOpen());
   await page.keyboard.press("Escape");
+  // A part that was read is closed, and stays so.
+  await page.goto(`${origin}/ui/local/fix-42/changes`, { waitUntil: "load" });
+  const state = () =>
+    page.evaluate(() => [
+      document.querySelector("[data-read-count]").textContent,
+      document.querySelector(".diff tr.add").checkVisibility(),
+    ]);
+  seen.read = [await state()];
+  await page.focus("[data-read]");
+  await page.keyboard.press("Space");
+  seen.read.push(await state());
+  await page.reload({ waitUntil: "load" });
+  seen.read.push(await state());
+  await page.click("[data-read]");
+  seen.read.push(await state());
   // A page with a known fault shows that axe-core runs.
   await page.evaluate(() => document.querySelector("main").append(Object.assign(new Image(), { src: "data:," })));
   seen.control = (await violations(page)).join("\n");

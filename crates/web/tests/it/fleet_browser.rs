@@ -21,7 +21,10 @@ async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
         !is_object || shown.iter().any(|end| path.ends_with(end))
     });
     // The pages of a run whose every text is hostile.
+    server.runs.permit_everything();
+    let changes = ["changes?c=1n1", "changes?view=split&c=1n2"];
     let parts = ["context", "policy?command=x", "cost", "lineage", "artifacts"];
+    let parts = parts.into_iter().chain(changes);
     addresses.extend(parts.map(|part| format!("/ui/local/fix-42/{part}")));
     let mut node = std::process::Command::new("node");
     node.arg(script)
@@ -43,6 +46,10 @@ async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
     assert_eq!(seen["unreached"], none, "controls that the keyboard does not reach");
     let keys = serde_json::json!([true, "/ui/numbers", false, true]);
     assert_eq!(seen["keys"], keys, "listed, used, switched off, switched on");
+    let (unread, read) = ("· 0 of 1 part read", "· 1 of 1 part read");
+    let expected =
+        serde_json::json!([[unread, true], [read, false], [read, false], [unread, true]]);
+    assert_eq!(seen["read"], expected, "read by keyboard, kept, and opened again");
     assert_eq!(seen["visited"], addresses.len() * 4, "two themes, two widths");
     // The list of axe-core is empty because the pages are right, not because it did not run.
     assert!(seen["control"].as_str().unwrap().contains("image-alt"), "{seen:#}");

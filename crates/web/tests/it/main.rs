@@ -7,6 +7,7 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod actions_browser;
 mod browser;
 mod fleet_browser;
 mod fleet_pages;
@@ -32,6 +33,7 @@ async fn nobody_sees_a_page_without_a_session() {
         "/ui/inbox",
         "/ui/local/fix-42",
         "/ui/local/fix-42/changes",
+        "/ui/local/fix-42/changes?view=split&c=1n2",
         "/ui/local/fix-42/checks",
         "/ui/local/fix-42/context",
         "/ui/local/fix-42/policy?command=x",
@@ -181,6 +183,7 @@ async fn hostile_text_stays_text_on_every_page() {
         "/ui/inbox",
         "/ui/local/fix-42",
         "/ui/local/fix-42/changes",
+        "/ui/local/fix-42/changes?view=split&c=1n2",
         "/ui/local/fix-42/checks",
         "/ui/local/fix-42/context",
         "/ui/local/fix-42/policy?command=x",
@@ -218,9 +221,83 @@ async fn a_run_shows_each_call_beside_its_decision_and_every_changed_line() {
     assert!(changes.contains("src/lib.rs"), "{changes}");
     assert_eq!(changes.matches("<tr class=\"add\">").count(), 2, "{changes}");
     assert_eq!(changes.matches("<tr class=\"del\">").count(), 1, "{changes}");
+    let split = browser.get("/ui/local/fix-42/changes?view=split").await.text;
+    assert_eq!(split.matches("<td class=\"code add\">").count(), 2, "{split}");
+    assert_eq!(split.matches("<td class=\"code del\">").count(), 1, "{split}");
+    assert_eq!(split.matches("<td class=\"none\" colspan=\"2\">").count(), 1, "{split}");
+    let unknown = browser.get("/ui/local/fix-42/changes?view=round").await;
+    assert_eq!(unknown.status, 400);
     let missing = browser.get("/ui/local/nobody").await;
     assert_eq!(missing.status, 404);
     assert!(missing.text.contains("there is no agent"), "{}", missing.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comment_on_a_line_reaches_the_agent_with_the_line() {
+    let server = serve().await;
+    server.runs.permit_everything();
+    let changes = "/ui/local/fix-42/changes";
+    let mut viewer = server.signed_in(TokenScope::Viewer).await;
+    let page = viewer.get(&format!("{changes}?c=1n3")).await.text;
+    assert!(!page.contains("/comment\""), "a viewer is offered no comment: {page}");
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let page = browser.get(&format!("{changes}?c=1n3")).await.text;
+    let part = page.split("<form id=\"c\"").nth(1).expect("the form is below the line");
+    assert!(
+        part.contains("name=\"line\" type=\"number\" min=\"1\" required value=\"3\""),
+        "{part}"
+    );
+    let file = page_sources::attribute(part, "value").unwrap();
+    let file = file.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"");
+    let file = file.replace("&#39;", "'").replace("&#38;", "&");
+    let send = |line: &str, text: &str| {
+        let fields = [
+            ("file", file.as_str()),
+            ("side", "new"),
+            ("line", line),
+            ("text", text),
+            ("view", "split"),
+        ];
+        form(&fields)
+    };
+    let to = "/ui/local/fix-42/comment";
+    for (line, text, status) in [("3", " ", 400), ("9", "Why?", 409), ("x", "Why?", 400)] {
+        assert_eq!(browser.post(to, &send(line, text)).await.status, status, "{line} {text}");
+    }
+    assert_eq!(viewer.post(to, &send("3", "Why?")).await.status, 403);
+    assert_eq!(server.runs.changes(), Vec::<String>::new());
+    let sent = browser.post(to, &send("3", "Why?\r\nSay it.")).await;
+    assert_eq!(
+        (sent.status, sent.header("location")),
+        (303, "/ui/local/fix-42/changes?view=split&sent=true#f1")
+    );
+    let told = server.runs.changes();
+    let [told] = told.as_slice() else { panic!("{told:?}") };
+    assert!(told.starts_with("message fix-42 Comment on src/lib.rs"), "{told}");
+    assert!(told.ends_with(", line 3:\n> two\n\nWhy?\nSay it."), "{told}");
+    let page = browser.get(&format!("{changes}?view=split&sent=true")).await.text;
+    assert!(page.contains("Sent to the agent"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_has_the_rest_gets_only_what_is_new() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let rows = |page: &str| page.matches(" class=\"row ").count();
+    let whole = browser.get("/ui/local/fix-42").await.text;
+    let tag = whole.split("data-follow").nth(1).unwrap().split('>').next().unwrap();
+    let since: u64 = page_sources::attribute(tag, "data-since").unwrap().parse().unwrap();
+    assert!(since > 0, "{tag}");
+    let fresh = browser.get(&format!("/ui/local/fix-42?since={since}")).await.text;
+    assert!(rows(&fresh) >= 1 && rows(&fresh) < rows(&whole), "{fresh}");
+    // The same rows as at the end of the whole page.
+    let ends = |page: &str| -> Vec<String> {
+        let rows = page.split(" data-row=\"e").skip(1);
+        rows.map(|row| row.split("</li>").next().unwrap().to_owned()).collect()
+    };
+    assert!(ends(&whole).ends_with(&ends(&fresh)), "{fresh}");
+    let nothing = browser.get("/ui/local/fix-42?since=100000").await.text;
+    assert_eq!(rows(&nothing), 0, "{nothing}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

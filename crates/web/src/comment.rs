@@ -1,0 +1,114 @@
+//! A comment on a changed line: the agent gets it in the same conversation, with the line that it is about.
+
+use axum::extract::Request;
+use axum::response::Response;
+use bailiwick_fleet::ports::{LocalRunDetail, LocalVerb};
+use bailiwick_server::{ApiError, Session};
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::actions::perform;
+use crate::change::{bad_request, change_and_show};
+use crate::changes::{View, changed_files, read};
+use crate::patch::{FilePatch, PatchLine};
+use crate::site::Site;
+use crate::text::encoded;
+
+/// The version of a file that a line is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Side {
+    Old,
+    New,
+}
+
+impl Side {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Old => "old",
+            Self::New => "new",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Comment {
+    file: String,
+    side: Side,
+    line: u64,
+    text: String,
+    #[serde(default)]
+    view: View,
+}
+
+/// How a comment reaches the agent: it reads it before its next turn, or continues its conversation with it. None if
+/// neither is possible now or permitted to the person.
+pub(crate) fn comment_verb(session: &Session, detail: &LocalRunDetail) -> Option<LocalVerb> {
+    [LocalVerb::Message, LocalVerb::Resume].into_iter().find(|verb| {
+        let is_possible = detail
+            .actions
+            .iter()
+            .any(|action| action.action == *verb && action.impossible.is_none());
+        is_possible && session.scope() >= verb.scope()
+    })
+}
+
+pub(crate) async fn submit(site: &Site, name: &str, request: Request) -> Response {
+    change_and_show(site, request, async |session: &Session, comment: Comment| {
+        let number = send(site, session, name, &comment).await?;
+        let (base, run, view) = (&site.base, encoded(name), comment.view.as_str());
+        Ok(format!("{base}/local/{run}/changes?view={view}&sent=true#f{number}"))
+    })
+    .await
+}
+
+/// Sends the comment, and returns the number of the file on the page.
+async fn send(
+    site: &Site,
+    session: &Session,
+    name: &str,
+    comment: &Comment,
+) -> Result<usize, ApiError> {
+    if comment.text.trim().is_empty() {
+        return Err(bad_request("the comment has no text"));
+    }
+    let (detail, diff) = read(site, session, name).await?;
+    let files = changed_files(&diff.map_err(|why| conflict(&why))?);
+    let found = files.iter().enumerate().find_map(|(index, file)| {
+        Some((index + 1, find(file, comment).filter(|_| file.path == comment.file)?))
+    });
+    let Some((number, line)) = found else {
+        return Err(conflict("the line is not among the changes any more: look at them again"));
+    };
+    // Without a way to the agent the API says why.
+    let verb = comment_verb(session, &detail).unwrap_or(LocalVerb::Resume);
+    perform(site, session, name, verb, told(comment, line)).await?;
+    Ok(number)
+}
+
+fn find<'a>(file: &'a FilePatch, comment: &Comment) -> Option<&'a PatchLine> {
+    file.hunks.iter().flat_map(|hunk| &hunk.lines).find(|line| match comment.side {
+        Side::New => line.new == Some(comment.line),
+        Side::Old => line.old == Some(comment.line) && line.new.is_none(),
+    })
+}
+
+/// What the agent is told.
+fn told(comment: &Comment, line: &PatchLine) -> String {
+    let what = match comment.side {
+        Side::New => "line",
+        Side::Old => "the removed line",
+    };
+    let Comment { file, line: number, text, .. } = comment;
+    // A browser ends lines with both.
+    let text = text.trim().replace("\r\n", "\n");
+    format!("Comment on {file}, {what} {number}:\n> {}\n\n{text}", line.text)
+}
+
+fn conflict(message: &str) -> ApiError {
+    ApiError {
+        status: StatusCode::CONFLICT,
+        code: "CONFLICT".to_owned(),
+        message: message.to_owned(),
+    }
+}
