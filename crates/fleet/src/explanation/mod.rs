@@ -112,7 +112,7 @@ fn standing(object: &AnyObject, conditions: &[ExplainedCondition]) -> String {
         return format!("{decision}: {}", execution.spec.reason);
     }
     if expected_conditions(object.kind).is_empty() {
-        return "it has no conditions: what it says is all there is".to_owned();
+        return "objects of this kind have no conditions".to_owned();
     }
     let Some(first) = conditions.first() else {
         return "it was not checked yet: is `serve` running?".to_owned();
