@@ -3,18 +3,18 @@
 use askama::Template;
 use axum::extract::Request;
 use axum::response::Response;
-use bailiwick_fleet::ports::{LocalRunDetail, LocalRunDiff};
+use bailiwick_fleet::ports::LocalRunDiff;
 use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::comment::{Side, comment_verb};
 use crate::highlight::{Highlighter, Span, Token, language};
 use crate::layout::{Layout, Section, html};
-use crate::patch::{FilePatch, Hunk, LineKind, PatchLine, files};
+use crate::patch::{FilePatch, Hunk, LineKind, PatchLine};
 use crate::run::{RunHeader, Tab, jobs};
+use crate::run_diff::{Side, View, changed_files, comment_verb, read};
 use crate::site::{Site, query};
-use crate::text::{encoded, line, visible};
+use crate::text::{line, visible};
 
 /// More lines than this have no colours, so that the page of a large change stays small.
 const MAX_COLOURED: usize = 5_000;
@@ -78,32 +78,6 @@ struct CommentForm {
     line: u64,
 }
 
-/// How lines are arranged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum View {
-    #[default]
-    Unified,
-    Split,
-}
-
-impl View {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Unified => "unified",
-            Self::Split => "split",
-        }
-    }
-
-    /// The beginning of a query that keeps it.
-    fn query(self) -> &'static str {
-        match self {
-            Self::Unified => "",
-            Self::Split => "view=split&",
-        }
-    }
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Address {
@@ -130,29 +104,6 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
         Ok(page) => html(StatusCode::OK, &page),
         Err(error) => site.error(Some(&session), &error),
     }
-}
-
-/// The run and its diff, or why there is none.
-pub(crate) async fn read(
-    site: &Site,
-    session: &Session,
-    name: &str,
-) -> Result<(LocalRunDetail, Result<LocalRunDiff, String>), ApiError> {
-    let own = format!("/api/v1alpha1/local/runs/{}", encoded(name));
-    let detail: LocalRunDetail = site.api.get(session, &own).await?;
-    match site.api.get(session, &format!("{own}/diff")).await {
-        Ok(diff) => Ok((detail, Ok(diff))),
-        // The worktree may be gone: the page says it, and the rest of the run stays readable.
-        Err(error) if error.status == StatusCode::CONFLICT => {
-            Ok((detail, Err(visible(&error.message))))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-pub(crate) fn changed_files(diff: &LocalRunDiff) -> Vec<FilePatch> {
-    let paths: Vec<String> = diff.files.iter().map(|file| file.path.clone()).collect();
-    files(&diff.patch, &paths)
 }
 
 async fn changes_page(

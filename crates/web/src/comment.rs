@@ -2,34 +2,17 @@
 
 use axum::extract::Request;
 use axum::response::Response;
-use bailiwick_fleet::ports::{LocalRunDetail, LocalVerb};
+use bailiwick_fleet::ports::LocalVerb;
 use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::actions::perform;
 use crate::change::{bad_request, change_and_show};
-use crate::changes::{View, changed_files, read};
 use crate::patch::{FilePatch, PatchLine};
+use crate::run_diff::{Side, View, changed_files, comment_verb, read};
 use crate::site::Site;
 use crate::text::encoded;
-
-/// The version of a file that a line is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Side {
-    Old,
-    New,
-}
-
-impl Side {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Old => "old",
-            Self::New => "new",
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Comment {
@@ -39,18 +22,6 @@ struct Comment {
     text: String,
     #[serde(default)]
     view: View,
-}
-
-/// How a comment reaches the agent: it reads it before its next turn, or continues its conversation with it. None if
-/// neither is possible now or permitted to the person.
-pub(crate) fn comment_verb(session: &Session, detail: &LocalRunDetail) -> Option<LocalVerb> {
-    [LocalVerb::Message, LocalVerb::Resume].into_iter().find(|verb| {
-        let is_possible = detail
-            .actions
-            .iter()
-            .any(|action| action.action == *verb && action.impossible.is_none());
-        is_possible && session.scope() >= verb.scope()
-    })
 }
 
 pub(crate) async fn submit(site: &Site, name: &str, request: Request) -> Response {

@@ -29,6 +29,7 @@ mod pages;
 mod patch;
 mod plot;
 mod run;
+mod run_diff;
 mod run_filter;
 mod run_part;
 mod runs;

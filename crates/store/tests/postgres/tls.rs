@@ -1,5 +1,6 @@
 //! TLS to the server: its certificate is checked if that is asked for.
 
+use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::postgres::PostgresServer;
 
