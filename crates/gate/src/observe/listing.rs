@@ -64,7 +64,10 @@ fn unescaped(part: &str) -> String {
 
 /// Whether there is a link at a path or below it, or too much to tell.
 pub(crate) fn has_links(path: &str) -> bool {
-    let Ok(about) = fs::symlink_metadata(path) else { return false };
+    let about = match fs::symlink_metadata(path) {
+        Ok(about) => about,
+        Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
+    };
     let mut places = if about.is_dir() { vec![PathBuf::from(path)] } else { Vec::new() };
     let mut looked = 0;
     while let Some(place) = places.pop() {
