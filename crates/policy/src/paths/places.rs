@@ -201,27 +201,31 @@ fn passes_copied_link(
     facts: &Facts,
     removes: bool,
 ) -> bool {
+    let copies_itself = matches!(candidate.write.by.as_str(), "cp" | "rsync");
+    let mut others =
+        copies.iter().filter(|copy| !(copies_itself && copy.own.contains(&candidate.write.path)));
     let (path, below) = match &candidate.path_kind {
         CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
         CandidatePath::Glob { directory, .. } => (directory, true),
         CandidatePath::Below(path) => (path, true),
-        CandidatePath::Temporary | CandidatePath::Unknown => return false,
+        CandidatePath::Temporary => {
+            let is_there = |at: &LinkPlace| *at == LinkPlace::Temporary;
+            return others.any(|copy| copy.at.as_ref().is_none_or(is_there));
+        }
+        CandidatePath::Unknown => return false,
     };
-    let copies_itself = matches!(candidate.write.by.as_str(), "cp" | "rsync");
-    copies.iter().filter(|copy| !(copies_itself && copy.own.contains(&candidate.write.path))).any(
-        |copy| match copy.at.as_ref() {
-            None => true,
-            Some(at) => link_path(at, facts).is_some_and(|at| {
-                let found = facts.paths.get(&at);
-                let directory = found.is_some_and(|found| found.kind == Kind::Directory);
-                if copy.unless_directory && directory && !removes {
-                    return false;
-                }
-                let real = found.map(|found| found.real.as_str());
-                is_spelt_through(&at, path, below) || leads_through(real, path, below, facts)
-            }),
-        },
-    )
+    others.any(|copy| match copy.at.as_ref() {
+        None => true,
+        Some(at) => link_path(at, facts).is_some_and(|at| {
+            let found = facts.paths.get(&at);
+            let directory = found.is_some_and(|found| found.kind == Kind::Directory);
+            if copy.unless_directory && directory && !removes {
+                return false;
+            }
+            let real = found.map(|found| found.real.as_str());
+            is_spelt_through(&at, path, below) || leads_through(real, path, below, facts)
+        }),
+    })
 }
 
 /// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
@@ -550,6 +554,7 @@ mod tests {
             "rsync -a zd2/ zd3; echo y > zd3/zm",
             "cp -a zd2 zf1; echo y > zl2/zm",
             "for x in 1 2; do cp -r zd2 zd3; done",
+            "d=$(mktemp -d); cp -r zd2 $d/x; echo y > $d/x/zm",
         ] {
             assert!(unseen(command), "{command}");
         }
@@ -561,6 +566,7 @@ mod tests {
             "cp -r zd2 zd3; echo y > zf9",
             "cp -rL zd2 zd3; echo y > zd3/zm",
             "cp -r zd2 zd3",
+            "d=$(mktemp -d); cp -r zd1 $d/x; echo y > $d/x/zm",
             "for x in 1 2; do cp -r zd1 zd3; done",
         ] {
             assert!(!unseen(command), "{command}");
