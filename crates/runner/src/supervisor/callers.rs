@@ -63,9 +63,34 @@ impl Callers for AgentProcesses {
     }
 }
 
-/// The numbers of all processes below one.
+/// The numbers of all processes below one. One that is started or ends meanwhile may be missing.
 pub(super) fn ids_below(root: u32) -> Vec<u32> {
-    below(root).into_iter().map(|process| process.id).collect()
+    listed_below(root)
+        .unwrap_or_else(|| below(root).into_iter().map(|process| process.id).collect())
+}
+
+/// From the kernel's lists of children, if it has them: other processes of the machine, however many, cost nothing.
+fn listed_below(root: u32) -> Option<Vec<u32>> {
+    if !fs::exists("/proc/thread-self/children").is_ok_and(|there| there) {
+        return None;
+    }
+    let mut found = children(root);
+    let mut next = 0;
+    while let Some(process) = found.get(next).copied() {
+        found.extend(children(process));
+        next += 1;
+    }
+    Some(found)
+}
+
+/// The children of all threads of a process.
+fn children(process: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let ids =
+        |list: String| -> Vec<u32> { list.split(' ').filter_map(|id| id.parse().ok()).collect() };
+    lists.flat_map(ids).collect()
 }
 
 /// All processes below one.
@@ -133,7 +158,9 @@ fn holds(process: u32, socket: u64) -> bool {
 mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::net::TcpListener;
+    use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -157,6 +184,29 @@ mod tests {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
+        }
+    }
+
+    /// A shell with a child and a grandchild, and both ways to find them.
+    #[test]
+    fn the_kernels_lists_have_the_processes_that_the_table_has() {
+        let mut command = Command::new("bash");
+        command.args(["-c", "(sleep 600; :) & sleep 600 & echo there; wait"]);
+        let mut shell = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let of_table = || below(shell.id()).into_iter().map(|one| one.id).collect::<BTreeSet<_>>();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while of_table().len() < 3 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (table, listed) = (of_table(), listed_below(shell.id()));
+        let group = nix::unistd::Pid::from_raw(shell.id().cast_signed());
+        nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
+        shell.wait().unwrap();
+        assert_eq!(table.len(), 3);
+        if let Some(listed) = listed {
+            assert_eq!(BTreeSet::from_iter(listed), table);
         }
     }
 

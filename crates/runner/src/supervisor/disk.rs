@@ -27,6 +27,8 @@ use super::unlinked_files;
 const BEAT: Duration = Duration::from_millis(500);
 /// How much longer than a walk took it is until the next one.
 const REST: u32 = 20;
+/// No walk comes sooner than this, unless space on the disk goes: hundreds of idle agents cost next to nothing.
+const NEAREST: Duration = Duration::from_secs(5);
 /// No walk is further away than this.
 const FURTHEST: Duration = Duration::from_secs(60);
 /// How many files an attempt may add. Each of them takes time and memory to count.
@@ -164,7 +166,7 @@ fn walk(
 }
 
 fn pause(took: Duration) -> Duration {
-    took.saturating_mul(REST).clamp(BEAT, FURTHEST)
+    took.saturating_mul(REST).clamp(NEAREST, FURTHEST)
 }
 
 /// What a look at the disk says.
@@ -302,6 +304,16 @@ mod tests {
         assert_eq!(Space::new(RESERVE - 2, 1).now(RESERVE - 2), Room::Enough);
     }
 
+    /// A disk of which something goes between any two looks.
+    fn filling() -> impl Fn() -> u64 + Send + 'static {
+        let looks = Mutex::new(0);
+        move || {
+            let mut looks = looks.lock().unwrap();
+            *looks += 1;
+            (1 << 60) - *looks * (2 << 20)
+        }
+    }
+
     /// Why attempts ended, and a guard that tells it.
     fn guarded(
         left: impl Fn() -> u64 + Send + 'static,
@@ -322,7 +334,7 @@ mod tests {
             // What was there before does not count.
             DiskUsage { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
         };
-        let (_guard, told) = guarded(|| u64::MAX, held);
+        let (_guard, told) = guarded(filling(), held);
         let why = told.recv_timeout(TIMEOUT).unwrap();
         assert!(why.contains("disk, of which it may add 16 MiB"), "{why}");
     }
@@ -335,7 +347,7 @@ mod tests {
                 let files = walks.lock().unwrap().next().unwrap_or(11 + MAX_FILES);
                 DiskUsage { bytes: 0, files }
             };
-            let (_guard, told) = guarded(|| u64::MAX, held);
+            let (_guard, told) = guarded(filling(), held);
             let why = told.recv_timeout(TIMEOUT).unwrap();
             assert!(why.contains("disk, to which it may add 2000000 files"), "{why}");
         }
