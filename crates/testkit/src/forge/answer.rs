@@ -38,10 +38,12 @@ impl Answer {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str(&format!("Content-Length: {}\r\nConnection: close\r\n\r\n", self.body.len()));
-        stream.write_all(text.as_bytes())?;
+        // In one piece: the second of two small ones waits for the other side's word on the first.
+        let mut bytes = text.into_bytes();
         if !head_only {
-            stream.write_all(&self.body)?;
+            bytes.extend_from_slice(&self.body);
         }
+        stream.write_all(&bytes)?;
         stream.flush()
     }
 }

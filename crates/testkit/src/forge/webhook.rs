@@ -68,8 +68,7 @@ impl Webhook {
         }
         text.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
         let mut stream = TcpStream::connect(host).expect("somebody listens");
-        stream.write_all(text.as_bytes()).expect("sent");
-        stream.write_all(&body).expect("sent");
+        stream.write_all(&[text.as_bytes(), &body].concat()).expect("sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
         let answer = String::from_utf8_lossy(&answer).into_owned();
