@@ -42,6 +42,8 @@ const BEAT: Duration = Duration::from_millis(200);
 /// How much longer than a look at the memory it is until the next one.
 const REST: u32 = 10;
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// How many bytes a millisecond may add: more than memory can be filled with.
+const MAX_GROWTH: u64 = 8 << 20;
 
 /// Limits that each process has for itself, or with those of the same user inside.
 pub(super) fn lower_limits(bounds: &Bounds) -> Result<(), SandboxError> {
@@ -105,7 +107,8 @@ pub(super) fn memory(order: &Order) -> Result<String, String> {
         None => Err("no bound was asked for".to_owned()),
         Some(most) if order.grouped => Ok(format!("{}, by a control group", readable_size(most))),
         Some(most) => {
-            Ok(format!("{}, looked at every {} ms", readable_size(most), BEAT.as_millis()))
+            let (most, beat) = (readable_size(most), BEAT.as_millis());
+            Ok(format!("{most}, looked at every {beat} ms when it is near"))
         }
     }
 }
@@ -122,22 +125,36 @@ pub(super) fn watch_memory(order: &Order, above: &Line) -> io::Result<()> {
         loop {
             std::thread::sleep(pause);
             let begun = Instant::now();
-            let exceeds = memory.exceeds(most);
-            // Many processes with many files take long to look at.
-            pause = begun.elapsed().saturating_mul(REST).clamp(BEAT, MAX_PAUSE);
-            if exceeds {
+            let Some(room) = memory.room(most) else {
                 let _ = above.send(&Report::MemorySpent(most), None);
                 // The end of PID 1 is the end of everything inside.
                 std::process::exit(0);
-            }
+            };
+            pause = pause_after(begun.elapsed(), room);
         }
     };
     std::thread::Builder::new().spawn(watch).map(drop)
 }
 
+/// Many processes with many files take long to look at, and memory that is far from its limit does not reach it soon.
+fn pause_after(look: Duration, room: u64) -> Duration {
+    let to_fill = Duration::from_millis(room / MAX_GROWTH);
+    look.saturating_mul(REST).max(to_fill).clamp(BEAT, MAX_PAUSE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_are_as_frequent_as_the_limit_is_near() {
+        let quick = Duration::from_millis(1);
+        assert_eq!(pause_after(quick, 0), BEAT);
+        assert_eq!(pause_after(quick, 8 << 30), Duration::from_millis(1024));
+        assert_eq!(pause_after(quick, u64::MAX), MAX_PAUSE);
+        assert_eq!(pause_after(Duration::from_millis(50), 0), Duration::from_millis(500));
+        assert_eq!(pause_after(Duration::from_secs(9), 0), MAX_PAUSE);
+    }
 
     #[test]
     fn versions_are_read_as_the_kernel_writes_them() {

@@ -47,8 +47,8 @@ impl Memory {
         Self { places, unnamed, page: rustix::param::page_size() as u64 }
     }
 
-    /// Whether everything together takes more than `limit` bytes.
-    pub(super) fn exceeds(&self, limit: u64) -> bool {
+    /// How many bytes more everything together may take, or nothing if it takes more than `limit`.
+    pub(super) fn room(&self, limit: u64) -> Option<u64> {
         let processes = processes();
         let mut open = BTreeSet::new();
         let mut taken = self.in_file_systems().saturating_add(segments());
@@ -59,15 +59,13 @@ impl Memory {
             taken = taken.saturating_add(self.open_files(process, &mut open));
             mapped = mapped.saturating_add(shared_bytes(process));
         }
-        if taken > limit {
-            return true;
-        }
-        if taken.saturating_add(mapped) <= limit {
-            return false;
+        let room = limit.checked_sub(taken)?;
+        if let Some(room) = room.checked_sub(mapped) {
+            return Some(room);
         }
         // Shared pages are in each of their processes, so only now the share of each is worth its time.
         let shares = processes.iter().map(|process| self.shares(process, &open));
-        shares.fold(taken, u64::saturating_add) > limit
+        limit.checked_sub(shares.fold(taken, u64::saturating_add))
     }
 
     fn in_file_systems(&self) -> u64 {
