@@ -2,8 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
@@ -24,6 +24,8 @@ pub(super) struct Faults {
     pub(super) url: String,
     failing: Arc<AtomicBool>,
     failed: Arc<AtomicUsize>,
+    /// How the request begins whose answer is lost once.
+    to_lose: Arc<Mutex<Option<String>>>,
 }
 
 impl Faults {
@@ -35,11 +37,19 @@ impl Faults {
         let (failing, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (fails, count) = (Arc::clone(&failing), Arc::clone(&failed));
         let asked = Arc::new(AtomicUsize::new(0));
+        let to_lose = Arc::new(Mutex::new(None::<String>));
+        let losing = Arc::clone(&to_lose);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let (upstream, fails) = (upstream.clone(), Arc::clone(&fails));
                 let (count, asked) = (Arc::clone(&count), Arc::clone(&asked));
-                let fate = move || {
+                let losing = Arc::clone(&losing);
+                let fate = move |head: &str| {
+                    let lost = losing.lock().unwrap().take_if(|start| head.starts_with(&**start));
+                    if lost.is_some() {
+                        count.fetch_add(1, Ordering::SeqCst);
+                        return Fate::AnswerLost;
+                    }
                     if !fails.load(Ordering::SeqCst) {
                         return Fate::Answered;
                     }
@@ -54,11 +64,16 @@ impl Faults {
                 thread::spawn(move || pass(client, &upstream, fate));
             }
         });
-        Self { url, failing, failed }
+        Self { url, failing, failed, to_lose }
     }
 
     pub(super) fn set(&self, failing: bool) {
         self.failing.store(failing, Ordering::SeqCst);
+    }
+
+    /// The server does the next request that begins like this, and its answer is lost.
+    pub(super) fn lose_answer_to(&self, start: String) {
+        *self.to_lose.lock().unwrap() = Some(start);
     }
 
     /// How many requests have failed so far.
@@ -68,7 +83,7 @@ impl Faults {
 }
 
 /// Passes on one request, and closes the connection: the next request is another one's turn.
-fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn() -> Fate) -> Option<()> {
+fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn(&str) -> Fate) -> Option<()> {
     let mut from_client = BufReader::new(client.try_clone().ok()?);
     let mut head = String::new();
     let mut length = 0;
@@ -90,7 +105,7 @@ fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn() -> Fate) -> Optio
         head.push_str(&line);
     }
     let is_api = head.split(' ').nth(1)?.starts_with("/api/");
-    let fate = if is_api { fate() } else { Fate::Answered };
+    let fate = if is_api { fate(&head) } else { Fate::Answered };
     if fate == Fate::Refused {
         let mut body = vec![0; length];
         from_client.read_exact(&mut body).ok()?;

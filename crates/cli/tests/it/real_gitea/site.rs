@@ -328,13 +328,16 @@ fn stack(name: &str, script: &Value) -> Value {
         "pull-request-review",
         "check-status",
         "release-note",
+        "open-issue",
     ];
     let spec = json!({
         "baseAgent": "script", "role": "helper", "script": script, "toolPolicy": "tools",
         "runnerPool": "inside", "runtimeIdentity": { "serviceAccountRef": name },
         "scope": { "filesWhitelist": ["src/**"], "filesDenylist": [] },
         "verificationCommands": ["true"],
-        "writeBackPolicy": { "allowedTargets": targets, "modes": { "check-status": "auto" } },
+        "writeBackPolicy": {
+            "allowedTargets": targets, "modes": { "check-status": "auto", "issue-comment": "auto" },
+        },
     });
     document("AgentStack", name, spec)
 }

@@ -14,6 +14,16 @@ fn on_mention(targets: &[&str]) -> Value {
     rule("mentions", &["pr-comment"], &json!({ "mention": ["/agent"] }), targets)
 }
 
+/// Opens an issue about a push to `topic`, after an approval, and comments on it without one.
+fn on_push() -> Value {
+    let targets = ["open-issue", "issue-comment"];
+    let mut rule =
+        rule("pushes", &["push"], &json!({ "branches": { "include": ["topic"] } }), &targets);
+    rule["spec"]["workItem"] = json!("open-issue");
+    rule["spec"]["writeBackPolicy"]["modes"] = json!({ "issue-comment": "auto" });
+    rule
+}
+
 /// Opens an issue, labels it as `dev`, and waits for the run; gives the issue.
 fn labelled(site: &Site) -> u64 {
     let issue = site.issue(&site.dev, "Work");
@@ -43,6 +53,24 @@ fn our_pulls(site: &Site) -> Vec<Value> {
         .filter(|one| one["user"]["login"] == *site.bot)
         .cloned()
         .collect()
+}
+
+fn our_issues(site: &Site) -> Vec<Value> {
+    let all = site.by(&site.dev, "GET", "/issues?type=issues&state=all", &Value::Null);
+    all.as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["user"]["login"] == *site.bot)
+        .cloned()
+        .collect()
+}
+
+/// Waits until a person is asked something.
+fn asked(site: &Site) {
+    site.until("a question", || {
+        let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
+        (!open.as_array().unwrap().is_empty()).then_some(())
+    });
 }
 
 fn file(site: &Site, path: &str, reference: &str) -> String {
@@ -114,6 +142,42 @@ fn a_restart_before_every_write_writes_each_thing_once() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn a_push_becomes_one_issue_and_a_retry_comments_there() {
+    let opened = rule("opened", &["webhook"], &json!({ "eventTypes": ["issues.opened"] }), &[]);
+    let mut site = Site::new(&[on_push(), opened]);
+    site.clone().push("topic", "src/topic.txt", "topic\n");
+    asked(&site);
+    assert_eq!(our_issues(&site), Vec::<Value>::new());
+    site.serve();
+    site.faults.lose_answer_to(format!("POST /api/v1/repos/{}/issues ", site.repository));
+    site.approve_all();
+    site.until("the issue", || (site.faults.count() == 1).then_some(()));
+    // Nobody but the server knows of the issue yet.
+    site.serve();
+    all_succeeded(&site);
+    let issues = our_issues(&site);
+    assert_eq!(issues.len(), 1, "{issues:#?}");
+    assert_eq!(issues[0]["title"], "Done as asked.");
+    let issue = issues[0]["number"].as_u64().unwrap();
+    assert_eq!(our_comments(&site, issue), 0);
+    let [(run, _)] = &site.settle()[..] else { panic!("{}", site.report()) };
+    assert_eq!(site.json(&["get", "run", run])["status"]["openedIssue"], issue);
+
+    site.run(&["runs", "retry", run]).expect_code(0);
+    all_succeeded(&site);
+    assert_eq!(our_issues(&site).len(), 1);
+    assert_eq!(our_comments(&site, issue), 1);
+
+    // The issue of a person starts a run, unlike ours.
+    site.issue(&site.dev, "Work");
+    site.until("a run", || site.started().contains_key("opened").then_some(()));
+    site.quiet();
+    let expected = [("opened", 1), ("pushes", 1)].map(|(rule, count)| (rule.to_owned(), count));
+    assert_eq!(site.started(), expected.into(), "{}", site.report());
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
 fn answers_of_500_in_the_middle_double_and_lose_nothing() {
     let site = Site::new(&[on_label(&BRANCH)]);
     site.faults.set(true);
@@ -131,10 +195,7 @@ fn answers_of_500_in_the_middle_double_and_lose_nothing() {
 fn a_revoked_token_is_named_and_its_successor_resumes() {
     let site = Site::new(&[on_label(&BRANCH)]);
     let issue = labelled(&site);
-    site.until("a question", || {
-        let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
-        (!open.as_array().unwrap().is_empty()).then_some(())
-    });
+    asked(&site);
     let path = format!("/users/{}/tokens", site.bot);
     for token in site.server.by(&site.bot, "GET", &path, &Value::Null).as_array().unwrap() {
         site.server.by(&site.bot, "DELETE", &format!("{path}/{}", token["id"]), &Value::Null);
@@ -159,10 +220,7 @@ fn a_moved_branch_is_rebased_and_asked_about_again() {
     clone.push("topic", "src/topic.txt", "topic\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     site.comment(&site.dev, pull, "Please, /agent.");
-    site.until("a question", || {
-        let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
-        (!open.as_array().unwrap().is_empty()).then_some(())
-    });
+    asked(&site);
     clone.push("topic", "src/later.txt", "pushed while a person thought\n");
     all_succeeded(&site);
     assert!(!file(&site, "src/later.txt", "topic").is_empty(), "nothing of a person is lost");
