@@ -31,7 +31,7 @@ pub enum GitError {
     Failed {
         /// The arguments, separated by spaces.
         command: String,
-        /// The exit code; nothing if a signal ended git.
+        /// The exit code; `None` if a signal ended git.
         exit_code: Option<i32>,
         /// What git wrote to standard error.
         stderr: String,
@@ -86,7 +86,7 @@ pub struct Git {
 /// The result of a git command, successful or not.
 #[derive(Debug, Clone)]
 pub struct GitOutput {
-    /// The exit code; nothing if a signal ended git.
+    /// The exit code; `None` if a signal ended git.
     pub exit_code: Option<i32>,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -216,7 +216,7 @@ impl Git {
         })
     }
 
-    /// Runs git and returns its standard output; nothing if it is longer than `max_bytes`.
+    /// Runs git and returns its standard output; `None` if it is longer than `max_bytes`.
     pub fn run_limited(
         &self,
         arguments: &[&str],

@@ -61,7 +61,7 @@ impl CommitTree {
         Ok(Self { files })
     }
 
-    /// An error if `path` or a directory above it is a link or a submodule.
+    /// Returns an error if `path` or a directory above it is a link or a submodule.
     fn require_readable(&self, path: &str) -> Result<(), TreeError> {
         for parent in path_and_parents(path) {
             let why = match self.files.get(parent) {

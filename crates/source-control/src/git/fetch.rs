@@ -21,8 +21,8 @@ fn is_same_program(process: &str) -> bool {
     name(process).is_some_and(|program| Some(program) == name("self"))
 }
 
-/// Fetches `wanted` (the full name of a reference or of a commit) into `repository` and returns the
-/// commit; nothing if the remote does not have it.
+/// Fetches `wanted` (the full name of a reference or of a commit) into `repository` and returns the commit;
+/// `None` if the remote does not have it.
 pub(crate) fn fetch(
     repository: &Path,
     state: &Path,

@@ -25,7 +25,7 @@ impl Listing {
         Ok(Self { child: git.spawn(["ls-tree", "-r", "-z", "--end-of-options", &tree])? })
     }
 
-    /// Waits for the list; nothing if there is no commit, or no such directory in it.
+    /// Waits for the list; `None` if there is no commit, or no such directory in it.
     pub fn finish(self) -> Result<Option<CommittedFiles>, GitError> {
         let unreadable = |error| GitError::io("cannot read the output of git ls-tree", error);
         let output = self.child.wait_with_output().map_err(unreadable)?;

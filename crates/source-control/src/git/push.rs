@@ -86,7 +86,7 @@ impl PushReport {
     }
 }
 
-/// The commit of a branch on the remote; nothing if the branch does not exist.
+/// The commit of a branch on the remote; `None` if the branch does not exist.
 pub(crate) fn remote_branch(
     repository: &Path,
     state: &Path,

@@ -5,7 +5,7 @@ use super::command::{Git, GitError, Input};
 /// How often a reference is read that others create and delete at the same time.
 const MAX_TRIES: u32 = 5;
 
-/// The object that a reference names; nothing if it does not exist.
+/// The object that a reference names; `None` if it does not exist.
 pub(crate) fn resolve_ref(git: &Git, name: &str) -> Result<Option<String>, GitError> {
     let mut tries = 1;
     loop {
@@ -28,7 +28,7 @@ pub(super) fn ref_exists(git: &Git, name: &str) -> Result<bool, GitError> {
     git.succeeds(["show-ref", "--verify", "--quiet", name])
 }
 
-/// The reference that a symbolic reference names; nothing if it is not symbolic, as a detached HEAD.
+/// The reference that a symbolic reference names; `None` if it is not symbolic, as a detached HEAD.
 pub(super) fn symbolic_ref(git: &Git, name: &str) -> Result<Option<String>, GitError> {
     let output = git.output(["symbolic-ref", "--quiet", name], Input::Nothing)?;
     match output.exit_code {

@@ -8,7 +8,7 @@ use super::identity::{BAILIWICK, with_identity};
 use super::push::{find_reference, push_reference};
 use super::remote::{ANY_SHA1, Remote, RemoteError};
 
-/// The commit of a reference and the text of its message; nothing if the remote does not have it.
+/// The commit of a reference and the text of its message; `None` if the remote does not have it.
 pub(crate) fn read_message(
     repository: &Path,
     state: &Path,
@@ -42,8 +42,8 @@ pub(crate) fn read_message(
     Ok(Some((commit, message.trim_end().to_owned())))
 }
 
-/// Sets a reference to a commit with this text, if it is at `expected`, or does not exist. Gives the commit; nothing
-/// if the reference was elsewhere.
+/// Sets a reference to a commit with this text, if it is at `expected`, or does not exist. Gives the commit;
+/// `None` if the reference was elsewhere.
 pub(crate) fn swap_message(
     repository: &Path,
     state: &Path,

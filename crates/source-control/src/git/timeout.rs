@@ -1,5 +1,5 @@
-//! A limit for git commands that an agent could block for ever: a pipe in the place of a file is never
-//! read to its end.
+//! A limit for git commands that an agent could block for ever: a pipe in place of a file is never read to
+//! its end.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -36,7 +36,7 @@ pub(super) struct BaseHints<'a> {
     pub(super) own: String,
 }
 
-/// A commit in the place of a branch.
+/// A commit in place of a branch.
 pub(super) fn of_commit(paths: &WorktreePaths, commit: &str) -> Result<Base, WorkError> {
     let branch =
         BaseBranch { branch: commit.to_owned(), found: "the commit of the launch".to_owned() };
@@ -98,8 +98,8 @@ fn find(paths: &WorktreePaths, hints: &BaseHints<'_>) -> Result<BaseBranch, Work
     guessed.ok_or_else(|| refuse(format!("it cannot be determined; {HOW_TO_NAME_IT}")))
 }
 
-/// The default branch of a repository; nothing if there is none, or more than one candidate. Branches in
-/// `own` are left out.
+/// The default branch of a repository; `None` if there is none, or more than one candidate. Branches in `own`
+/// are left out.
 pub(super) fn guess_base(git: &Git, own: &[String]) -> Result<Option<BaseBranch>, GitError> {
     let is_candidate = |branch: &String| -> Result<bool, GitError> {
         Ok(!own.contains(branch) && ref_exists(git, branch)?)
@@ -140,7 +140,7 @@ pub(super) fn guess_base(git: &Git, own: &[String]) -> Result<Option<BaseBranch>
     }
 }
 
-/// The local branch of a revision that a person named; nothing if it is not a branch.
+/// The local branch of a revision that a person named; `None` if it is not a branch.
 pub(super) fn branch_of_revision(
     git: &Git,
     revision: &str,
@@ -173,7 +173,7 @@ pub(super) fn agent_branches(paths: &WorktreePaths, own: &str) -> Result<Vec<Str
     Ok(branches)
 }
 
-/// The branch that HEAD names; nothing if it is detached.
+/// The branch that HEAD names; `None` if it is detached.
 pub(super) fn head_branch(git_dir: &Path, git: &Git) -> Result<Option<String>, GitError> {
     let text = fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
     match text.trim_end().strip_prefix("ref: ") {

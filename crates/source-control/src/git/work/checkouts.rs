@@ -43,7 +43,7 @@ pub(super) fn with_branch(
         .collect()
 }
 
-/// An error if an unfinished git operation, such as a rebase, depends on the branch.
+/// Returns an error if an unfinished git operation, such as a rebase, depends on the branch.
 pub(super) fn require_not_in_use(
     common_dir: &Path,
     branch: &str,

@@ -122,7 +122,7 @@ pub(super) fn restore_unmodified(
     staged.run_with_input(["update-index", "-z", "--index-info"], Input::Bytes(&input)).map(drop)
 }
 
-/// An error if the work would bring the raw content of a filtered file into the history. `objects` is
+/// Returns an error if the work would bring the raw content of a filtered file into the history. `objects` is
 /// git that sees the objects of the repository.
 pub(super) fn require_stored_form(
     paths: &WorktreePaths,

@@ -37,7 +37,7 @@ const EXTENDED: u16 = 0x4000;
 /// The stage: other than 0 in a conflict.
 const STAGE: u16 = 0x3000;
 
-/// Parses an index; nothing if it is not plain.
+/// Parses an index; `None` if it is not plain.
 pub(super) fn parse_plain(index: &[u8], name_length: usize) -> Option<PlainIndex> {
     let version = number(index, 4)?;
     if index.get(..4)? != b"DIRC" || !(version == 2 || version == 3) {
@@ -100,7 +100,7 @@ impl Entry {
     }
 }
 
-/// The regular files at stage 0, by their paths; nothing if the index cannot be parsed.
+/// The regular files at stage 0, by their paths; `None` if the index cannot be parsed.
 pub(super) fn entries(index: &[u8]) -> Option<BTreeMap<Vec<u8>, Entry>> {
     // Object names have one of two lengths, and only with the right one the paths are sorted.
     entries_with(index, 20).or_else(|| entries_with(index, 32))

@@ -19,7 +19,7 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Locks the index in `git_dir`; nothing if it is locked already.
+    /// Locks the index in `git_dir`; `None` if it is locked already.
     pub(super) fn acquire(git_dir: &Path, state: &Path) -> io::Result<Option<Self>> {
         let temporary = temporary_path(git_dir, state);
         fs::write(&temporary, lock_content(state))?;

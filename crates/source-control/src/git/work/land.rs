@@ -147,7 +147,7 @@ fn name_problem(git: &Git, landing: &Landing) -> Result<Option<String>, GitError
     Ok(None)
 }
 
-/// An error if the branch is not at the expected commit.
+/// Returns an error if the branch is not at the expected commit.
 fn require_expected_tip(git: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be read", landing.branch);
     let now = resolve_ref(git, &landing.branch).map_err(work_error(what()))?;
@@ -191,7 +191,7 @@ fn lock_checkouts(
     Ok(locks)
 }
 
-/// An error if uncommitted changes keep a checkout from being updated.
+/// Returns an error if uncommitted changes keep a checkout from being updated.
 fn require_no_obstacles(
     objects: &Git,
     branch: &str,

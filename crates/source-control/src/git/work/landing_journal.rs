@@ -21,7 +21,7 @@ pub(super) struct LandingJournal {
     pub(super) repository: PathBuf,
     /// The full name of the branch.
     pub(super) branch: String,
-    /// Its commit before; nothing if it did not exist.
+    /// Its commit before; `None` if it did not exist.
     pub(super) old: Option<CommitId>,
     /// Its commit afterwards.
     pub(super) new: CommitId,

@@ -209,9 +209,9 @@ impl GitWork {
         self.record.as_ref()
     }
 
-    /// An error if the work cannot land now, whatever its checks say: nothing would change, a checkout of
-    /// the branch has uncommitted changes, or the branch is in use. `branch` is the full name of a branch
-    /// to create instead of advancing the base. Work that cannot be read is left to the checks.
+    /// Returns an error if the work cannot land now, whatever its checks say: nothing would change, a
+    /// checkout of the branch has uncommitted changes, or the branch is in use. `branch` is the full name of
+    /// a branch to create instead of advancing the base. Work that cannot be read is left to the checks.
     pub fn check_landing(&self, branch: Option<&str>) -> Result<(), LandError> {
         let Ok(base) = self.base() else { return Ok(()) };
         let Ok(work) = self.snapshot(&base) else { return Ok(()) };
@@ -233,7 +233,7 @@ impl GitWork {
         }
     }
 
-    /// An error if this landing would be refused now.
+    /// Returns an error if this landing would be refused now.
     pub fn check_landing_of(&self, landing: &Landing) -> Result<(), LandError> {
         land::check(&self.paths, &self.state, landing)
     }

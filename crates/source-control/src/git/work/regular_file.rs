@@ -24,7 +24,7 @@ pub(super) fn read_line(path: &Path) -> io::Result<String> {
     Ok(text.trim_end().to_owned())
 }
 
-/// An error if the path is not a regular file, or a link to one.
+/// Returns an error if the path is not a regular file, or a link to one.
 pub(super) fn require(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.is_file() {
         return Ok(());

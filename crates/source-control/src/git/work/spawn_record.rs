@@ -23,7 +23,7 @@ pub struct SpawnRecord {
     pub base: Option<BaseBranch>,
     /// The commit that the agent started from.
     pub commit: CommitId,
-    /// The branch that was checked out in its worktree; nothing if HEAD was detached.
+    /// The branch that was checked out in its worktree; `None` if HEAD was detached.
     pub head: Option<String>,
     /// All references and their objects.
     pub references: BTreeMap<String, String>,
@@ -71,7 +71,7 @@ pub fn record_spawn(
     Ok(record)
 }
 
-/// The record of an agent; nothing if there is none.
+/// The record of an agent; `None` if there is none.
 pub(super) fn read(state: &Path, agent: &AgentId) -> Result<Option<SpawnRecord>, WorkError> {
     let path = record_path(state, agent);
     let what = || format!("{} cannot be read", path.display());

@@ -11,7 +11,7 @@ use super::regular_file;
 const MAX_SYMBOLIC_REFS: usize = 5;
 const MAX_PACKED_REFS_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The commit that is checked out; nothing if the directory is not a repository.
+/// The commit that is checked out; `None` if the directory is not a repository.
 pub(super) fn commit(submodule: &Path) -> io::Result<Option<String>> {
     let git = submodule.join(".git");
     let Ok(found) = fs::symlink_metadata(&git) else { return Ok(None) };

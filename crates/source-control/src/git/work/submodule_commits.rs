@@ -14,7 +14,7 @@ use crate::git::command::Git;
 /// How deep submodules of submodules are looked for.
 const MAX_DEPTH: usize = 8;
 
-/// An error if the commit of a changed submodule is in no repository of the person.
+/// Returns an error if the commit of a changed submodule is in no repository of the person.
 pub(super) fn require_known(paths: &WorktreePaths, changes: &[Change]) -> Result<(), WorkError> {
     let pointed = changes.iter().filter_map(|change| {
         let after = change.after.as_ref().filter(|entry| entry.mode == Mode::Submodule)?;

@@ -160,7 +160,7 @@ const SETTINGS: [(&str, &str); 11] = [
     ("advice.addEmbeddedRepo", "false"),
 ];
 
-/// Copies the index; nothing if there is none.
+/// Copies the index; `None` if there is none.
 pub(super) fn copy_index(from: &Path, to: &Path) -> io::Result<Option<IndexCopy>> {
     let mut file = match File::open(from) {
         Ok(file) => file,

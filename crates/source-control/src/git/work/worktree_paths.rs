@@ -115,7 +115,7 @@ fn read_commondir(git_dir: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// An error if git would find a pipe where it expects a file, and wait for it.
+/// Returns an error if git would find a pipe where it expects a file, and wait for it.
 fn require_regular_files(directory: &Path) -> std::io::Result<()> {
     const FILES: [&str; 13] = [
         "HEAD",

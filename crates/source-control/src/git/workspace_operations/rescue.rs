@@ -176,7 +176,7 @@ pub(super) fn restore(git: &Git, files: &Path, rescued: &str) -> Result<(), Oper
         if read_file(&path)?.is_some() {
             fs::remove_file(&path).map_err(file(&path))?;
         }
-        // An empty directory may be in the place of a file.
+        // An empty directory may be in place of a file.
         for above in path.ancestors().skip(1).take_while(|above| *above != files) {
             if fs::remove_dir(above).is_err() {
                 break;

@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::other(format!("{} has more than {limit} bytes", path.display())))
 }
 
-/// The error for a file in the place of a directory, or the other way round.
+/// The error for a file in place of a directory, or the other way round.
 pub(super) fn wrong_kind(path: &Path) -> io::Error {
     io::Error::other(format!(
         "{} is a file where a directory belongs, or a directory where a file belongs",

@@ -65,7 +65,7 @@ impl BranchImport<'_> {
         Ok(git)
     }
 
-    /// The new objects of the branch as a pack; nothing if there are none.
+    /// The new objects of the branch as a pack; `None` if there are none.
     pub(super) fn pack(&self, raw: &Git) -> Result<Option<PathBuf>, WorkError> {
         let listed = self.missing(raw)?;
         if listed.is_empty() {
