@@ -141,7 +141,7 @@ fn read_only(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     match mode.as_str() {
         "plan" => Ok(true),
         "dontAsk" => {
-            let text = "it refuses every write that nobody allowed before: read-only here";
+            let text = "it refuses every write that was not allowed before: read-only here";
             fields.note(Effect::Narrowed, "permissionMode", text);
             Ok(true)
         }

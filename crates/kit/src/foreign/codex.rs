@@ -14,7 +14,7 @@ use crate::tool_table::Allowed;
 /// only narrows, so it does not matter who wrote it.
 pub(crate) const TOOLS_REMARK: &str = "# bailiwick tools:";
 
-/// What is switched off with a feature.
+/// Tools that a feature switch disables.
 const FEATURES: [(&str, &[&str]); 9] = [
     ("shell_tool", &["Bash", "Typing", "CodeMode"]),
     ("unified_exec", &["Typing"]),

@@ -1,4 +1,4 @@
-//! The keys of a foreign file, taken one by one. What nobody took at the end is not understood.
+//! The keys of a foreign file, read one by one. Keys that remain at the end are unknown.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::limit_words::may_be_limit;
 use super::node::Node;
 use super::{Effect, Note, Options};
 
-/// What becomes of keys that nobody knows.
+/// What happens to unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownKeys {
     /// The program passes over them: they are kept as metadata, unless they look like a limit.
@@ -19,14 +19,14 @@ pub(crate) enum UnknownKeys {
     Refused,
 }
 
-/// What is known once all keys are taken.
+/// The result once all keys are read.
 #[derive(Debug)]
 pub(crate) struct LeftoverFields {
     pub(crate) notes: Vec<Note>,
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
-/// What is left of a file's keys, and what was noted so far.
+/// The unread keys of a file, with the notes so far.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     source: &'a Source,
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// How many turns an agent may take, by whichever of these keys says it; the smallest holds.
+    /// The turn limit of an agent, by any of these keys; the smallest applies.
     pub(crate) fn turns(&mut self, keys: &[&str]) -> Result<Option<u64>, Problem> {
         self.most("turns", keys)
     }
@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
         self.source.whole()
     }
 
-    /// The notes, and what is kept. A key that nobody took and that may be a limit is a problem.
+    /// The notes and the kept metadata. An unread key that may be a limit is a problem.
     pub(crate) fn finish(mut self, unknown: UnknownKeys) -> Result<LeftoverFields, Vec<Problem>> {
         let rest = std::mem::take(&mut self.rest);
         let (mut problems, mut metadata) = (Vec::new(), BTreeMap::new());
@@ -231,7 +231,7 @@ fn slug(written: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// What a file is called: its stem, or its directory if every file of its kind is called the same.
+/// The name of a file: its stem, or its directory if all files of its kind have the same name.
 fn name_of_file(file: &str) -> &str {
     let (directory, name) = file.rsplit_once('/').unwrap_or(("", file));
     match name {

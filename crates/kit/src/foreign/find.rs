@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 8;
 /// A file that may be an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundAgentFile {
-    /// How it is written.
+    /// Its format.
     pub format: Format,
     /// The file.
     pub source: Source,

@@ -31,7 +31,7 @@ pub(crate) static TOOLS: [Row; 15] = [
     row("McpResource", &[&["list_mcp_resources"], &["read_mcp_resource"]]),
 ];
 
-/// How many turns and minutes it gives a sub-agent whose file says nothing of that.
+/// The default turns and minutes of a sub-agent.
 const TURNS: u64 = 30;
 const MINUTES: u64 = 10;
 
@@ -83,7 +83,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
     })
 }
 
-/// The limit that holds where the file says none.
+/// The default limit.
 fn usual(fields: &mut Fields<'_>, key: &str, most: u64) -> u64 {
     let text = format!("is {most}, as in Gemini CLI where the file does not say it");
     fields.note(Effect::Narrowed, key, text);

@@ -89,13 +89,13 @@ const WORDS: [&str; 38] = [
 const ABOUT_A_TOOL: [&str; 9] =
     ["tool", "tools", "type", "primary", "name", "category", "kind", "version", "homepage"];
 
-/// What is not to be done if the value is `false`.
+/// What is forbidden if the value is `false`.
 const RIGHTS: [&str; 16] = [
     "enable", "enabled", "active", "write", "writes", "writable", "edit", "edits", "editable",
     "bash", "shell", "execute", "web", "delete", "commit", "push",
 ];
 
-/// What a number counts that an agent may use up.
+/// Units of a numeric limit.
 const COUNTED: [&str; 12] = [
     "turns",
     "steps",
@@ -111,10 +111,10 @@ const COUNTED: [&str; 12] = [
     "cost",
 ];
 
-/// Values that take a right away, whatever their key is called.
+/// Values that revoke a right, under any key.
 const CLOSED: [&str; 6] = ["deny", "denied", "forbidden", "ask", "readonly", "disabled"];
 
-/// Tables that describe what is needed, given or made.
+/// Tables that describe requirements, inputs or outputs.
 const DESCRIPTIONS: [&str; 9] = [
     "requires",
     "dependencies",

@@ -1,7 +1,7 @@
 //! Agent files that were written for other programs, read as they are. One file a format.
 //!
-//! An import never may more than its original: what a template cannot say makes it narrower, or the
-//! file is refused with a reason. What a program itself asks or denies, whatever the file says, stays
+//! An import never has more rights than its original: what a template cannot express makes it narrower, or
+//! the file is refused with a reason. What a program itself asks or denies, whatever the file says, stays
 //! with that program.
 //!
 //! ```text
@@ -41,7 +41,7 @@ pub(crate) use gemini::TOOLS as GEMINI_TOOLS;
 pub(crate) use opencode::TOOLS as OPENCODE_TOOLS;
 pub(crate) use render::quoted;
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -98,7 +98,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// What became of a part of the original.
+/// What happened to a part of the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -123,7 +123,7 @@ impl fmt::Display for Effect {
 /// One thing that is not in the import as it was in the original.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// What became of it.
+    /// What happened to it.
     pub effect: Effect,
     /// The key of the original.
     pub key: String,
@@ -131,20 +131,20 @@ pub struct Note {
     pub text: String,
 }
 
-/// A foreign file as a template of ours.
+/// A foreign file as a Bailiwick template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// How the original was written.
+    /// The format of the original.
     pub format: Format,
     pub template: Template,
     /// Where it differs from the original.
     pub notes: Vec<Note>,
 }
 
-/// What a person says about a file beforehand.
+/// Import options of a person.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Keys that limit nothing and are passed over.
+    /// Keys that are not limits and are ignored.
     pub drop: Vec<String>,
 }
 
@@ -207,7 +207,7 @@ fn marker(source: &Source, template: &Template) -> Option<Problem> {
     let mut lines = template.default_prompt.lines();
     let line = lines.find(|line| line.trim_start().starts_with("<!-- agent_name:"))?;
     let place = source.text.find(line).map(|at| source.at(at..at + line.len()));
-    let message = "the text holds a line that begins a persona in a template of ours";
+    let message = "the text has a line that begins a persona in a Bailiwick template";
     Some(
         Problem::error("persona-marker", place.unwrap_or_else(|| source.whole()), message)
             .help("take the line out, or write the template by hand"),

@@ -19,7 +19,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// What it is, for a person.
+    /// What it is, as shown to a person.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -31,7 +31,7 @@ impl Node {
         }
     }
 
-    /// Its text, or else what it is.
+    /// Its text, or its type.
     pub(crate) fn into_text(self) -> Result<String, &'static str> {
         let kind = self.kind();
         match self {

@@ -53,7 +53,7 @@ struct Rule {
     action: Action,
 }
 
-/// What the rules say of a permission, whatever it is asked for.
+/// The decision of the rules on a permission, for every pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permission {
     Always,
@@ -264,7 +264,7 @@ fn lists(fields: &mut Fields<'_>, rules: &[Rule]) -> (ToolLists, Option<Vec<Agen
     (ToolLists { allow_list, deny_list }, subagents)
 }
 
-/// Whether a permission is given for whatever it is asked.
+/// Whether a permission is granted for every pattern.
 fn says(rules: &[Rule], permission: &str) -> Permission {
     for rule in rules.iter().rev().filter(|rule| matches(&rule.permission, permission)) {
         match (rule.action, is_all(&rule.pattern)) {
@@ -306,7 +306,7 @@ fn named_agents(rules: &[Rule]) -> Vec<AgentType> {
     named
 }
 
-/// Whether the tools of all servers are given.
+/// Whether the tools of all servers are granted.
 fn servers(rules: &[Rule]) -> Permission {
     for rule in rules.iter().rev() {
         match rule.action {
@@ -322,7 +322,7 @@ fn servers(rules: &[Rule]) -> Permission {
     Permission::Always
 }
 
-/// A rule that closes something, and nobody knows what.
+/// A rule that denies something unknown.
 fn is_strange(rule: &Rule) -> bool {
     let known = is_tool_of_ours(&rule.permission) || is_no_tool(rule);
     !known && !is_all(&rule.permission) && rule.action != Action::Allow

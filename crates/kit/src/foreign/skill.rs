@@ -1,6 +1,6 @@
-//! Skills: `SKILL.md`. As a template, an agent that does what the skill says.
+//! Skills: `SKILL.md`, imported as the template of an agent that follows the skill.
 //!
-//! `allowed-tools` spares a person some questions and restricts nothing: it grants nothing here.
+//! `allowed-tools` only suppresses questions to a person and is not a limit: it grants nothing here.
 
 use bailiwick_model::template::{Template, ToolLists};
 use bailiwick_model::{Problem, Source};
@@ -69,7 +69,7 @@ fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> 
     })
 }
 
-/// A skill that runs in an agent of its own has that agent's rights. Whether it is read-only.
+/// Whether the agent in which a skill runs is read-only.
 fn elsewhere(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     let context = fields.text("context")?;
     match (context.as_deref(), fields.text("agent")?.as_deref()) {
@@ -86,7 +86,7 @@ fn elsewhere(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     }
 }
 
-/// `tools` means nothing to the programs that read skills; who wrote it meant these and no others.
+/// Programs that read skills ignore `tools`; its author meant it as a limit.
 fn listed_tools(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Problem> {
     let allow_list = claude::allowed(fields)?;
     if allow_list.is_some() {

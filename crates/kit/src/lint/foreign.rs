@@ -1,4 +1,4 @@
-//! Agent files of other programs: what keeps those from being imported that nobody has imported yet.
+//! Agent files of other programs that were not imported: the problems that prevent an import.
 
 use std::path::Path;
 

@@ -21,7 +21,7 @@ use crate::templates::Templates;
 use crate::tree::Tree;
 use crate::{capability_file, role_file};
 
-/// What was looked at, and what is wrong.
+/// The result of a lint run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// How many capabilities were read.

@@ -8,7 +8,7 @@ use bailiwick_model::{Problem, Severity};
 use crate::kit::Kit;
 use crate::layer::{Layer, Layout};
 
-/// What this program lacks of the other one, and how texts are written here.
+/// Differences from the other program.
 const SOFTENED: [&str; 6] = [
     "no-such-module",
     "wider-than-role",

@@ -1,4 +1,4 @@
-//! A fragment leads with its rule, so that it cannot be missed.
+//! A fragment begins with its rule, so that it is not missed.
 
 use std::ops::Range;
 

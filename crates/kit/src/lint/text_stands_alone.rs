@@ -1,4 +1,4 @@
-//! A fragment stands alone: roles combine them in any order, so none may lean on another.
+//! A fragment must not refer to other fragments: roles combine them in any order.
 
 use bailiwick_model::{CapabilityName, Problem};
 

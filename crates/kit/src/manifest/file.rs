@@ -13,11 +13,11 @@ use crate::foreign::CLAUDE_TOOLS;
 pub struct Manifest {
     /// The file.
     pub source: Source,
-    /// What the agent is called.
+    /// The name of the agent.
     pub name: Spanned<AgentType>,
     /// When to use it.
     pub description: String,
-    /// The role of the kit whose texts it is told.
+    /// The role of the kit whose texts it gets.
     pub substrate_role: Option<Spanned<RoleName>>,
     /// The tools it may use; all if left out.
     pub tools: Option<Vec<Spanned<String>>>,
@@ -101,7 +101,7 @@ struct References {
 }
 
 impl File {
-    /// The lists of other kits as blocks; each is something that the agent is told.
+    /// The lists of other kits as blocks of the prompt.
     fn lists_as_blocks(&self) -> impl Iterator<Item = Block> {
         let lists = [
             ("IN SCOPE", &self.domain_in),

@@ -1,4 +1,5 @@
-//! An assembled agent as a file of one program. Where its format cannot hold a limit, a note says so.
+//! Writes an assembled agent as a file of one program. A note reports each limit that the format cannot
+//! express.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::foreign::{CLAUDE_TOOLS, GEMINI_TOOLS, OPENCODE_TOOLS, TOOLS_REMARK, q
 use crate::kit::Kit;
 use crate::tool_table::Row;
 
-/// Tools with which nothing can be changed.
+/// Read-only tools.
 const HARMLESS: [&str; 12] = [
     "Read",
     "Glob",
@@ -71,9 +72,9 @@ impl fmt::Display for Program {
 pub struct AssembledFile {
     pub file_name: String,
     pub text: String,
-    /// What the program's format cannot hold.
+    /// What the program's format cannot express.
     pub notes: Vec<String>,
-    /// What is odd but does not stop the work.
+    /// Warnings.
     pub warnings: Vec<Problem>,
 }
 
@@ -114,7 +115,7 @@ struct Draft<'a> {
 impl Draft<'_> {
     fn claude(&mut self) -> String {
         let tools = self.natives(&CLAUDE_TOOLS);
-        // Without a name the list would be read as nothing said, which is all tools.
+        // An empty list would be read as no limit, which means all tools.
         let tools = tools.map(|tools| match tools.as_slice() {
             [] => "tools: []\n".to_owned(),
             tools => format!("tools: {}\n", tools.join(", ")),

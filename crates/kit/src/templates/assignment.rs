@@ -1,10 +1,10 @@
-//! All that one agent is given of its template, in one value.
+//! An agent's assignment from its template.
 
 use bailiwick_model::template::{AgentType, Template, ToolLists};
 
 use super::select::{Effective, Inherited, KnownModel, Overrides, SelectError, effective, select};
 
-/// What an agent may do to the world.
+/// The write and network access of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
     /// No writes, and no network beyond the model, whatever its parent may do.
@@ -28,7 +28,7 @@ impl Sandbox {
     }
 }
 
-/// What one agent is given.
+/// The assignment of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The type that its file has, however it was spelt in the call.
@@ -47,7 +47,7 @@ pub struct Assignment {
     pub settings: Effective,
 }
 
-/// Works out what an agent is given, and refuses what cannot be had.
+/// Computes an assignment; refuses unknown models and personas.
 pub fn assign(
     template: &Template,
     agent_name: Option<&str>,

@@ -10,15 +10,15 @@ const EXACT: &str = "write a line of its own: <!-- agent_name: <name> -->";
 /// The texts of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// What stands before the first marker.
+    /// The text before the first marker.
     pub(super) default: String,
-    /// What stands behind each marker, as they come.
+    /// The text behind each marker, in order.
     pub(super) named: Vec<Block>,
     /// The markers inside of code: text, but worth naming when a block is missed.
     pub(super) fenced: Vec<String>,
 }
 
-/// What stands behind one marker.
+/// The text behind one marker.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) name: String,
@@ -101,7 +101,7 @@ struct Fence {
 }
 
 impl Fence {
-    /// However far it is indented: in a list it is.
+    /// At any indentation, as in a list.
     fn opened_by(line: &str) -> Option<Self> {
         let line = line.trim_start();
         let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;

@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// Why there is no template for an agent.
+/// Why no template was found for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
     /// The name cannot be one.
@@ -83,7 +83,7 @@ pub enum TemplateError {
         /// What fits.
         matched: Vec<AgentType>,
     },
-    /// The file that speaks for it is not right.
+    /// The template's file is invalid.
     #[error("invalid agent template \"{agent_type}\": {}", messages(.problems))]
     Broken {
         /// Whose file it is.
@@ -104,7 +104,7 @@ fn messages(problems: &[Problem]) -> String {
 /// A template with its file.
 #[derive(Debug, Clone)]
 pub struct FoundTemplate {
-    /// What the file says, and where it names other things.
+    /// The content of the file, and the places of the names in it.
     pub parsed: Parsed,
     /// The file itself.
     pub source: Source,
@@ -214,7 +214,7 @@ impl Templates {
         Ok(FoundTemplate { parsed, source, origin: place.origin, covers: covers.collect() })
     }
 
-    /// What is where, by names alone.
+    /// The files of all places by name, unread.
     fn index(&self) -> Index {
         let mut index = Index::default();
         for (at, place) in self.places.iter().enumerate() {

@@ -9,7 +9,7 @@ use serde_saphyr::Spanned;
 use super::blocks::{self, Blocks};
 use super::frontmatter::{self, Frontmatter, OptionalField, OptionalList, PersonaEntry};
 
-/// What an agent without a template is called; no file can take the name.
+/// The name of an agent without a template; no file can use it.
 pub const NO_TEMPLATE: &str = "default";
 
 /// A template, and where it names other things.
@@ -35,7 +35,7 @@ pub fn parse(agent_type: &AgentType, source: &Source) -> Result<Parsed, Vec<Prob
     }
 }
 
-/// What `list_agents` demands beyond what a spawn needs: a prompt for who names no persona.
+/// What `list_agents` requires in addition to a spawn: a prompt for calls without a persona.
 pub fn check_listed(template: &Template, source: &Source) -> Result<(), Vec<Problem>> {
     if template.default_prompt.trim().is_empty() {
         return Err(vec![no_default_prompt(source)]);
@@ -235,7 +235,7 @@ impl Reading<'_> {
         let written = written?;
         let text = written.value.trim();
         if text.is_empty() {
-            // Said once, by who misses the description.
+            // Reported once, with the missing description.
             if key != "description" {
                 self.empty(key, &written);
             }
@@ -302,7 +302,7 @@ impl Reading<'_> {
         Some(written.value).filter(|number| *number > 0)
     }
 
-    /// A key with nothing behind it could mean everything or nothing.
+    /// A key without a value is ambiguous.
     fn list<T>(&mut self, key: &str, written: OptionalList<T>) -> Option<Vec<Spanned<T>>> {
         let written = written?;
         if written.value.is_none() {

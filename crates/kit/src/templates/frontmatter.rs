@@ -83,14 +83,14 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Spanned::deserialize(input).map(Some)
 }
 
-/// How many problems of one file are told at a time.
+/// The maximum number of reported problems of one file.
 const MAX_PROBLEMS: usize = 20;
 
-/// Reads the frontmatter; also gives where the body begins. Every problem is told that can be found beside the
-/// others.
+/// Reads the frontmatter; also gives where the body begins. Reports every problem that can be found beside
+/// the others.
 pub(super) fn read(source: &Source) -> Result<(Frontmatter, usize), Vec<Problem>> {
     let split = split(source).and_then(|(head, body)| {
-        went_on(source, body).map_or(Ok(()), Err)?;
+        repeated_delimiter(source, body).map_or(Ok(()), Err)?;
         Ok((head, body))
     });
     let (head, body) = split.map_err(|problem| vec![problem])?;
@@ -236,7 +236,7 @@ const LIMITS: [&str; 10] = [
 ];
 
 /// A body that begins as a frontmatter does: a line of dashes too many has cut limits off.
-fn went_on(source: &Source, body: usize) -> Option<Problem> {
+fn repeated_delimiter(source: &Source, body: usize) -> Option<Problem> {
     let mut at = body;
     let mut lines = source.text.get(body..)?.split_inclusive('\n');
     let first = lines.find(|line| {
@@ -283,7 +283,7 @@ fn by_line(text: &str, line: Option<usize>, column: Option<usize>) -> Option<Ran
     Some(before + at..before + at + end)
 }
 
-/// What is wrong, in the words of people who write templates.
+/// The problem as text for authors of templates.
 fn explain(source: &Source, error: &DeserializeError) -> Problem {
     use DeserializeError as Yaml;
     let place = error.location().map_or_else(|| source.whole(), |at| place(source, at));

@@ -24,7 +24,7 @@ pub struct ListAgents {
 pub struct AgentsListed {
     /// In the order of their types.
     pub agents: Vec<AgentListed>,
-    /// Templates that break the contract, in the same order: nobody can start these.
+    /// Invalid templates, in the same order: they cannot be started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<BrokenTemplate>,
 }

@@ -1,4 +1,4 @@
-//! What one agent is given of a template: prompt, model and effort, each with where it comes from.
+//! Selects an agent's prompt, model and effort from a template, each with its origin.
 
 use bailiwick_model::template::{AgentType, InvalidAgentType, Persona, Template};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::tool_table::matches;
 /// The effort that every model has.
 const NO_EFFORT: &str = "none";
 
-/// Why an agent cannot be given what was asked for.
+/// Why a selection failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SelectError {
     /// The name of the type cannot be one.
@@ -27,7 +27,7 @@ pub enum SelectError {
         /// Of which template.
         agent_type: AgentType,
     },
-    /// The template has no prompt for who names no persona.
+    /// The template has no prompt for calls without a persona.
     #[error("agent_type \"{0}\" requires agent_name selection")]
     PersonaNeeded(AgentType),
     /// No such model.
@@ -50,7 +50,7 @@ pub enum SelectError {
         /// What it has.
         supported: Vec<String>,
     },
-    /// Nothing is known of any model, so nothing can be checked.
+    /// No models are known, so the name cannot be checked.
     #[error("Models are being updated; try spawn_agent again in a moment.")]
     ModelsUnknown,
 }
@@ -68,7 +68,7 @@ pub fn asked_type(
     }
 }
 
-/// What was chosen of a template.
+/// The selection from a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selected<'a> {
     /// The persona, unless it is the default.
@@ -124,7 +124,7 @@ impl SetBy {
     }
 }
 
-/// A value with who set it.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     pub value: String,
@@ -132,28 +132,28 @@ pub struct Setting {
     pub set_by: SetBy,
 }
 
-/// What a call says of model and effort.
+/// Model and effort of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overrides<'a> {
     pub model: Option<&'a str>,
     pub reasoning_effort: Option<&'a str>,
 }
 
-/// What the one who starts the agent has itself.
+/// Model and effort of the caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inherited<'a> {
     pub model: Option<&'a str>,
     pub reasoning_effort: Option<&'a str>,
 }
 
-/// Model and effort of an agent; none where nobody set one.
+/// Model and effort of an agent; `None` if not set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Effective {
     pub model: Option<Setting>,
     pub reasoning_effort: Option<Setting>,
 }
 
-/// Call before persona before template before who starts it, each value for itself.
+/// Precedence: call, persona, template, caller; for each value separately.
 pub fn effective(
     call: Overrides<'_>,
     persona: Option<&Persona>,

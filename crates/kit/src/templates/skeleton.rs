@@ -1,4 +1,4 @@
-//! A new template to be filled in; it is right as it stands.
+//! A new template to fill in; it is valid as it is.
 
 use bailiwick_model::template::AgentType;
 
