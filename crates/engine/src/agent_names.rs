@@ -11,7 +11,7 @@ use bailiwick_store::Store;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// How many characters of a repository's digest tell two agents of one name apart.
+/// How many characters of the repository's digest are appended when two agents share a name.
 const SUFFIX_LENGTHS: [usize; 3] = [6, 12, 24];
 
 /// The longest id.
@@ -30,7 +30,7 @@ impl Scope {
     /// This repository, unless a person asks for all or is in none.
     pub fn observe(context: &Context, all_repositories: bool) -> Result<Self, Failure> {
         adopt(context)?;
-        Ok(match here(context).filter(|_| !all_repositories) {
+        Ok(match current_repository(context).filter(|_| !all_repositories) {
             Some(repository) => Self::Repository(repository),
             None => Self::AllRepositories,
         })
@@ -46,7 +46,7 @@ impl Scope {
 }
 
 /// The git directory that all checkouts of the repository around us share.
-pub fn here(context: &Context) -> Option<String> {
+pub fn current_repository(context: &Context) -> Option<String> {
     // A directory that git refuses to look at is in no repository.
     context.repository().and_then(|repository| place(&repository).ok())
 }
@@ -65,7 +65,7 @@ pub fn repository_of(context: &Context, run: &Run) -> Option<Repository> {
     }
 }
 
-/// How many agents are named that a person may have meant.
+/// How many similar agents an error names.
 const MAX_SUGGESTIONS: usize = 3;
 
 /// The id of the agent that a person names; an error that says who may be meant, or how to list all, if there
@@ -78,7 +78,7 @@ pub fn require(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
     Err(Failure::refused(format!("there is no agent `{name}`")).help(suggestion(context, name)?))
 }
 
-/// Whether an agent has run, or is in the ledger: who sat at a person's terminal is in none.
+/// Whether an agent has run or is in the ledger. Sessions at a person's terminal are not in the ledger.
 fn is_known(context: &Context, id: &AgentId) -> Result<bool, Failure> {
     if !context.database.exists() {
         return Ok(false);
@@ -88,7 +88,7 @@ fn is_known(context: &Context, id: &AgentId) -> Result<bool, Failure> {
     })
 }
 
-/// Which agents of this repository a person may have meant, and how to list all.
+/// An error that names similar agents of this repository and the command that lists all.
 pub fn suggestion(context: &Context, name: &AgentId) -> Result<String, Failure> {
     let list = "`bailiwick ps --all` lists the agents of this repository";
     if !context.database.exists() {
@@ -108,15 +108,15 @@ pub fn suggestion(context: &Context, name: &AgentId) -> Result<String, Failure> 
     })
 }
 
-/// The id of the agent that a person names. What is in no ledger stays as it is: it may be a session
-/// at a terminal, and a lookup says that it is missing.
+/// The id of the agent that a person names. An id that is not in the ledger is returned unchanged: it may be
+/// a session at a terminal, and the lookup reports it as missing.
 pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
     if !context.database.exists() {
         return Ok(name.clone());
     }
     adopt(context)?;
     let found = context.with_store(async |store| Ok(store.runs_named(name).await?))?;
-    let here = here(context);
+    let here = current_repository(context);
     match choose(&found, name, here.as_deref()) {
         Choice::Nobody => Ok(name.clone()),
         Choice::Here(run) => Ok(run.id.clone()),
@@ -131,7 +131,7 @@ pub fn resolve(context: &Context, name: &AgentId) -> Result<AgentId, Failure> {
     }
 }
 
-/// An error unless a run belongs to this repository, as far as that is known.
+/// Returns an error unless a run belongs to this repository, as far as that is known.
 pub fn require_here(run: &Run, repository: &Repository) -> Result<(), Failure> {
     let Some(recorded) = &run.repository else { return Ok(()) };
     // A repository that was moved is known by its worktrees alone, which git compares.
@@ -155,7 +155,7 @@ pub fn id_for(context: &Context, repository: &str, name: &AgentId) -> Result<Age
         let id = id.clone();
         context.with_store(async |store| Ok(store.runs_named(&id).await?))
     };
-    // A spawn that was cut short goes on; a name that is taken here is refused by the plan.
+    // An interrupted spawn continues; a name that is taken here is refused by the plan.
     let named = find(name)?;
     let own = named.iter().find(|run| run.repository.as_deref() == Some(repository));
     if let Some(run) = own.filter(|run| run.name == *name) {
@@ -215,7 +215,7 @@ fn ambiguous(name: &AgentId, runs: &[&Run]) -> Failure {
         .help("run the command in its repository, or use an id that only one of them has")
 }
 
-/// Writes down the repository of older runs whose worktree tells it.
+/// Records the repository of older runs, if their worktree still names it.
 fn adopt(context: &Context) -> Result<(), Failure> {
     if !context.database.exists() {
         return Ok(());

@@ -22,7 +22,7 @@ pub fn program_name<'a>(task: &'a Task, settings: &'a Settings) -> &'a str {
     of_task.or(settings.run.cli.as_deref()).unwrap_or(USUAL)
 }
 
-/// The adapter of this name: one of ours, or one that the commit or the user describes.
+/// The adapter of this name: built in, or described by the commit or the user.
 pub fn adapter_named(
     context: &Context,
     repository: &Repository,

@@ -1,4 +1,4 @@
-//! How an agent stands, in one word: the same in `ps`, `status`, the ledger's views and errors.
+//! The state of an agent, in one word: the same in `ps`, `status`, the ledger's views and errors.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// How an agent stands.
+/// The state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentState {
-    /// Its spawn was cut short.
+    /// Its spawn was interrupted.
     HalfSpawned,
     /// It was spawned, and never started.
     Ready,
-    /// It was recorded by other means, and has not ended.
+    /// It was recorded by another tool and has not ended.
     Running,
-    /// It is at work.
+    /// It runs.
     AtWork,
-    /// It is at work, and waits for a person's answer.
+    /// It runs, and waits for a person's answer.
     Asks,
     /// It is open, and its last attempt ended this way; or it failed for good, by that.
     Ended(ExitReason),
@@ -34,12 +34,12 @@ pub enum AgentState {
     Merged,
     /// Its work had landed and was reverted.
     RolledBack,
-    /// Its work was turned down.
+    /// Its work was rejected.
     Rejected,
 }
 
 impl AgentState {
-    /// Every state, in the order in which an agent may come through them.
+    /// Every state, in the order in which an agent passes through them.
     pub const ALL: [Self; 16] = [
         Self::HalfSpawned,
         Self::Ready,
@@ -59,8 +59,8 @@ impl AgentState {
         Self::Rejected,
     ];
 
-    /// How a run stands, by its row, its last attempt and what is seen of its supervisor.
-    pub fn of(run: &Run, last: Option<&Attempt>, seen: Seen) -> Self {
+    /// The state of a run, by its row, its last attempt and what is seen of its supervisor.
+    pub fn of(run: &Run, last: Option<&Attempt>, seen: SupervisorState) -> Self {
         let open = match run.state {
             RunState::HalfSpawned => return Self::HalfSpawned,
             RunState::Merged => return Self::Merged,
@@ -76,10 +76,12 @@ impl AgentState {
             None => Some(ExitReason::Completed),
         };
         match (ending, seen) {
-            (None, Seen::Asking) => Self::Asks,
-            (None, Seen::Held | Seen::Free) => Self::AtWork,
-            // Its supervisor is there, and makes it ready.
-            (Some(_), Seen::Held | Seen::Asking) if run.status == RunStatus::Running => {
+            (None, SupervisorState::Asking) => Self::Asks,
+            (None, SupervisorState::Running | SupervisorState::Absent) => Self::AtWork,
+            // Its supervisor runs and prepares it.
+            (Some(_), SupervisorState::Running | SupervisorState::Asking)
+                if run.status == RunStatus::Running =>
+            {
                 Self::AtWork
             }
             (Some(ExitReason::Completed), _) => open,
@@ -149,38 +151,38 @@ impl FromStr for AgentState {
     }
 }
 
-/// What is seen of the supervisor of a run.
+/// Whether a supervisor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
-    /// Nobody holds the run.
-    Free,
-    /// Somebody holds it.
-    Held,
-    /// Somebody holds it, and its agent asks a person.
+pub enum SupervisorState {
+    /// No supervisor runs.
+    Absent,
+    /// A supervisor runs.
+    Running,
+    /// A supervisor runs, and its agent waits for an answer of a person.
     Asking,
 }
 
-impl Seen {
-    /// Looks at a run, and at what its agent asks.
+impl SupervisorState {
+    /// Observes a run and the open questions of its agent.
     pub fn observe(context: &Context, run: &Run) -> (Self, Vec<(String, String)>) {
-        // Nobody starts an agent for what is closed: who holds such a run tidies up.
+        // A closed run is not started: a process that holds its lock only cleans up.
         if run.status.next().is_empty() || run.half_spawned {
-            return (Self::Free, Vec::new());
+            return (Self::Absent, Vec::new());
         }
         let directory = RunDirectory::new(&context.state, run.id.as_str());
         if !directory.is_supervised().unwrap_or(false) {
-            return (Self::Free, Vec::new());
+            return (Self::Absent, Vec::new());
         }
         match supervisor::ask(&directory, &Request::Status) {
             Ok(Some(Reply::Status(standing))) if !standing.questions.is_empty() => {
                 (Self::Asking, standing.questions)
             }
-            Ok(_) | Err(_) => (Self::Held, Vec::new()),
+            Ok(_) | Err(_) => (Self::Running, Vec::new()),
         }
     }
 }
 
-/// An error if an agent was closed by one above it.
+/// Returns an error if an agent was closed by one above it.
 pub fn require_open(context: &Context, run: &AgentId) -> Result<(), Failure> {
     let known = context.with_store(async |store| Ok(store.delegate(run).await?))?;
     match known.is_some_and(|known| known.closed) {

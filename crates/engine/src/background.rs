@@ -1,4 +1,4 @@
-//! A run that goes on in the background: another process of ours, in a session of its own.
+//! Starts or resumes a run in the background: another Bailiwick process, in its own session.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,24 +17,24 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::system;
 
-/// How long the other process gets to hold the run. One that ends is noticed at once, so that this is for a machine with
-/// too much to do.
+/// How long the other process may take to lock the run. A process that exits is noticed at once; this limit
+/// is for a machine under load.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How a run is taken up again.
-pub struct Again<'a> {
-    /// What its agent is told.
+/// Options of a resumed run.
+pub struct ResumeOptions<'a> {
+    /// The message to its agent.
     pub words: Option<&'a str>,
     /// The options of a new budget.
     pub budget: Vec<String>,
 }
 
-/// Takes it up again for a person; comes back when another process holds it. Gives where its own words go.
+/// Resumes the run for a person; returns the path of its log once another process has locked it.
 pub fn resume(
     context: &Context,
     id: &AgentId,
     how: &RunOptions,
-    again: &Again<'_>,
+    again: &ResumeOptions<'_>,
 ) -> Result<PathBuf, Failure> {
     let unsaid = |error: std::io::Error| {
         Failure::general(format!("what it is told cannot be handed over: {error}"))
@@ -47,17 +47,17 @@ pub fn resume(
     launch(context, id, how, Input::Words(file), Environment::Inherited, &more)
 }
 
-/// What the other process has for its standard input. It holds what is locked as long as it runs.
+/// The standard input of the other process, which inherits the locks in it.
 pub enum Input {
     /// Nothing.
     Nothing,
     /// A file that it does not read.
     Held(File),
-    /// What an agent is told that is taken up again; of any length, which arguments are not.
+    /// The message to a resumed agent. Arguments are limited in length, standard input is not.
     Words(File),
 }
 
-/// Starts it, or takes it up again; comes back when it holds the run. Gives where its own words go.
+/// Starts or resumes the run; returns the path of its log once the other process has locked it.
 pub fn begin(
     context: &Context,
     id: &AgentId,
@@ -67,15 +67,15 @@ pub fn begin(
     begin_with(context, id, how, input, Environment::Inherited)
 }
 
-/// What the supervisor of a run has in its environment.
+/// The environment of a run's supervisor.
 pub enum Environment {
-    /// All of ours: a person who starts a run lends it what they have.
+    /// The environment of this process.
     Inherited,
-    /// This and nothing else.
+    /// Only these variables.
     Only(Vec<(OsString, OsString)>),
 }
 
-/// Variables without which the supervisor of a run does not find its files; none of them pays for anything.
+/// Variables that the supervisor of a run needs to find its files; none of them is a credential.
 pub const NEEDED: [&str; 31] = [
     "PATH",
     "HOME",
@@ -110,7 +110,7 @@ pub const NEEDED: [&str; 31] = [
     "RUST_BACKTRACE",
 ];
 
-/// The same, with another environment for its supervisor.
+/// Like `start`, with another environment for the supervisor.
 pub fn begin_with(
     context: &Context,
     id: &AgentId,
@@ -134,7 +134,7 @@ fn launch(
     let failed =
         |error: std::io::Error| Failure::general(format!("it cannot go on by itself: {error}"));
     let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
-    // What is said of an earlier attempt stands there, too.
+    // The log also has the messages of earlier attempts.
     let before = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(0);
     let mut command = Command::new(system::own_program()?);
     command.arg("supervise").arg(id.as_str()).args(how.arguments()).args(more);
@@ -163,7 +163,7 @@ fn launch(
         .process_group(0);
     let mut child = command.spawn().map_err(failed)?;
     let deadline = Instant::now() + START_TIMEOUT;
-    // Mostly it is there in a few milliseconds.
+    // It usually locks the run within a few milliseconds.
     let mut pause = Duration::from_millis(1);
     loop {
         if directory.is_supervised_by(child.id()).map_err(failed)? {
@@ -178,7 +178,7 @@ fn launch(
             return Err(Failure::general(format!("it ended at once: {}", said.trim())));
         }
         if Instant::now() > deadline {
-            // Nobody counts on it any more.
+            // Nothing waits for it any more.
             let _ = child.kill();
             let _ = child.wait();
             return Err(
@@ -188,7 +188,7 @@ fn launch(
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
     }
-    // The process that starts it may live longer than it, and must not leave it half dead.
+    // The process that starts it may outlive it, and must not leave it as a zombie.
     std::thread::spawn(move || child.wait());
     Ok(log)
 }

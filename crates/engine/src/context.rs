@@ -1,4 +1,4 @@
-//! Where the command was called, and where its things are.
+//! The directories and the database that a command uses.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::notices::Notices;
 
-/// What a command knows of its surroundings.
+/// The directories, database and outputs of a command.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// Where it was called.
+    /// The working directory.
     pub directory: PathBuf,
-    /// Where state is kept.
+    /// The state directory.
     pub state: PathBuf,
     /// Where the user's kit is.
     pub user_kit: PathBuf,
-    /// A kit that was named on the command line.
+    /// The kit that the command line names.
     pub kit_root: Option<PathBuf>,
     /// The database.
     pub database: Database,
-    /// The options that a next command must be given again.
+    /// The global options to repeat in suggested commands.
     pub global_options: String,
     /// Where services report what they do.
     pub notices: Notices,
 }
 
 impl Context {
-    /// Reads the surroundings; what was said on the command line goes before the environment.
+    /// Builds the context; options of the command line take precedence over the environment.
     pub fn observe(
         kit_root: Option<PathBuf>,
         database: Option<&str>,
@@ -67,7 +67,7 @@ impl Context {
             None => Location::file(state.join("bailiwick.db")),
         };
         if by_option {
-            // As it is shown: without a password.
+            // Shown without the password.
             global_options += &format!(" --db {location}");
         }
         let database = Database::at(location);
@@ -96,8 +96,8 @@ impl Context {
     }
 }
 
-/// A variable of the environment; an empty one counts as not set, one that is not UTF-8 is an error:
-/// to pass over it would be to use another place than the person named.
+/// A variable of the environment. An empty one counts as unset; one that is not UTF-8 is an error, since
+/// ignoring it would use another directory than the person chose.
 pub fn variable(name: &str) -> Result<Option<String>, Failure> {
     Ok(set_variable(name)?.filter(|value| !value.is_empty()))
 }

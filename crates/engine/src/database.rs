@@ -1,4 +1,4 @@
-//! The database of a command, which is opened once; events and attempts in it, for threads that wait.
+//! The database of a command, opened once; blocking access to its events and attempts.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,40 +16,40 @@ use tokio::runtime::{Handle, Runtime};
 use crate::failure::Failure;
 use crate::system;
 
-/// Where a command finds its database. It is opened when it is first needed, and shared from then on:
-/// opening and closing it takes longer than most of what is asked of it.
+/// The database of a command. It is opened at first use and shared from then on: opening and closing it takes
+/// longer than most queries.
 #[derive(Clone)]
 pub struct Database {
     location: Location,
     opened: Arc<Mutex<Option<Opened>>>,
 }
 
-/// A database that was opened.
+/// An open database and the file that it was opened from.
 struct Opened {
     file: Identity,
     kept: Arc<OpenDatabase>,
 }
 
-/// Which file it is that has the name: its device and its number there. A server stays the same.
+/// Device and inode of the database file; constant for a server.
 type Identity = Option<(u64, u64)>;
 
 impl Database {
-    /// The one that is kept there.
+    /// The database at a location.
     pub fn at(location: Location) -> Self {
         Self { location, opened: Arc::default() }
     }
 
-    /// Where it is.
+    /// Its context.
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// Whether there may be something in it. A file that does not exist is not created to look.
+    /// Whether it may have rows. A missing file is not created for that.
     pub fn exists(&self) -> bool {
         self.location.sqlite_file().is_none_or(Path::exists)
     }
 
-    /// Tells another process of ours to use it. A password is not for arguments, which everybody can read.
+    /// Tells another Bailiwick process to use it. A password is not for arguments, which everybody can read.
     pub fn pass_on(&self, command: &mut Command) {
         match (self.location.sqlite_file(), self.location.secret_text()) {
             (Some(file), _) => drop(command.arg("--db").arg(file)),
@@ -57,8 +57,7 @@ impl Database {
         }
     }
 
-    /// Opens it, unless it is open; also where somebody has put another file in its place. What failed is tried
-    /// again.
+    /// Opens it, unless the same file is open already. A failed open is tried again.
     pub fn open(&self) -> Result<Arc<OpenDatabase>, Failure> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Opened { file, kept }) = &*opened
@@ -103,12 +102,12 @@ impl OpenDatabase {
         Ok(Self { runtime, store })
     }
 
-    /// Does something with it.
+    /// Calls a function with it.
     pub fn with<T>(&self, work: impl AsyncFnOnce(&Store) -> T) -> T {
         wait(self.runtime, work(&self.store))
     }
 
-    /// Keeps what we have seen of a run ourselves, all at once.
+    /// Stores events that this process reports, in one transaction.
     pub fn note(
         &self,
         run: &AgentId,
@@ -130,36 +129,36 @@ impl OpenDatabase {
         self.with(async |store| store.append_events(run, &mut events).await)
     }
 
-    /// Writes down how an attempt stands.
+    /// Records how an attempt stands.
     pub fn update(&self, attempt: &Attempt) -> Result<(), StoreError> {
         self.with(async |store| store.update_attempt(attempt).await)
     }
 }
 
 impl Drop for OpenDatabase {
-    /// What was written beside the file is brought into it: the next one that opens it has less to read.
+    /// Checkpoints the write-ahead log, so that the next process has less to read.
     fn drop(&mut self) {
-        // Inside of another runtime nobody may wait.
+        // Blocking is not allowed inside another runtime.
         if Handle::try_current().is_err() {
             wait(self.runtime, self.store.close());
         }
     }
 }
 
-/// Waits for work that needs no database.
+/// Blocks on a future that needs no database.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     Ok(wait(runtime()?, work))
 }
 
-/// Waits for work to be done. What it is is forgotten first: else the runtime would be compiled again for
-/// every command, which was a tenth of this crate.
+/// Blocks on a future. The future is boxed: otherwise the runtime is compiled for every caller, which was a
+/// tenth of this crate's code.
 pub fn wait<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
     let work: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(work);
     runtime.block_on(work)
 }
 
-/// What drives databases: one for the whole process. It has a thread of its own, so that a caller that takes long over
-/// something else while it has a database open holds up nobody.
+/// The runtime of all databases in this process. It has its own thread, so that a slow caller does not stop
+/// the others.
 fn runtime() -> Result<&'static Runtime, Failure> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
@@ -168,7 +167,7 @@ fn runtime() -> Result<&'static Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("database")
-        // Forges are asked on it as well.
+        // Requests to forges run on it as well.
         .enable_all()
         .build()
         .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
@@ -208,7 +207,7 @@ mod tests {
         let second = std::thread::spawn(move || other.open().unwrap()).join().unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(second.with(async |store| store.list(None).await).unwrap(), []);
-        // Another file in its place is another database.
+        // A replaced file is another database.
         std::fs::rename(&file, place.path().join("y.db")).unwrap();
         let third = database.open().unwrap();
         assert!(!Arc::ptr_eq(&first, &third));
@@ -216,7 +215,7 @@ mod tests {
         assert!(Arc::ptr_eq(&third, &database.open().unwrap()));
     }
 
-    /// Connections are given back by tasks: somebody has to run them, whatever those do who wait.
+    /// Tasks return connections to the pool, so the runtime must make progress while callers block.
     #[test]
     fn slow_caller_does_not_block_others() {
         let place = tempfile::tempdir().unwrap();
@@ -229,7 +228,7 @@ mod tests {
                 slow.with(async |store| {
                     let found = store.list(None).await;
                     begun.send(()).unwrap();
-                    // As a worktree is made, with all that is installed in it.
+                    // Creates a worktree with its installed dependencies.
                     wait.recv().unwrap();
                     found.unwrap()
                 })
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Nothing is beside the file when the last one has let go of it; inside of a runtime nobody waits for that.
+    /// Closing the last handle removes the files beside the database; inside a runtime this is not awaited.
     #[test]
     fn what_was_written_is_in_the_file_when_it_is_closed() {
         let place = tempfile::tempdir().unwrap();

@@ -1,16 +1,16 @@
-//! Why a service did not do what it was asked for. Callers decide what that means for their exit code.
+//! Why a service failed. Callers map it to their exit code.
 
 use std::borrow::Cow;
 
 use bailiwick_model::{AgentId, Problem};
 
-/// Why a service did not do what it was asked for.
+/// Why a service failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Something is wrong in files that people wrote.
+    /// Problems in files that people wrote.
     #[error("{}", messages(.0))]
     Problems(Vec<Problem>),
-    /// Something could not be loaded or done.
+    /// Something failed.
     #[error("{text}")]
     Failed {
         /// What is wrong.
@@ -18,13 +18,13 @@ pub enum Failure {
         /// What to do about it.
         help: Option<String>,
     },
-    /// The agent is at work, and its run cannot be changed meanwhile.
+    /// The agent is running, and its run cannot be changed meanwhile.
     #[error("`{agent}` is at work")]
     AtWork {
         /// The agent.
         agent: AgentId,
     },
-    /// The request was refused: a limit, a state, an unknown name or a wrong argument stands against it.
+    /// The request was refused because of a limit, a state, an unknown name or a wrong argument.
     #[error("{text}")]
     Refused {
         /// What is wrong.
@@ -55,7 +55,7 @@ impl Failure {
         Self::refused(error.to_string())
     }
 
-    /// The same as something that could not be done, whatever it was.
+    /// Converts it to a general failure.
     #[must_use]
     pub fn into_failed(self) -> Self {
         match self {

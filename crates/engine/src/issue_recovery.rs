@@ -13,13 +13,13 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::{agent_names, claiming, issues};
 
-/// Who asked for a run that was recovered, and its specification: nobody knows them here.
+/// Placeholders for the requester and the specification of a recovered run, which are unknown here.
 const RECOVERED: &str = "recovered";
 
 /// What is recovered: one issue, or all open issues of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryTarget {
-    /// `owner/name` on a forge; nothing for this repository.
+    /// `owner/name` on a forge; `None` for this repository.
     repository: Option<String>,
     number: Option<u64>,
 }
@@ -47,7 +47,7 @@ impl FromStr for RecoveryTarget {
     }
 }
 
-/// An issue whose work is known here again.
+/// A recovered issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredIssue {
     pub name: IssueName,
@@ -69,7 +69,7 @@ pub fn recover(context: &Context, target: &RecoveryTarget) -> Result<Vec<Recover
         let mut table = None;
         for number in numbers {
             let loaded = protocol.load(number).await?;
-            // Nobody has worked on it.
+            // No run has worked on it.
             if target.number.is_none() && loaded.state.events.is_empty() {
                 continue;
             }

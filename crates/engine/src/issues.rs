@@ -68,7 +68,7 @@ fn local_with(context: &Context, key: &SigningKey) -> Result<LocalIssues, Failur
     LocalIssues::new(repository.git(), &author()?, key.clone()).map_err(failure)
 }
 
-/// What an error of a forge means for a person.
+/// Maps an error of a forge to a failure.
 pub fn failure(error: MemoryError) -> Failure {
     match error {
         MemoryError::Missing(what) => Failure::refused(format!("{what} does not exist"))
@@ -128,7 +128,7 @@ fn declared(context: &Context, full_name: &str) -> Result<(Repository, Option<To
     })
 }
 
-/// Who writes: the person that runs us.
+/// The author of events: the current user.
 fn author() -> Result<String, Failure> {
     Ok(variable("USER")?.unwrap_or_else(|| "bailiwick".to_owned()))
 }
@@ -153,7 +153,7 @@ fn signing_key(context: &Context) -> Result<SigningKey, Failure> {
                     writeln!(file, "{text}").and_then(|()| file.sync_all()).map_err(failed)?;
                     Ok(SigningKey::new(text.as_bytes()))
                 }
-                // Somebody else has just made it.
+                // Another process has just created it.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                     let text = std::fs::read_to_string(&path).map_err(failed)?;
                     Ok(SigningKey::new(text.trim().as_bytes()))

@@ -1,4 +1,4 @@
-//! Landing: advances the base branch to exactly the tree that was verified.
+//! Lands work: advances the base branch to exactly the tree that was verified.
 
 use std::path::PathBuf;
 
@@ -17,12 +17,12 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::running::{next_step_hint, require_landable};
-use crate::verifying::{Against, AgentWork, Places, VerificationReport};
+use crate::verifying::{AgentWork, ComparisonBase, Places, VerificationReport};
 use crate::{claiming, system};
 
 const TESTS_KEPT: &str = "quality::tests-kept";
 
-/// What has landed, kept in the ledger so that it can be rolled back.
+/// A landing as stored in the ledger, for a rollback.
 #[derive(Debug, Clone, Serialize, serde::Deserialize)]
 pub struct LandedRecord {
     pub agent_id: String,
@@ -34,7 +34,7 @@ pub struct LandedRecord {
     pub checkouts: Vec<PathBuf>,
 }
 
-/// What is about to land: all of a `LandedRecord` but the commit and the checkouts, which are not known yet.
+/// A landing in progress: a `LandedRecord` without the commit and the checkouts.
 #[derive(Debug, Serialize, serde::Deserialize)]
 struct PendingLanding {
     agent_id: String,
@@ -44,14 +44,14 @@ struct PendingLanding {
     method: String,
 }
 
-/// What is to land, and how.
+/// A request to land work.
 #[derive(Debug, Clone)]
 pub struct LandRequest {
     /// The agent.
     pub agent: AgentId,
-    /// The branch to create in the place of advancing the base.
+    /// The branch to create in place of advancing the base.
     pub branch: Option<String>,
-    /// What becomes of the agent's commits; as the settings say if unset.
+    /// How the agent's commits are landed; the settings decide if unset.
     pub method: Option<Method>,
     /// Subject of the commit; chosen with the run, else from the task, if unset.
     pub title: Option<CommitTitle>,
@@ -62,15 +62,15 @@ pub struct LandRequest {
 }
 
 impl LandRequest {
-    /// As the settings say, at the end of a run.
+    /// The defaults at the end of a run.
     pub fn of(agent: AgentId, checks: CheckOptions) -> Self {
         Self { agent, branch: None, method: None, title: None, base: None, checks }
     }
 }
 
-/// What a landing is doing.
+/// The progress of a landing.
 pub enum LandStage<'a> {
-    /// Nothing stands against it, and its checks begin.
+    /// All preconditions are met, and its checks begin.
     Checking(&'a AgentWork),
     /// A step of the checks.
     Progress(Progress<'a>),
@@ -79,7 +79,7 @@ pub enum LandStage<'a> {
 /// Work that has landed.
 #[derive(Debug, Clone)]
 pub struct LandedWork {
-    /// What the ledger has of it.
+    /// Its record in the ledger.
     pub record: LandedRecord,
     /// Weaker tests that the task allows, and how many tests were executed.
     pub test_changes: Option<String>,
@@ -103,7 +103,7 @@ pub fn land(
     tell: &mut dyn FnMut(LandStage<'_>),
 ) -> Result<LandedWork, LandFailure> {
     let base = request.base.clone();
-    let places = Places { base, against: Against::Branch, ..Places::default() };
+    let places = Places { base, against: ComparisonBase::Branch, ..Places::default() };
     let subject = AgentWork::of_agent(context, &request.agent, &places)?;
     let Some(run) = subject.run.clone() else {
         return Err(Failure::general(format!("`{}` is not in the ledger", request.agent)).into());
@@ -125,7 +125,7 @@ pub fn land(
         request.release_claim(&subject, &run);
         return Ok(LandedWork { record, test_changes: None });
     }
-    claiming::require_held(&subject, &run.id)?;
+    claiming::require_valid_claim(&subject, &run.id)?;
     let method = request.method(&subject);
     let order = LandingRequest {
         agent: run.id.clone(),
@@ -154,7 +154,7 @@ pub fn land(
         &mut |watched| match watched {
             LandEvent::Landing(landing) => {
                 // The checks may have taken longer than the lease.
-                claiming::require_held_for(&subject, &run.id, landing)?;
+                claiming::require_claim_covers(&subject, &run.id, landing)?;
                 write_pending_landing(&subject, landing, method)
             }
             LandEvent::Moved { branch, now } => {
@@ -237,12 +237,12 @@ pub fn chosen_title(events: &[Event]) -> Option<String> {
     Some(last.detail.clone())
 }
 
-/// Where it is written down that an agent's work is about to land.
+/// Where it is recorded that an agent's work is about to land.
 fn pending_landing_file(subject: &AgentWork, agent: &str) -> PathBuf {
     subject.context.state.join("runs").join(agent).join("landing.json")
 }
 
-/// Writes down what is about to land.
+/// Records the pending landing.
 fn write_pending_landing(
     subject: &AgentWork,
     landing: &Landing,
@@ -341,7 +341,7 @@ fn record(agent: &AgentId, done: &LandResult, method: Method) -> LandedRecord {
     }
 }
 
-/// What can be done with an agent that has changed nothing.
+/// The next step for an agent that has changed nothing.
 fn nothing_to_land(run: Option<&Run>, agent: &AgentId) -> String {
     match run.map(|run| run.state) {
         Some(RunState::Ready) => {

@@ -19,7 +19,7 @@ pub fn note(state: &Path, id: &AgentId, checkout: &str) -> io::Result<()> {
     std::fs::write(&file, checkout)
 }
 
-/// The checkout that the control plane launched a run for; nothing for a run that a person started.
+/// The checkout that the control plane launched a run for; `None` for a run that a person started.
 pub fn checkout(state: &Path, id: &AgentId) -> Option<PathBuf> {
     std::fs::read_to_string(file(state, id)).ok().map(PathBuf::from)
 }

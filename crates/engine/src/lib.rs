@@ -1,5 +1,4 @@
-//! The services that join the adapters on one machine: run, exec, verify, land, delegate, claim, and the
-//! engine of a control plane.
+//! The services of one machine: run, exec, verify, land, delegate, claim, and the engine of a control plane.
 //!
 //! Nothing here prints or reads arguments. What a service reports while it works goes to
 //! [`notices::Notices`] and to the observers that its caller hands it.

@@ -1,5 +1,5 @@
-//! What the control plane hands a run besides its task and its policy: MCP servers as they were admitted, and
-//! the sub-agents that it may start. It is kept beside the policy, where no agent sees it.
+//! What the control plane passes to a run besides its task and policy: admitted MCP servers and the
+//! sub-agents that it may start. It is stored beside the policy, where no agent can read it.
 //!
 //! A run that has this takes servers and templates from it alone: nothing of a commit stands in for them.
 
@@ -26,7 +26,7 @@ use crate::system;
 
 const FILE: &str = "managed.json";
 
-/// What a run was handed.
+/// The configuration of a run of the control plane.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Managed {
@@ -34,13 +34,13 @@ pub struct Managed {
     pub servers: Vec<McpDefinition>,
     /// The sub-agents that it may start.
     pub subagents: Vec<SubagentDefinition>,
-    /// How many of them may be at work.
+    /// How many of them may run.
     pub parallel: ParallelLimits,
-    /// Where they are counted.
+    /// The owner that counts them.
     pub belongs: AttemptOwner,
-    /// What it has to return, if it is a sub-agent itself.
+    /// Its output contract, if it is a sub-agent itself.
     pub contract: Option<OutputContract>,
-    /// How much of each call is written down.
+    /// How much of each call is recorded.
     #[serde(default)]
     pub audit_level: AuditLevel,
     /// Skills whose files arrive with it.
@@ -66,19 +66,19 @@ pub struct ManagedSkill {
     pub package: Option<String>,
 }
 
-/// The MCP servers of a run, and the secrets that they are told.
+/// The MCP servers of a run, with their secrets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Servers {
     /// By name, each as `.mcp.json` describes it.
     pub all: BTreeMap<String, Value>,
-    /// What must never be seen.
+    /// The secrets to redact.
     pub secrets: Vec<String>,
-    /// What arrives in files: their names, and what is in them.
+    /// Secret files by name, with their content.
     pub files: Vec<(String, String)>,
 }
 
 impl Managed {
-    /// What a run was handed; nothing if no control plane started it.
+    /// Reads the configuration; `None` if no control plane started the run.
     pub fn of(directory: &RunDirectory) -> Result<Option<Self>, Failure> {
         let file = directory.path().join(FILE);
         let unusable =
@@ -92,7 +92,7 @@ impl Managed {
         }
     }
 
-    /// Keeps it for a run.
+    /// Stores it for a run.
     pub fn keep(&self, directory: &RunDirectory) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Failure::general(format!("{FILE} cannot be written: {error}")))?;
@@ -121,7 +121,7 @@ impl Managed {
         self.subagents.iter().find(|one| one.name == name)
     }
 
-    /// What a sub-agent is handed itself: those servers that it names, and nobody below it.
+    /// The configuration of a sub-agent: the servers that it names, and no sub-agents.
     pub fn for_child(&self, child: &SubagentDefinition) -> Self {
         let has = |server: &&McpDefinition| child.mcp_servers.contains(&server.name);
         let knows = |skill: &&ManagedSkill| child.spec.skill_refs.contains(&skill.name);
@@ -137,7 +137,7 @@ impl Managed {
         }
     }
 
-    /// What is wrong with what a sub-agent returned.
+    /// The problems of a sub-agent's result.
     pub fn faults(&self, returned: &str) -> Vec<String> {
         self.contract.as_ref().map(|it| contract_faults(it, returned)).unwrap_or_default()
     }
@@ -255,7 +255,7 @@ pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
     })
 }
 
-/// A contract in words: an agent that is held to something can read it.
+/// The contract as text for the agent.
 fn asked_for(contract: &OutputContract) -> String {
     let form = match contract.format {
         OutputFormat::Summary => "a summary in Markdown",

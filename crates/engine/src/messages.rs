@@ -1,4 +1,5 @@
-//! What an agent was told and returned, whole: an attempt keeps the beginning of its last words, and the events have all.
+//! The full messages of an agent: an attempt stores only the beginning of the final message, the events have
+//! all of it.
 
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
@@ -8,15 +9,15 @@ use bailiwick_runner::supervisor::RunDirectory;
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Words of fewer characters are all there were.
+/// A shorter message was not truncated.
 const CUT: usize = 4000;
-/// How many events before the last are looked through.
+/// How many of the last events are searched.
 const BACK: u64 = 200;
 
-/// How many notifications a parent is told.
+/// How many notifications a parent gets.
 const NOTIFICATIONS: u32 = 20;
 
-/// What stands behind words of which nobody kept the rest.
+/// The mark behind a truncated message.
 const REST: &str = " … [cut]";
 
 /// The final message of an attempt, whole.
@@ -36,12 +37,15 @@ pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result
         Some(text)
     });
     let found = said.find(|text| text.starts_with(&last.detail));
-    // Where nobody has more than the beginning, that is told.
+    // If only the beginning is stored, it is marked as truncated.
     Ok(found.unwrap_or_else(|| format!("{}{REST}", last.detail)))
 }
 
-/// What a run was told after its task, in that order; and what of it it has not heard.
-pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<String>), Failure> {
+/// The messages that a run got after its task, in order; and those that it has not received.
+pub fn messages_after_task(
+    context: &Context,
+    run: &AgentId,
+) -> Result<(Vec<String>, Vec<String>), Failure> {
     let directory = RunDirectory::new(&context.state, run.as_str());
     let not_heard = directory.pending_messages().map_err(|error| {
         Failure::general(format!("what `{run}` has not heard cannot be read: {error}"))
@@ -55,7 +59,7 @@ pub fn told_later(context: &Context, run: &AgentId) -> Result<(Vec<String>, Vec<
     Ok(apart(told.collect(), not_heard.len()))
 }
 
-/// What a run had its parent notified of, the latest last.
+/// The notifications of a run to its parent, oldest first.
 pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Failure> {
     let events = context.with_store(async |store| {
         Ok(store.events_of_kind(run, "notification", NOTIFICATIONS).await?)
@@ -67,7 +71,7 @@ pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Fa
     Ok(told.collect())
 }
 
-/// What was heard, and what was not: that was said last. Both as they are written down, without what must not be
+/// What was heard, and what was not: that was said last. Both as they are recorded, without what must not be
 /// seen.
 fn apart(mut told: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
     let rest = told.split_off(told.len().saturating_sub(not_heard));

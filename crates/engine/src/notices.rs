@@ -1,32 +1,32 @@
-//! What a service reports while it works, for its caller to show.
+//! Progress reports of a service, for its caller to show.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bailiwick_model::Problem;
 
-/// Something that a person may want to know before the service returns.
+/// A message to show before the service returns.
 #[derive(Debug, Clone, Copy)]
 pub enum Notice<'a> {
-    /// Something worth knowing.
+    /// An information.
     Note(&'a str),
     /// A step that takes a while.
     Progress(&'a str),
-    /// What is wrong in files that people wrote, and does not stop the work.
+    /// Problems in files that do not stop the work.
     Problems(&'a [Problem]),
 }
 
-/// Where notices go.
+/// The receiver of notices.
 #[derive(Clone)]
 pub struct Notices(Arc<dyn Fn(Notice<'_>) + Send + Sync>);
 
 impl Notices {
-    /// Hands every notice to `show`.
+    /// Passes every notice to `show`.
     pub fn to(show: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(show))
     }
 
-    /// Reports something worth knowing.
+    /// Reports an information.
     pub fn note(&self, text: impl fmt::Display) {
         (self.0)(Notice::Note(&text.to_string()));
     }
@@ -43,7 +43,7 @@ impl Notices {
 }
 
 impl Default for Notices {
-    /// Nobody is shown anything.
+    /// Discards all notices.
     fn default() -> Self {
         Self::to(|_| {})
     }

@@ -1,4 +1,4 @@
-//! What a person chooses about runs and verifications, however they say it.
+//! Options of runs and verifications.
 
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::settings::AutoLand;
@@ -6,13 +6,13 @@ use bailiwick_model::task::Login;
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::Level;
 
-/// How much of a sandbox there must be.
+/// The required sandbox level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SandboxLevel {
-    /// All of it.
+    /// The full sandbox.
     #[default]
     Full,
-    /// What this machine can give.
+    /// What this machine supports.
     Partial,
     /// None: agents and checks run as the person, with their network and their secrets.
     Off,
@@ -49,10 +49,10 @@ impl From<Level> for SandboxLevel {
     }
 }
 
-/// How a verification is done.
+/// Options of a verification.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CheckOptions {
-    /// No verdict that was reached before on the same tree is used.
+    /// Ignore stored verdicts on the same tree.
     pub fresh: bool,
     /// How much of a sandbox there must be around checks that run code.
     pub sandbox: SandboxLevel,
@@ -62,7 +62,7 @@ pub struct CheckOptions {
     pub open_setup: OpenSetup,
 }
 
-/// How a run is held and what becomes of its work.
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Whether work that passes lands; as the settings say if unset.
@@ -117,20 +117,20 @@ pub enum IfClosed {
     /// It does: a person wants it.
     #[default]
     Begin,
-    /// It does not: it was started for an agent, and nobody waits for it any more.
+    /// It does not: it was started for an agent that no longer waits for it.
     Refuse,
 }
 
-/// Whether somebody can be asked.
+/// Whether a person can answer questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Person {
-    /// Somebody sits at the terminal.
+pub enum UserPresence {
+    /// A person is at the terminal.
     AtTerminal,
-    /// Nobody does.
+    /// No person is at the terminal.
     Absent,
 }
 
-/// The option of `bailiwick resume` that raises what is spent; nothing if no option does.
+/// The option of `bailiwick resume` that raises what is spent; `None` if no option does.
 pub fn raise_option(exhausted: Exhausted) -> Option<&'static str> {
     match exhausted {
         Exhausted::Tokens => Some("--tokens N"),

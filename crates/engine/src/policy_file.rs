@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_kit::{Bound, bind};
-use bailiwick_lifecycle::policy::{self, Surroundings};
+use bailiwick_lifecycle::policy::{self, CompileContext};
 use bailiwick_model::{AgentId, Problem, RoleName, Sha256Hex, Source};
 use bailiwick_policy::Policy;
 use bailiwick_runner::supervisor::RunDirectory;
@@ -15,7 +15,7 @@ use crate::sources;
 
 /// What a policy is compiled from.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum PolicySource {
     /// A role, and where it may write.
     Role {
         /// The role.
@@ -38,7 +38,7 @@ pub struct CompiledPolicy {
     pub json: String,
     /// The SHA-256 of the file, in lower-case hexadecimal.
     pub digest: String,
-    /// What is odd but does not stop the work.
+    /// Warnings.
     pub warnings: Vec<Problem>,
 }
 
@@ -87,12 +87,12 @@ pub fn note_root(context: &Context, globs: &[&[String]]) {
 }
 
 /// Compiles a policy that binds an agent: with the kit of the commit that is checked out.
-pub fn compile(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+pub fn compile(context: &Context, what: &PolicySource) -> Result<CompiledPolicy, Failure> {
     bound(context, what).map(|(_, compiled)| compiled)
 }
 
 /// The same, with what it was compiled from.
-pub fn bound(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), Failure> {
+pub fn bound(context: &Context, what: &PolicySource) -> Result<(Bound, CompiledPolicy), Failure> {
     let repository = context.repository();
     let commit = match &repository {
         Some(repository) => repository.commit("HEAD")?,
@@ -108,12 +108,15 @@ pub fn bound(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), 
 }
 
 /// Compiles a policy to look at: from the working copy, and says where that differs from the commit.
-pub fn compile_working(context: &Context, what: &What) -> Result<CompiledPolicy, Failure> {
+pub fn compile_working(context: &Context, what: &PolicySource) -> Result<CompiledPolicy, Failure> {
     bound_working(context, what).map(|(_, compiled)| compiled)
 }
 
 /// The same, with what it was compiled from.
-pub fn bound_working(context: &Context, what: &What) -> Result<(Bound, CompiledPolicy), Failure> {
+pub fn bound_working(
+    context: &Context,
+    what: &PolicySource,
+) -> Result<(Bound, CompiledPolicy), Failure> {
     let (kit, watch) = sources::watched_kit(context)?;
     let bound = bind(&kit, &source(context, what)?)?;
     let repository = context.repository();
@@ -136,10 +139,10 @@ pub fn of_bound(
     Ok(CompiledPolicy { policy, json, digest, warnings: bound.warnings.clone() })
 }
 
-fn source(context: &Context, what: &What) -> Result<Source, Failure> {
+fn source(context: &Context, what: &PolicySource) -> Result<Source, Failure> {
     match what {
-        What::Task(path) => sources::read_task(context, path),
-        What::Role { role, files, deny } => {
+        PolicySource::Task(path) => sources::read_task(context, path),
+        PolicySource::Role { role, files, deny } => {
             let list = |globs: &[String]| {
                 let globs = globs.iter().map(|glob| toml::Value::String(glob.clone()));
                 toml::Value::Array(globs.collect())
@@ -165,7 +168,7 @@ fn surroundings(
     context: &Context,
     bound: &Bound,
     root: Option<&Path>,
-) -> Result<Surroundings, Failure> {
+) -> Result<CompileContext, Failure> {
     let mut switched_on = Vec::new();
     for name in policy::bypass_variables(&bound.capabilities) {
         if variable(&name)?.as_deref() == Some("1") {
@@ -191,5 +194,5 @@ fn surroundings(
         let place = std::fs::canonicalize(&place).unwrap_or(place);
         protected.extend(place.to_str().map(str::to_owned));
     }
-    Ok(Surroundings { switched_on, temporary, protected, ..Surroundings::default() })
+    Ok(CompileContext { switched_on, temporary, protected, ..CompileContext::default() })
 }

@@ -1,4 +1,4 @@
-//! What must hold before a command begins. It is checked first, so that a refusal leaves nothing behind.
+//! Preconditions of commands. They are checked first, so that a refusal leaves nothing behind.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ const LOWER_LEVELS: &str = "`--sandbox partial` does not help: it works without 
      namespaces. `--sandbox off` starts the agent with no sandbox: it can then read, change and send \
      whatever you can";
 
-/// An error if the installed git is missing or too old.
+/// Returns an error if the installed git is missing or too old.
 pub fn require_git() -> Result<(), Failure> {
     version::supported().map(drop).map_err(|error| {
         Failure::general(error.to_string())
@@ -22,7 +22,7 @@ pub fn require_git() -> Result<(), Failure> {
     })
 }
 
-/// An error if this machine cannot give a sandbox of this level.
+/// Returns an error if this machine cannot give a sandbox of this level.
 pub fn require_sandbox(wanted: SandboxLevel) -> Result<(), Failure> {
     let wanted = Level::from(wanted);
     if wanted == Level::Off || sandbox::level(parts()) >= wanted {

@@ -1,4 +1,4 @@
-//! Which files of finished agents, build caches and setups can be removed, and removing them.
+//! Finds and removes files of finished agents, build caches and setups.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,10 +14,10 @@ use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::removing::{hold, private_places, remove_files, task_directory};
-use crate::running::enclose::SETUP_NOTE;
+use crate::running::sandbox_plan::SETUP_NOTE;
 use crate::verifying::cache_key;
 
-/// Something on the disk, and what becomes of it.
+/// A file or directory, and whether it is removed.
 #[derive(Debug, Serialize)]
 pub struct Item {
     pub what: String,
@@ -35,7 +35,7 @@ enum Target {
     Setup(PathBuf),
 }
 
-/// What there is, and what becomes of it.
+/// Everything that was found, and whether it is removed.
 pub fn plan(
     context: &Context,
     all_repositories: bool,
@@ -69,7 +69,7 @@ pub fn plan(
     Ok(items)
 }
 
-/// What becomes of an agent's files; nothing if it has none.
+/// What becomes of an agent's files; `None` if it has none.
 fn agent_item(
     context: &Context,
     run: Run,
@@ -94,7 +94,7 @@ fn agent_item(
     Ok(Some(Item { what, bytes, remove, why, target: Target::Agent(Box::new(run)) }))
 }
 
-/// Whether we made a worktree: one that was recorded by other means is somebody else's.
+/// Whether Bailiwick created the worktree: one that another tool recorded is not removed.
 fn is_ours(context: &Context, worktree: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(worktree).starts_with(real(&context.state.join("worktrees")))
@@ -111,7 +111,7 @@ fn judge(state: RunState, at_work: bool, forced: bool) -> (bool, &'static str) {
         RunState::Rejected => (true, "rejected"),
         _ if forced => (true, "forced: its work has not landed"),
         RunState::Ready => (false, "never started (bailiwick rm removes it)"),
-        RunState::HalfSpawned => (false, "its spawn was cut short"),
+        RunState::HalfSpawned => (false, "its spawn was interrupted"),
         RunState::Running | RunState::Done | RunState::Failed => {
             (false, "its work has neither landed nor been rejected")
         }
@@ -154,7 +154,7 @@ fn setup_item(place: PathBuf, in_use: bool, needed: &BTreeSet<PathBuf>) -> Item 
 pub fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
     match &item.target {
         Target::Agent(run) => {
-            // Somebody may have started it since we looked.
+            // It may have been started since the plan was made.
             let Some(_lock) = hold(context, run)? else {
                 context.notices.note(format_args!("{} is at work, and was kept", item.what));
                 return Ok(());

@@ -26,7 +26,7 @@ pub enum RemoveWork {
     Any,
 }
 
-/// Removes what a run has left on the disk; gives the run, and whether there was anything.
+/// Removes what a run has left on the disk; returns the run, and whether there was anything.
 pub fn remove(
     context: &Context,
     name: &AgentId,
@@ -52,7 +52,7 @@ pub fn remove(
     Ok((run, removed))
 }
 
-/// Holds a run, so that nobody starts it; nothing if somebody is at work on it.
+/// Locks a run, so that it is not started; `None` if it is locked already.
 pub fn hold(context: &Context, run: &Run) -> Result<Option<RunLock>, Failure> {
     let directory = RunDirectory::new(&context.state, run.id.as_str());
     directory.lock().map_err(|error| {
@@ -89,7 +89,7 @@ pub fn has_files(context: &Context, run: &Run) -> bool {
 
 /// Removes the worktree, the task directory and the private files of a run that the caller holds.
 pub fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
-    // What its issue was not told, nobody could tell it afterwards.
+    // A result that its issue does not have could not be added later.
     bound_issue::complete(context, &run.id);
     claiming::forge::release(context, &run.id);
     let task = task_directory(context, run)?;
@@ -136,7 +136,7 @@ pub fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
     Ok(removed)
 }
 
-/// The directory with what a spawn gave its agent; nothing if there is none, if git tracks something in it, or
+/// The directory with what a spawn gave its agent; `None` if there is none, if git tracks something in it, or
 /// if it has another task or other files than those that we wrote.
 pub fn task_directory(context: &Context, run: &Run) -> Result<Option<PathBuf>, Failure> {
     let Some(repository) = agent_names::repository_of(context, run) else { return Ok(None) };

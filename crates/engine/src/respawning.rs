@@ -1,7 +1,7 @@
-//! A new attempt at a task, told what was wrong with the last.
+//! Starts a new attempt at a task, with the failures of the last one.
 
 use bailiwick_kit::task_text;
-use bailiwick_lifecycle::respawn::{Former, failure_report};
+use bailiwick_lifecycle::respawn::{PreviousOutcome, failure_report};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::{AgentId, LedgerNote, Run, RunState, RunStatus, Source};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -19,7 +19,7 @@ use crate::spawning::{Naming, SpawnBindings, Spawned, spawn};
 use crate::verifying::{AgentWork, Places, VerificationReport};
 use crate::{policy_file, system};
 
-/// An attempt whose task can be tried again. Nobody else works on it meanwhile.
+/// A locked attempt whose task can be tried again.
 pub struct Respawn {
     context: Context,
     subject: AgentWork,
@@ -61,7 +61,7 @@ impl Respawn {
         self.failed.is_some()
     }
 
-    /// Why it was rejected or rolled back, if somebody said it.
+    /// The reason of its rejection or rollback, if one was given.
     pub fn recorded_reason(&self) -> Option<String> {
         let said =
             self.events.iter().rev().find(|event| event.kind == RunStatus::Rejected.as_str());
@@ -73,7 +73,7 @@ impl Respawn {
         self.run.state == RunState::RolledBack
     }
 
-    /// Rejects the former attempt if nobody has, and spawns the next.
+    /// Rejects the former attempt, unless it is rejected, and spawns the next.
     pub fn spawn(
         self,
         named: Option<AgentId>,
@@ -90,7 +90,8 @@ impl Respawn {
                 )));
         }
         let failures = failed.map(|shown| shown.failures()).unwrap_or_default();
-        let work = if rolled_back { Former::RolledBack } else { Former::NotAccepted };
+        let work =
+            if rolled_back { PreviousOutcome::RolledBack } else { PreviousOutcome::NotAccepted };
         let directory = RunDirectory::new(&context.state, former.as_str());
         // What cannot be looked at any more is not told.
         let left_out = left_out(&subject.worktree, &directory).unwrap_or_default();
@@ -136,7 +137,7 @@ impl Respawn {
     }
 }
 
-/// Whether a run that nobody started is a new attempt at the task of another.
+/// Whether a run that was not delegated is a new attempt at the task of another.
 pub fn is_again(run: &Run, former: &Run) -> bool {
     run.parent_branch.is_none()
         && run.repository == former.repository
@@ -144,7 +145,7 @@ pub fn is_again(run: &Run, former: &Run) -> bool {
         && run.fork_parent_id == former.dna
 }
 
-/// An error if there is another attempt at the task of a run, and nobody has turned that down.
+/// Returns an error if there is another attempt at the task of a run that was not rejected.
 fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
     let is_open = |other: &&Run| match other.state {
         RunState::Rejected | RunState::RolledBack => false,
@@ -165,7 +166,7 @@ fn require_first(run: &Run, all: &[Run]) -> Result<(), Failure> {
     )))
 }
 
-/// Why work that had landed was reverted, if somebody said it.
+/// The reason of a rollback, if one was given.
 fn reverted(events: &[Event]) -> Option<String> {
     let last = events.iter().rev().find(|event| event.is(LedgerNote::RolledBack))?;
     let detail: serde_json::Value = serde_json::from_str(&last.detail).ok()?;

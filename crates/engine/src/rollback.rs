@@ -1,4 +1,4 @@
-//! Rolling back: reverts what a run has landed, by a commit on today's base.
+//! Rolls back what a run has landed, by a commit on the current base.
 
 use bailiwick_lifecycle::landing;
 use bailiwick_lifecycle::ports::{
@@ -19,7 +19,7 @@ use crate::verifying::{AgentWork, Places, VerificationReport};
 /// How often a rollback is tried while its branch moves.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// What was reverted.
+/// The result of a rollback.
 #[derive(Debug, Serialize)]
 pub struct RolledBack {
     pub agent_id: String,
@@ -30,7 +30,7 @@ pub struct RolledBack {
     pub reason: Option<String>,
 }
 
-/// Why nothing was reverted.
+/// Why a rollback failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RollbackFailure {
     /// A check of the reverted tree failed.
@@ -47,11 +47,11 @@ impl From<bailiwick_source_control::GitError> for RollbackFailure {
     }
 }
 
-/// A run whose landed work can be reverted. Nobody else works on it meanwhile.
+/// A locked run whose landed work can be reverted.
 pub struct Rollback {
     subject: AgentWork,
     run: Run,
-    /// What it has landed.
+    /// Its landing.
     pub record: LandedRecord,
     _lock: SpawnLock,
 }
@@ -80,7 +80,7 @@ impl Rollback {
         let context = &self.subject.context;
         for _ in 0..MAX_ATTEMPTS {
             if let Some(done) = self.attempt(reason, checks, tell)? {
-                self.tell_ledger(&done)?;
+                self.record_rollback(&done)?;
                 return Ok(done);
             }
             context.notices.note("the branch moved meanwhile; trying again");
@@ -89,7 +89,7 @@ impl Rollback {
         Err(Failure::general(format!("{branch} kept moving; try again")).into())
     }
 
-    /// One attempt; nothing if the branch moved away under it.
+    /// One attempt; `None` if the branch moved away under it.
     fn attempt(
         &self,
         reason: Option<&str>,
@@ -169,7 +169,7 @@ impl Rollback {
         format!("{message}Bailiwick-Reverts: {}\n", record.commit)
     }
 
-    fn tell_ledger(&self, done: &RolledBack) -> Result<(), Failure> {
+    fn record_rollback(&self, done: &RolledBack) -> Result<(), Failure> {
         let detail = serde_json::to_string(done)
             .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
         self.subject.context.with_store(async |store| {

@@ -11,9 +11,9 @@ use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
 use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
-use crate::watch::{self, Kept, Watch, WatchedTree};
+use crate::watch::{self, KitState, Watch, WatchedTree};
 
-/// Reads a file by its path from the root of the repository; nothing if there is none.
+/// Reads a file by its path from the root of the repository; `None` if there is none.
 pub type Files<'a> = dyn Fn(&str) -> Result<Option<String>, Failure> + 'a;
 
 /// Where the repository's kit is.
@@ -42,8 +42,8 @@ pub fn watched_kit(context: &Context) -> Result<(Kit, Option<Watch>), Failure> {
 }
 
 /// Reports where what was read differs from the commit.
-pub fn note(context: &Context, watch: Option<Watch>) -> Result<Kept, Failure> {
-    watch.map_or(Ok(Kept::Committed), |watch| watch.note(&context.notices))
+pub fn note(context: &Context, watch: Option<Watch>) -> Result<KitState, Failure> {
+    watch.map_or(Ok(KitState::Committed), |watch| watch.note(&context.notices))
 }
 
 /// The kit as it stands in a commit; for commands that bind an agent. What lies outside the
@@ -131,7 +131,7 @@ fn kit(
             }
         }
         if layers.is_empty() {
-            let text = format!("{} holds no kit", root.display());
+            let text = format!("{} contains no kit", root.display());
             return Err(Failure::general(text).help(
                 "a kit has _capabilities/ or _roles/, or capabilities/ or roles/; an agent is \
                  bound by what is committed",
@@ -227,7 +227,7 @@ fn absolute(context: &Context, path: &Path) -> PathBuf {
     std::fs::canonicalize(&path).unwrap_or(path)
 }
 
-/// A file of a commit; nothing if it has none.
+/// A file of a commit; `None` if it has none.
 pub fn committed_file(
     repository: &Repository,
     commit: &str,
@@ -236,7 +236,7 @@ pub fn committed_file(
     Ok(committed_files(repository, commit, &[file])?.pop().flatten())
 }
 
-/// Files of a commit, asked for at once; nothing for each that it has not.
+/// Files of a commit, asked for at once; `None` for each that it has not.
 pub fn committed_files(
     repository: &Repository,
     commit: &str,
@@ -251,7 +251,8 @@ pub fn committed_files(
     texts.collect()
 }
 
-/// What some objects of a repository are, each by what git and people call it; nothing for each that it has not.
+/// What some objects of a repository are, each by what git and people call it; `None` for each that it has
+/// not.
 pub fn contents(
     repository: &Repository,
     asked: &[(String, &str)],

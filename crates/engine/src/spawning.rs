@@ -328,7 +328,7 @@ fn explain(error: SpawnError, id: &AgentId, task: &str) -> Failure {
         SpawnError::Refused(refusal) => Failure::refused(refusal.to_string()),
         SpawnError::Store(error) => error.into(),
         SpawnError::Workspace(error) => Failure::from(error).help(format!(
-            "nothing is lost; once it is mended, go on with: bailiwick spawn {task} --agent-id {id}"
+            "nothing is lost; once it is fixed, continue with: bailiwick spawn {task} --agent-id {id}"
         )),
     }
 }

@@ -55,7 +55,7 @@ pub fn own_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::general(format!("our own program cannot be found: {error}")))
 }
 
-/// A file of JSON; nothing if there is none.
+/// A file of JSON; `None` if there is none.
 pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
     let unreadable =
         |why: String| Failure::general(format!("{} cannot be read: {why}", path.display()));

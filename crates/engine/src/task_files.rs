@@ -8,9 +8,9 @@ use crate::sources::{self, Files};
 /// How long all of them may be. Some programs are told their task in an argument, which cannot be longer.
 const MAX_BYTES: usize = 96 * 1024;
 
-/// A file that is handed over.
+/// A file that the task hands over to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Handed {
+pub struct TaskFile {
     /// Its path from the root of the repository.
     pub path: String,
     /// Its text.
@@ -22,12 +22,12 @@ pub fn read(
     repository: &Repository,
     commit: &str,
     files: &[String],
-) -> Result<Vec<Handed>, Failure> {
+) -> Result<Vec<TaskFile>, Failure> {
     read_in(&|path| sources::committed_file(repository, commit, path), files)
 }
 
 /// The same, with the files of a commit or of the working copy.
-pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Handed>, Failure> {
+pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<TaskFile>, Failure> {
     let mut paths: Vec<&str> = Vec::new();
     for file in files {
         if !is_plain(file) {
@@ -45,7 +45,7 @@ pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Ha
                 "{path} is not in the commit that it starts from"
             )));
         };
-        found.push(Handed { path: path.to_owned(), text });
+        found.push(TaskFile { path: path.to_owned(), text });
     }
     let length: usize = found.iter().map(|one| one.text.len()).sum();
     match length <= MAX_BYTES {
@@ -63,14 +63,14 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// How they are described to an agent, with those that it could not be given.
-pub fn told(given: &[Handed], left_out: &[String]) -> String {
+pub fn describe(given: &[TaskFile], left_out: &[String]) -> String {
     let mut text = String::new();
     if !given.is_empty() {
         text.push_str(
             "\n\n# Files handed over\n\nAs they are in the commit that you start from.\n",
         );
     }
-    for Handed { path, text: own } in given {
+    for TaskFile { path, text: own } in given {
         let fence = fence(own);
         let end = if own.ends_with('\n') || own.is_empty() { "" } else { "\n" };
         text += &format!("\n## {path}\n\n{fence}\n{own}{end}{fence}\n");
@@ -108,11 +108,12 @@ mod tests {
 
     #[test]
     fn what_is_told_ends_where_the_file_ends() {
-        let file = |path: &str, text: &str| Handed { path: path.to_owned(), text: text.to_owned() };
-        let told = told(&[file("a.md", "one\n```\n"), file("b", "two")], &["c".to_owned()]);
+        let file =
+            |path: &str, text: &str| TaskFile { path: path.to_owned(), text: text.to_owned() };
+        let told = describe(&[file("a.md", "one\n```\n"), file("b", "two")], &["c".to_owned()]);
         assert!(told.contains("\n## a.md\n\n````\none\n```\n````\n"), "{told}");
         assert!(told.contains("\n## b\n\n```\ntwo\n```\n"), "{told}");
         assert!(told.ends_with("you may not load more: c\n"), "{told}");
-        assert_eq!(super::told(&[], &[]), "");
+        assert_eq!(describe(&[], &[]), "");
     }
 }

@@ -23,7 +23,7 @@ pub enum WaitingFor {
 }
 
 impl WaitingFor {
-    /// None for an agent that waits for nobody: its work has landed, or was rejected.
+    /// None for an agent that waits for nothing: its work has landed or was rejected.
     pub fn of(run: &Run, state: AgentState, verdict: Option<Self>) -> Option<Self> {
         match state {
             AgentState::Ready | AgentState::Running => Some(Self::Ready),

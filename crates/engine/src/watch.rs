@@ -12,16 +12,16 @@ use crate::counted::counted;
 use crate::failure::Failure;
 use crate::notices::Notices;
 
-type Seen = Rc<RefCell<BTreeMap<String, Option<String>>>>;
+type ReadFiles = Rc<RefCell<BTreeMap<String, Option<String>>>>;
 
-/// A directory that remembers what was read from it, and what was looked for and not there.
+/// A directory that records which files were read and which were missing.
 pub struct WatchedTree {
     tree: DirectoryTree,
-    seen: Seen,
+    seen: ReadFiles,
 }
 
 impl WatchedTree {
-    pub fn new(tree: DirectoryTree, seen: Seen) -> Self {
+    pub fn new(tree: DirectoryTree, seen: ReadFiles) -> Self {
         Self { tree, seen }
     }
 }
@@ -38,12 +38,12 @@ impl Tree for WatchedTree {
     }
 }
 
-/// Whether the repository's kit is the one that would bind an agent.
+/// Whether the repository's kit is committed, so that it applies to agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// What was read is committed.
+pub enum KitState {
+    /// All files that were read are committed.
     Committed,
-    /// Some of it is not.
+    /// Some differ from the commit.
     Differs,
 }
 
@@ -51,7 +51,7 @@ pub enum Kept {
 pub struct Watch {
     repository: Repository,
     prefix: String,
-    seen: Seen,
+    seen: ReadFiles,
     listing: Listing,
 }
 
@@ -63,15 +63,15 @@ impl Watch {
             "" => String::new(),
             prefix => format!("{prefix}/"),
         };
-        Ok(Self { repository, prefix, seen: Seen::default(), listing })
+        Ok(Self { repository, prefix, seen: ReadFiles::default(), listing })
     }
 
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> ReadFiles {
         Rc::clone(&self.seen)
     }
 
     /// Says which files that were read differ from the commit that would bind an agent.
-    pub fn note(self, notices: &Notices) -> Result<Kept, Failure> {
+    pub fn note(self, notices: &Notices) -> Result<KitState, Failure> {
         let committed = self.listing.finish()?;
         let seen = self.seen.borrow();
         let suspect = seen.iter().filter(|(path, text)| match &committed {
@@ -95,12 +95,12 @@ impl Watch {
             directory => vec![directory.to_owned()],
         };
         match (note_differences(notices, &self.repository, &paths, &all)?, behind) {
-            (Kept::Committed, Some(path)) => {
+            (KitState::Committed, Some(path)) => {
                 notices.note(format_args!(
                     "{path} was read through a link and is not in the commit; an agent is bound by \
                      what is committed"
                 ));
-                Ok(Kept::Differs)
+                Ok(KitState::Differs)
             }
             (kept, _) => Ok(kept),
         }
@@ -114,13 +114,13 @@ pub fn note_differences(
     repository: &Repository,
     paths: &[String],
     all: &[String],
-) -> Result<Kept, Failure> {
+) -> Result<KitState, Failure> {
     let differing = |paths: &[String]| -> Result<_, Failure> {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         Ok(if paths.is_empty() { Vec::new() } else { repository.differences(&paths)? })
     };
     let differences = differing(paths)?;
-    let Some(first) = differences.first() else { return Ok(Kept::Committed) };
+    let Some(first) = differences.first() else { return Ok(KitState::Committed) };
     let count = differing(all)?.len().max(differences.len());
     let more = match count - 1 {
         0 => String::new(),
@@ -130,5 +130,5 @@ pub fn note_differences(
         "{} {}{more}; an agent is bound by what is committed",
         first.path, first.kind
     ));
-    Ok(Kept::Differs)
+    Ok(KitState::Differs)
 }

@@ -34,7 +34,7 @@ pub enum GateError {
     Log(#[from] LogError),
 }
 
-/// Why the surroundings of a call are not known.
+/// Why the environment of a call is unknown.
 #[derive(Debug, Error)]
 pub enum HostError {
     #[error("the working directory of the gate cannot be read: {0}")]

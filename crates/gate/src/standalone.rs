@@ -68,7 +68,7 @@ pub fn evaluate_call(
     EvaluatedCall::of(policy, call, host).record(digest, dialect)
 }
 
-/// A decision with what it was made from.
+/// A decision with its inputs.
 struct EvaluatedCall {
     call: Result<Call, Unreadable>,
     facts: Facts,

@@ -11,10 +11,10 @@ use bailiwick_model::{CapabilityName, Place, Problem, Source, Task};
 use crate::kit::{FoundCapability, Kit};
 use crate::resolve::{ResolvedRole, resolve};
 
-/// What stands between the parts of a prompt.
+/// The separator between the parts of a prompt.
 pub const SEPARATOR: &str = "\n\n---\n\n";
 
-/// A task with everything that binds the agent who does it.
+/// A task with the role, capabilities and limits of its agent.
 #[derive(Debug, Clone)]
 pub struct Bound {
     pub task: Task,
@@ -23,7 +23,7 @@ pub struct Bound {
     pub role: ResolvedRole,
     /// The role's capabilities, in order.
     pub capabilities: Vec<FoundCapability>,
-    /// What is odd but does not stop the work.
+    /// Warnings.
     pub warnings: Vec<Problem>,
 }
 
@@ -47,7 +47,7 @@ pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
     }
     let mut warnings = role.warnings.clone();
     warnings.extend(writes_nothing(&task, source, &role));
-    warnings.extend(odd_globs(&task, source));
+    warnings.extend(unmatchable_globs(&task, source));
     Ok(Bound { task, source: source.clone(), role, capabilities, warnings })
 }
 
@@ -64,7 +64,7 @@ pub fn capabilities(kit: &Kit, role: &ResolvedRole) -> Result<Vec<FoundCapabilit
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
-/// What the capabilities tell an agent, in order, without blank lines at their ends.
+/// The texts of the capabilities, in order, without blank lines at their ends.
 pub fn texts(capabilities: &[FoundCapability]) -> impl Iterator<Item = String> {
     capabilities.iter().map(|capability| capability.text.text.trim_end().to_owned())
 }
@@ -123,7 +123,7 @@ fn key_before(source: &Source, key: &str, value: Range<usize>) -> Place {
 }
 
 /// Warnings of patterns in the task's scope that match no path.
-fn odd_globs(task: &Task, source: &Source) -> Vec<Problem> {
+fn unmatchable_globs(task: &Task, source: &Source) -> Vec<Problem> {
     let lists = [&task.scope.files_whitelist, &task.scope.files_denylist];
     let patterns = lists.into_iter().flat_map(|list| {
         let written = list.get().iter().map(PathPattern::as_str);

@@ -32,7 +32,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// How the directories of a layer are called.
+/// The directory names of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// `capabilities/` and `roles/`.
@@ -73,7 +73,7 @@ impl Layout {
 pub struct Layer {
     /// Where it comes from.
     pub origin: Origin,
-    /// How its directories are called.
+    /// Its directory names.
     pub layout: Layout,
     shown_as: String,
     tree: Box<dyn Tree>,

@@ -34,7 +34,7 @@ pub struct ResolvedRole {
     pub escalation: EscalationPolicy,
     /// The role itself and those that it extends, nearest first.
     pub chain: Vec<RoleName>,
-    /// What is odd but does not stop the work.
+    /// Warnings.
     pub warnings: Vec<Problem>,
 }
 

@@ -64,7 +64,7 @@ fn line(title: &str, value: Option<impl Display>) -> Option<String> {
     value.map(|value| format!("{title}: {value}"))
 }
 
-/// The parameters of the task, with a heading; nothing if it sets none.
+/// The parameters of the task, with a heading; `None` if it sets none.
 fn scope(task: &Task) -> Option<String> {
     let verification = &task.verification;
     let crates = |list: &[CrateName]| (!list.is_empty()).then(|| code(list));

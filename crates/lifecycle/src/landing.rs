@@ -9,7 +9,7 @@ use crate::verification::Verification;
 /// How often a base that moves is followed before we give up.
 const ATTEMPTS: usize = 5;
 
-/// What is asked for.
+/// The requested landing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LandingRequest {
     /// Whose work.
@@ -37,7 +37,7 @@ pub struct LandResult {
     pub landed: Landed,
 }
 
-/// What the watcher of a landing hears.
+/// Progress of a landing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LandEvent<'a> {
     /// This is about to be tried. Written down, it can be told to the ledger later, if we are killed
@@ -52,7 +52,7 @@ pub enum LandEvent<'a> {
     },
 }
 
-/// Why work did not land; `E` is why the watcher of the landing stopped it.
+/// Why work did not land; `E` is the error of the observer that stopped it.
 #[derive(Debug, Error)]
 pub enum NotLanded<E> {
     /// It does not hold.

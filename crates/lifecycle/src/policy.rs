@@ -5,9 +5,9 @@ use bailiwick_model::{AgentId, Capability, Problem, Source};
 use bailiwick_policy::compile::{self, CompileError, Sources};
 use bailiwick_policy::{Policy, ToolStack};
 
-/// What is known where a policy is compiled.
+/// The machine-specific inputs of a policy.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct CompileContext {
     /// Variables that are set to `1`: those that the capabilities name as a bypass count.
     pub switched_on: Vec<String>,
     /// Temporary directories in which anything may be written.
@@ -22,7 +22,7 @@ pub struct Surroundings {
 pub fn of_task(
     bound: &Bound,
     agent: Option<&AgentId>,
-    around: &Surroundings,
+    around: &CompileContext,
 ) -> Result<Policy, Problem> {
     let agent = agent.or(bound.task.task.agent_id.as_ref()).map(AgentId::as_str);
     compiled(bound, agent, around).map_err(|error| problem(&error, &bound.source))
@@ -31,7 +31,7 @@ pub fn of_task(
 fn compiled(
     bound: &Bound,
     agent: Option<&str>,
-    around: &Surroundings,
+    around: &CompileContext,
 ) -> Result<Policy, CompileError> {
     let Bound { role, capabilities, task, .. } = bound;
     let declared: Vec<&Capability> = capabilities.iter().map(|found| &found.declared).collect();

@@ -11,7 +11,7 @@ use crate::brief;
 use crate::ports::{NewRun, Preparation, SeenWorkspace, TaskDirectory, spec_sha};
 use crate::prepare::dna;
 
-/// All that a spawn needs to know.
+/// The inputs of a spawn.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The agent's id.
@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// One thing to do.
+/// One step of a spawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Put the run into the ledger.
@@ -94,7 +94,7 @@ pub enum Refusal {
     },
     /// The id was half spawned on another commit, whose kit may say something else.
     #[error(
-        "`{id}` was half spawned on {base}; go on with --base {base}, or choose another agent-id"
+        "`{id}` was half spawned on {base}; continue with --base {base}, or choose another agent-id"
     )]
     OtherBase {
         /// The id.

@@ -12,7 +12,7 @@ use gix_glob::pattern::Case;
 use gix_glob::wildmatch::Mode;
 
 pub use area::{Area, Overlap};
-pub use odd::{OddGlob, odd};
+pub use odd::{UnmatchableGlob, odd};
 
 /// A list of globs, ready to be asked.
 #[derive(Debug, Clone, Default)]

@@ -87,7 +87,7 @@ pub enum RunState {
 /// What tells runs of one status apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunFacts {
-    /// Whether its spawn was cut short.
+    /// Whether its spawn was interrupted.
     pub half_spawned: bool,
     /// Whether `spawn` made it.
     pub spawned: bool,

@@ -200,7 +200,7 @@ fn conclude(
         let because = Objection::new(
             "role::ask",
             format!("a person has to approve each use of {tool}"),
-            "wait for the answer, or go on with what needs no approval",
+            "wait for the answer, or continue with what needs no approval",
         );
         let because = Some(because);
         let outcome = Outcome::Ask;

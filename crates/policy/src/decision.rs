@@ -101,7 +101,7 @@ impl Decision {
         Self::deny(Objection::new(
             "bailiwick::input",
             reason,
-            "nothing can run until this is mended; tell the person who started you",
+            "nothing can run until this is fixed; tell the person who started you",
         ))
     }
 

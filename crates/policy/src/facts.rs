@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// What has to be looked up. All paths are absolute; `..` in them is not resolved.
+/// Paths that must be looked up in the file system. All are absolute; `..` is not resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lookups {
     /// Where these paths lead.
@@ -19,7 +19,7 @@ pub struct Lookups {
     pub programs: BTreeSet<String>,
 }
 
-/// Who holds the limits on paths.
+/// What enforces the limits on paths.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Enforcement {
@@ -36,7 +36,7 @@ impl Enforcement {
     }
 }
 
-/// What was found.
+/// The results of lookups.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Facts {
@@ -48,16 +48,16 @@ pub struct Facts {
     /// Where the gate itself was started; the directory of a call that names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
-    /// Who holds the limits on paths.
+    /// What enforces the limits on paths.
     #[serde(skip_serializing_if = "Enforcement::is_text_only")]
     pub enforcement: Enforcement,
     /// Where paths lead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, ResolvedPath>,
-    /// What globs match; nothing for one that matches too much.
+    /// What globs match; `None` for one that matches too much.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub globs: BTreeMap<String, Option<Vec<ResolvedPath>>>,
-    /// The files below directories, relative to them; nothing if there are too many.
+    /// The files below directories, relative to them; `None` if there are too many.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trees: BTreeMap<String, Option<Vec<String>>>,
     /// Whether there are links at paths or below them; so it is said where there is too much to tell.
@@ -80,7 +80,7 @@ pub struct ResolvedPath {
     pub kind: Kind,
 }
 
-/// What is at a path.
+/// The file type at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

@@ -27,11 +27,11 @@ pub struct PathPolicy {
 #[derive(Debug, Clone)]
 struct Limit {
     capability: String,
-    forbids: Forbids,
+    forbids: ForbiddenPaths,
 }
 
 #[derive(Debug, Clone)]
-enum Forbids {
+enum ForbiddenPaths {
     Everything,
     AllBut(Globs),
     These(Globs),
@@ -39,7 +39,7 @@ enum Forbids {
     Manifests,
 }
 
-/// What holds a limit.
+/// What enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnforcedBy {
     /// The gate, which reads the text of calls.
@@ -117,20 +117,20 @@ impl PathPolicy {
             if policy.read_only {
                 limits.push(Limit {
                     capability: "template::read-only".to_owned(),
-                    forbids: Forbids::Everything,
+                    forbids: ForbiddenPaths::Everything,
                 });
             }
             for rule in policy.rules.iter().filter(|rule| rule.severity == GateSeverity::Block) {
                 let forbids = match rule.gate {
                     Some(GateModule::ScopeFilesWhitelist) => {
-                        Forbids::AllBut(Globs::parse(&policy.whitelist))
+                        ForbiddenPaths::AllBut(Globs::parse(&policy.whitelist))
                     }
                     Some(GateModule::ScopeFilesDenylist) if !policy.denylist.is_empty() => {
-                        Forbids::These(Globs::parse(&policy.denylist))
+                        ForbiddenPaths::These(Globs::parse(&policy.denylist))
                     }
-                    Some(GateModule::ScopeNoRuleEdits) => Forbids::Rules,
+                    Some(GateModule::ScopeNoRuleEdits) => ForbiddenPaths::Rules,
                     Some(GateModule::SafetyNoDepBump) if !policy.dependencies_may_change => {
-                        Forbids::Manifests
+                        ForbiddenPaths::Manifests
                     }
                     Some(
                         GateModule::ScopeFilesDenylist
@@ -160,11 +160,11 @@ impl PathPolicy {
             return None;
         }
         let forbids = |limit: &&Limit| match &limit.forbids {
-            Forbids::Everything => true,
-            Forbids::AllBut(globs) => !globs.matches_beside(path, false, &was_file),
-            Forbids::These(globs) => globs.matches(path, false),
-            Forbids::Rules => is_rule(path),
-            Forbids::Manifests => is_manifest(path),
+            ForbiddenPaths::Everything => true,
+            ForbiddenPaths::AllBut(globs) => !globs.matches_beside(path, false, &was_file),
+            ForbiddenPaths::These(globs) => globs.matches(path, false),
+            ForbiddenPaths::Rules => is_rule(path),
+            ForbiddenPaths::Manifests => is_manifest(path),
         };
         self.limits.iter().find(forbids).map(|limit| limit.capability.as_str())
     }
@@ -211,9 +211,11 @@ impl PathPolicy {
         let mut roots = BTreeSet::from([String::new()]);
         for limit in &self.limits {
             let other = match &limit.forbids {
-                Forbids::Everything => BTreeSet::new(),
-                Forbids::AllBut(globs) => globs.directories(is_directory),
-                Forbids::These(_) | Forbids::Rules | Forbids::Manifests => continue,
+                ForbiddenPaths::Everything => BTreeSet::new(),
+                ForbiddenPaths::AllBut(globs) => globs.directories(is_directory),
+                ForbiddenPaths::These(_) | ForbiddenPaths::Rules | ForbiddenPaths::Manifests => {
+                    continue;
+                }
             };
             roots = both(&roots, &other);
         }

@@ -12,7 +12,7 @@ use crate::tool_lists::ToolStack;
 /// The version of the file's format; a gate reads no other.
 pub const FORMAT: u32 = 1;
 
-/// What binds an agent.
+/// The policy of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {

@@ -15,7 +15,7 @@ pub const GATE_COULD_NOT_RUN: &str = "bailiwick: the gate could not run, so the 
 /// The version of this protocol; any other is refused by both sides.
 pub const VERSION: u32 = 1;
 
-/// Why a line of the protocol is not taken.
+/// Why a protocol line is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
     #[error(transparent)]

@@ -13,7 +13,7 @@ use crate::tool::{Tool, ToolName};
 /// The version of the record's format.
 pub const FORMAT: u32 = 1;
 
-/// A decision as it is kept.
+/// A decision as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -33,7 +33,7 @@ pub struct Record {
     pub decision: Decision,
 }
 
-/// A call as it is kept: without the contents of files, without secrets.
+/// A call as it is stored: without file contents and secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedCall {

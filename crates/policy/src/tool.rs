@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// What a tool does to the world.
+/// The effect class of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Runs a shell command.
     Shell,
     /// Types into a program that is already running.
     TerminalInput,
-    /// Looks at files.
+    /// Inspects files.
     Reads,
     /// Makes or changes files.
     Writes,

@@ -61,7 +61,7 @@ impl ToolStack {
         self.0.is_empty()
     }
 
-    /// Why a call must not run; nothing if every list allows all that it amounts to.
+    /// Why a call must not run; `None` if every list allows all that it amounts to.
     pub fn objection(&self, call: &Call) -> Option<Objection> {
         if call.tools.is_empty() {
             return self.of(&Names::of(&call.native, None));

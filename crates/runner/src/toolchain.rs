@@ -101,7 +101,7 @@ pub struct Host {
 
 /// What of it is seen inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Visible {
+pub struct VisibleToolchain {
     /// What can be read.
     pub binds: Vec<Bind>,
     /// The search path for programs.
@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// What a program in a sandbox sees of it.
-    pub fn visible(&self) -> Visible {
+    pub fn visible(&self) -> VisibleToolchain {
         let mut binds: Vec<Bind> = Vec::new();
         let mut path: Vec<String> = Vec::new();
         for entry in std::env::split_paths(&self.path) {
@@ -211,7 +211,12 @@ impl Host {
         let places =
             places.filter_map(|(name, place)| Some((name.clone(), place.to_str()?.to_owned())));
         let variables: Vec<(String, String)> = places.chain(active).collect();
-        Visible { binds, path: path.join(":"), rustup: rustup.map(str::to_owned), variables }
+        VisibleToolchain {
+            binds,
+            path: path.join(":"),
+            rustup: rustup.map(str::to_owned),
+            variables,
+        }
     }
 
     /// What the links of a directory of programs lead to: npm, pipx and others install a program elsewhere

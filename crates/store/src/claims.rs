@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use bailiwick_lifecycle::delegation::claim::{
-    Acquired, ClaimRequest, Holding, Released, holding, obstacles, overtaken,
+    Acquired, ClaimRequest, FenceState, Released, holding, obstacles, overtaken,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::claim::{Claim, ClaimOutcome, Fence, Release};
@@ -50,7 +50,7 @@ impl Store {
         let same = |own: &Claim| own.inside == wish.inside && own.except == wish.except;
         if let Some(own) = own {
             let holding = self.holding(&mut transaction, &own).await?;
-            if holding == Holding::Holds && same(&own) {
+            if holding == FenceState::Valid && same(&own) {
                 let until = now.saturating_add(wish.lease);
                 let claim = self.extend_lease(&mut transaction, own, until).await?;
                 self.commit(transaction).await?;
@@ -74,18 +74,18 @@ impl Store {
         run: &AgentId,
         repository: &str,
         until: u64,
-    ) -> Result<Option<(Claim, Holding)>, StoreError> {
+    ) -> Result<Option<(Claim, FenceState)>, StoreError> {
         let mut transaction = self.begin_write().await?;
         let Some(own) = self.newest(&mut transaction, run, repository).await? else {
             return Ok(None);
         };
         match self.holding(&mut transaction, &own).await? {
-            Holding::Holds => {
+            FenceState::Valid => {
                 let claim = self.extend_lease(&mut transaction, own, until).await?;
                 self.commit(transaction).await?;
-                Ok(Some((claim, Holding::Holds)))
+                Ok(Some((claim, FenceState::Valid)))
             }
-            holding @ (Holding::Released(_) | Holding::Stale(_)) => Ok(Some((own, holding))),
+            holding @ (FenceState::Released(_) | FenceState::Stale(_)) => Ok(Some((own, holding))),
         }
     }
 
@@ -186,7 +186,7 @@ impl Store {
         &self,
         transaction: &mut WriteConnection,
         own: &Claim,
-    ) -> Result<Holding, StoreError> {
+    ) -> Result<FenceState, StoreError> {
         let after = ClaimFilter::After(own.fence);
         let later =
             self.overlap_candidates(transaction, &own.repository, &own.area(), after).await?;

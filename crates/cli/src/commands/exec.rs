@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
-use bailiwick_engine::policy_file::{self, What};
+use bailiwick_engine::policy_file::{self, PolicySource};
 use bailiwick_engine::running::interactive::{
     self, SessionObserver, SessionRequest, SessionResult,
 };
@@ -64,12 +64,12 @@ impl Exec {
             return Err(Failure::usage("there is no program"));
         };
         let what = match (&self.role, &self.task) {
-            (Some(role), _) => What::Role {
+            (Some(role), _) => PolicySource::Role {
                 role: role.clone(),
                 files: self.files.clone(),
                 deny: self.deny.clone(),
             },
-            (None, Some(task)) => What::Task(context.directory.join(task)),
+            (None, Some(task)) => PolicySource::Task(context.directory.join(task)),
             (None, None) => return Err(policy_file::unnamed(context)?.into()),
         };
         policy_file::note_root(context, &[&self.files, &self.deny]);

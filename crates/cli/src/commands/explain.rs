@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::failure::Failure as ServiceFailure;
-use bailiwick_engine::policy_file::{self, What, bound_working};
+use bailiwick_engine::policy_file::{self, PolicySource, bound_working};
 use bailiwick_engine::running::assign;
 use bailiwick_gate::{HostContext, look_up};
 use bailiwick_lifecycle::supervision::Budget;
@@ -95,10 +95,10 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 
 impl Limits {
     /// What to compile; nothing if nobody was named.
-    pub(crate) fn what(&self) -> Option<What> {
+    pub(crate) fn what(&self) -> Option<PolicySource> {
         match (&self.task, &self.role) {
-            (Some(task), _) => Some(What::Task(task.clone())),
-            (None, Some(role)) => Some(What::Role {
+            (Some(task), _) => Some(PolicySource::Task(task.clone())),
+            (None, Some(role)) => Some(PolicySource::Role {
                 role: role.clone(),
                 files: self.files.clone(),
                 deny: self.deny.clone(),
@@ -118,8 +118,8 @@ impl Explain {
         destination.require_local()?;
         let context = &context;
         let what = match self.limits.what() {
-            Some(What::Role { role, files, deny }) if files.is_empty() => {
-                What::Role { role, files: vec!["**".to_owned()], deny }
+            Some(PolicySource::Role { role, files, deny }) if files.is_empty() => {
+                PolicySource::Role { role, files: vec!["**".to_owned()], deny }
             }
             Some(what) => what,
             None => {
@@ -128,7 +128,7 @@ impl Explain {
                     [] => vec!["**".to_owned()],
                     files => files.to_vec(),
                 };
-                What::Role { role, files, deny: self.limits.deny.clone() }
+                PolicySource::Role { role, files, deny: self.limits.deny.clone() }
             }
         };
         policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
@@ -137,8 +137,11 @@ impl Explain {
             Err(ServiceFailure::Problems(problems))
                 if problems.iter().all(|problem| problem.code == "unaccepted-parameter") =>
             {
-                let What::Role { role, .. } = what else { return Err(problems.into()) };
-                bound_working(context, &What::Role { role, files: Vec::new(), deny: Vec::new() })?
+                let PolicySource::Role { role, .. } = what else { return Err(problems.into()) };
+                bound_working(
+                    context,
+                    &PolicySource::Role { role, files: Vec::new(), deny: Vec::new() },
+                )?
             }
             other => other?,
         };

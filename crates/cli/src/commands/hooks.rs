@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
 use bailiwick_engine::options::SandboxLevel;
-use bailiwick_engine::policy_file::{self, What};
+use bailiwick_engine::policy_file::{self, PolicySource};
 use bailiwick_engine::preconditions;
-use bailiwick_engine::running::enclose;
+use bailiwick_engine::running::sandbox_plan;
 use bailiwick_model::RoleName;
 use bailiwick_runner::agents::adapter;
 use clap::{Args, Subcommand, ValueEnum};
@@ -206,12 +206,12 @@ impl Install {
         let places = Places::observe(context)?;
         let kit_root = context.kit_root.as_ref().map(|root| context.directory.join(root));
         let what = match (&self.role, &self.task) {
-            (Some(role), _) => What::Role {
+            (Some(role), _) => PolicySource::Role {
                 role: role.clone(),
                 files: self.files.clone(),
                 deny: self.deny.clone(),
             },
-            (None, Some(task)) => What::Task(context.directory.join(task)),
+            (None, Some(task)) => PolicySource::Task(context.directory.join(task)),
             (None, None) => return Err(policy_file::unnamed(context)?.into()),
         };
         policy_file::note_root(context, &[&self.files, &self.deny]);
@@ -268,7 +268,7 @@ fn require_versions(context: &Context, agents: &[Agent]) -> Result<(), Failure> 
     };
     for (agent, oldest) in OLDEST.into_iter().filter(|(agent, _)| agents.contains(agent)) {
         let Some(adapter) = adapter(agent.word()) else { continue };
-        let found = enclose::program_on(&path, adapter.as_ref(), &context.state)?;
+        let found = sandbox_plan::program_on(&path, adapter.as_ref(), &context.state)?;
         let Some(found) = found.filter(|found| numbers(&found.version) < oldest.to_vec()) else {
             continue;
         };
@@ -293,7 +293,7 @@ fn require_sandbox() -> Result<(), Failure> {
 }
 
 /// Says why something cannot be installed for all that a person starts, if it could be in this repository.
-fn explained(context: &Context, scope: &Scope, what: &What, failure: Failure) -> Failure {
+fn explained(context: &Context, scope: &Scope, what: &PolicySource, failure: Failure) -> Failure {
     let here = policy_file::compile(context, what).is_ok();
     match scope {
         Scope::User if here => {

@@ -7,7 +7,7 @@ use bailiwick_engine::counted::counted;
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::running::declared::working_problems;
 use bailiwick_engine::sources::{self, REPOSITORY_KIT};
-use bailiwick_engine::watch::Kept;
+use bailiwick_engine::watch::KitState;
 use bailiwick_engine::{policy_file, templates};
 use bailiwick_kit::lint::{Report, lint};
 use bailiwick_kit::{Kit, bind};
@@ -102,7 +102,7 @@ impl Lint {
             Format::Human => show(&report, errors, warnings),
         }
         // A file that is gone here was not read, so the watch knows nothing of it.
-        if sources::note(context, watch)? == Kept::Committed {
+        if sources::note(context, watch)? == KitState::Committed {
             sources::note_differences(context)?;
         }
         if failed {

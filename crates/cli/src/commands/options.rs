@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::options::{CheckOptions, Person, RunOptions, SandboxLevel};
+use bailiwick_engine::options::{CheckOptions, RunOptions, SandboxLevel, UserPresence};
 use bailiwick_model::settings::AutoLand;
 use bailiwick_model::task::Login;
 use bailiwick_runner::checks::OpenSetup;
@@ -143,8 +143,8 @@ pub(crate) fn observe(
 }
 
 /// Whether somebody sits at the terminal.
-pub(crate) fn person() -> Person {
-    if std::io::stderr().is_terminal() { Person::AtTerminal } else { Person::Absent }
+pub(crate) fn person() -> UserPresence {
+    if std::io::stderr().is_terminal() { UserPresence::AtTerminal } else { UserPresence::Absent }
 }
 
 #[cfg(test)]

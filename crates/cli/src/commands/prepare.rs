@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::spawning::agent_id;
-use bailiwick_engine::watch::{Kept, Watch};
+use bailiwick_engine::watch::{KitState, Watch};
 use bailiwick_engine::{sources, system};
 use bailiwick_kit::bind;
 use bailiwick_lifecycle::{AgentInvocation, prepare};
@@ -72,7 +72,7 @@ impl Prepare {
         let kept = sources::note(context, watch)?;
         if self.format == Shape::Human {
             let task = self.task.display();
-            if kept == Kept::Differs {
+            if kept == KitState::Differs {
                 output::next_step(format_args!(
                     "git add {} && git commit -m 'Say what agents may do here'",
                     sources::kit_shown(context)

@@ -1,7 +1,7 @@
 //! `bailiwick ps`: which agents are at work, and how the others ended.
 
 use bailiwick_engine::agent_names::{Scope, shown};
-use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::agent_state::{AgentState, SupervisorState};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::running::run_list::{self, ListedRun};
 use bailiwick_model::Attempt;
@@ -88,7 +88,7 @@ impl Ps {
 fn listed(context: &Context, one: &ListedRun) -> (AgentState, Listed) {
     let ListedRun { run, last, used, elapsed_ms } = one;
     let last = last.as_ref();
-    let (seen, questions) = Seen::observe(context, run);
+    let (seen, questions) = SupervisorState::observe(context, run);
     let state = AgentState::of(run, last, seen);
     let text = |of: fn(&Attempt) -> &String| last.map(of).cloned().unwrap_or_default();
     let listed = Listed {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bailiwick_engine::background::{self, Again};
+use bailiwick_engine::background::{self, ResumeOptions};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::options::{IfClosed, RunOptions};
 use bailiwick_engine::running::control::{ask, not_at_work, require_unfinished, state};
@@ -105,7 +105,8 @@ impl Resume {
         }
         if self.detach {
             service::require_startable(context, &self.agent, &Start::Resume(None))?;
-            let again = Again { words: self.message.as_deref(), budget: self.budget.arguments() };
+            let again =
+                ResumeOptions { words: self.message.as_deref(), budget: self.budget.arguments() };
             let log = background::resume(context, &self.agent, &self.how.into(), &again)?;
             return print_started(context, &self.agent, &log, self.format.format);
         }

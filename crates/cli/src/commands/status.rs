@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::agent_state::{AgentState, SupervisorState};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::running::run_list::{self, ListedRun};
 use bailiwick_engine::waiting_for::WaitingFor;
@@ -48,7 +48,8 @@ impl Status {
         })?;
         let shown = |one: &ListedRun| {
             let ListedRun { run, last, .. } = one;
-            let state = AgentState::of(run, last.as_ref(), Seen::observe(context, run).0);
+            let state =
+                AgentState::of(run, last.as_ref(), SupervisorState::observe(context, run).0);
             let events = events.get(&run.id).map(Vec::as_slice).unwrap_or_default();
             let standing = WaitingFor::of(run, state, WaitingFor::found(events, last.as_ref()))?;
             let (agent_id, name) = (run.id.to_string(), run.name.to_string());

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use bailiwick_engine::agent_names;
-use bailiwick_engine::agent_state::{AgentState, Seen};
+use bailiwick_engine::agent_state::{AgentState, SupervisorState};
 use bailiwick_engine::context::Context;
-use bailiwick_engine::verifying::{AgentWork, Look, Places, VerificationReport};
+use bailiwick_engine::verifying::{AgentWork, Places, SnapshotStart, VerificationReport};
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::ExitReason;
@@ -112,7 +112,7 @@ impl Verify {
             worktree: self.place.or(self.worktree),
             main_repository: self.main_repo,
             base: self.base,
-            look: Look::AtOnce,
+            look: SnapshotStart::Immediate,
             ..Places::default()
         };
         let subject = match AgentId::parse(&self.what) {
@@ -136,7 +136,7 @@ impl Verify {
 /// How an agent stands, by what can be done with it.
 fn state(context: &Context, run: &Run, work: Work) -> Result<AgentState, Failure> {
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(&run.id)).await?))?;
-    let state = AgentState::of(run, attempts.last(), Seen::observe(context, run).0);
+    let state = AgentState::of(run, attempts.last(), SupervisorState::observe(context, run).0);
     Ok(match (state, work) {
         // Somebody worked in its worktree without us.
         (AgentState::Ready, Work::Some) => AgentState::Running,
@@ -180,7 +180,7 @@ fn next_step(state: AgentState, agent: &str, holds: bool, global_options: &str) 
         AgentState::Ready => format!("it was never started: {}", command("run")),
         AgentState::HalfSpawned => {
             format!(
-                "its spawn was cut short: bailiwick spawn TASK --agent-id {agent}{global_options}"
+                "its spawn was interrupted: bailiwick spawn TASK --agent-id {agent}{global_options}"
             )
         }
         AgentState::Running | AgentState::Done | AgentState::Ended(ExitReason::Completed)

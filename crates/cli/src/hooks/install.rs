@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::policy_file::{CompiledPolicy, What};
+use bailiwick_engine::policy_file::{CompiledPolicy, PolicySource};
 use bailiwick_engine::system;
 use bailiwick_model::Source;
 
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub struct Request<'a> {
     /// What the policy was compiled from.
-    pub what: &'a What,
+    pub what: &'a PolicySource,
     /// The policy.
     pub policy: &'a CompiledPolicy,
     /// The gate's program, with the words in front of its options.

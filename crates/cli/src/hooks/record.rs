@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bailiwick_engine::policy_file::What;
+use bailiwick_engine::policy_file::PolicySource;
 use bailiwick_model::RoleName;
 use serde::{Deserialize, Serialize};
 
@@ -93,10 +93,10 @@ pub enum Bound {
 
 impl Bound {
     /// The same, to be compiled.
-    pub fn what(&self) -> Result<What, Failure> {
+    pub fn what(&self) -> Result<PolicySource, Failure> {
         match self {
-            Self::Task { task } => Ok(What::Task(task.clone())),
-            Self::Role { role, files, deny } => Ok(What::Role {
+            Self::Task { task } => Ok(PolicySource::Task(task.clone())),
+            Self::Role { role, files, deny } => Ok(PolicySource::Role {
                 role: RoleName::parse(role).map_err(|error| Failure::general(error.to_string()))?,
                 files: files.clone(),
                 deny: deny.clone(),
@@ -113,11 +113,11 @@ impl Bound {
     }
 }
 
-impl From<&What> for Bound {
-    fn from(what: &What) -> Self {
+impl From<&PolicySource> for Bound {
+    fn from(what: &PolicySource) -> Self {
         match what {
-            What::Task(task) => Self::Task { task: task.clone() },
-            What::Role { role, files, deny } => {
+            PolicySource::Task(task) => Self::Task { task: task.clone() },
+            PolicySource::Role { role, files, deny } => {
                 Self::Role { role: role.to_string(), files: files.clone(), deny: deny.clone() }
             }
         }

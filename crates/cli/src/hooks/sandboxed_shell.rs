@@ -14,15 +14,15 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use bailiwick_engine::running::{
-    enclose::{Scope, commits},
     forbidden_files::{self, NewFiles},
+    sandbox_plan::{Scope, commits},
 };
 use bailiwick_gate::repository_around;
 use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles as _};
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_runner::sandbox::{
-    self, CommandPlaces, CommandRepository, GitAccess, Launcher, Next, Report, Sandbox, Streams,
-    WorktreeAccess,
+    self, CommandPlaces, CommandRepository, GitAccess, Launcher, Received, Report, Sandbox,
+    Streams, WorktreeAccess,
 };
 use bailiwick_runner::toolchain::GIT_ACROSS_MOUNTS;
 use bailiwick_source_control::Repository;
@@ -271,13 +271,13 @@ impl Command {
         let mut running = launcher.start_with(&self.sandbox, argv, streams).map_err(failed)?;
         let code = loop {
             match running.next_report(Duration::from_secs(3600)) {
-                Next::Report(Report::Exit(code)) => break code,
-                Next::Report(Report::Signal(signal)) => break 128 + signal,
-                Next::Report(Report::Refused(error)) => return Err(failed(error)),
-                Next::Report(Report::MemorySpent(_)) => break 137,
-                Next::Report(Report::Held(_)) => started(),
-                Next::Report(Report::Door(_)) | Next::TimedOut => {}
-                Next::Over => {
+                Received::Report(Report::Exit(code)) => break code,
+                Received::Report(Report::Signal(signal)) => break 128 + signal,
+                Received::Report(Report::Refused(error)) => return Err(failed(error)),
+                Received::Report(Report::MemorySpent(_)) => break 137,
+                Received::Report(Report::Confinement(_)) => started(),
+                Received::Report(Report::Door(_)) | Received::TimedOut => {}
+                Received::Closed => {
                     return Err(Failure::general("the sandbox ended without a word"));
                 }
             }

@@ -118,13 +118,13 @@ impl View {
                 return;
             }
             clear();
-            // What was typed before answers another one, which waits no longer.
+            // What was typed before answers another one, which is closed.
             forget_typed(&std::io::stdin());
             let _ = write!(anstream::stderr(), "{question}");
             // What is typed later answers something else, and is left to the next question.
             while !typed(&std::io::stdin(), LOOK) {
                 if !is_open(&directory, &id) {
-                    output::note(format_args!("question {id} waits no longer"));
+                    output::note(format_args!("question {id} is closed"));
                     return;
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_engine::delegating::standing::Status;
+use bailiwick_engine::delegating::wait::Status;
 use bailiwick_kit::templates::file;
 use bailiwick_model::Source;
 use bailiwick_model::template::AgentType;
@@ -554,7 +554,7 @@ fn the_guide_says_who_reaches_whom_and_how_agents_end() {
     }
     for (words, file) in [
         ("is not one of the agents below you", "session.rs"),
-        ("Not permitted to close agents outside your subtree.", "talking.rs"),
+        ("Not permitted to close agents outside your subtree.", "send_input.rs"),
     ] {
         let code = workspace().join("crates/engine/src/delegating").join(file);
         assert!(std::fs::read_to_string(code).unwrap().contains(words), "{file}: {words}");

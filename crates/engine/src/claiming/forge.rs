@@ -1,9 +1,9 @@
-//! Claims of runs that are bound to an issue, on the reference that every machine sees: taken before the agent starts,
-//! asked for when its work lands, and given back when the run has ended.
+//! Claims of runs that are bound to an issue, stored in a shared git reference: acquired before the agent
+//! starts, checked when its work lands, and released when the run has ended.
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::delegation::claim::{Next, next, writable};
+use bailiwick_lifecycle::delegation::claim::{ConflictAction, next, writable};
 use bailiwick_lifecycle::ports::{Landing, RunStore as _, Work as _};
 use bailiwick_memory::{
     ClaimError, ClaimRefusal, ClaimWish, IssueMemory as _, MemoryError, Resource, TableClaim,
@@ -20,7 +20,7 @@ use crate::{issues, policy_file, system};
 
 /// The file of a run that has such a claim.
 const FILE: &str = "forge-claim.json";
-/// How often somebody who waits looks again.
+/// How often a waiting claim is tried again.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A claim that a run has, or is about to take.
@@ -35,7 +35,7 @@ struct ForgeClaim {
     fence: Option<u64>,
 }
 
-/// Takes the claim of a run that is about to start, or keeps it for longer. Only where the repository uses claims.
+/// Acquires or renews the claim of a run that is about to start, if the repository uses claims.
 pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), Failure> {
     let Some(claims) = &subject.settings.claims else { return Ok(()) };
     let directory = RunDirectory::new(&subject.context.state, id.as_str());
@@ -83,14 +83,14 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
         }
         let waited = system::now_ms().saturating_sub(begun);
         match next(claims.on_overlap, waited, claims.wait_timeout()) {
-            Next::Wait => {
+            ConflictAction::Wait => {
                 if !is_noted {
                     subject.context.notices.note(format_args!("`{id}` waits: {refusal}"));
                     is_noted = true;
                 }
                 std::thread::sleep(PAUSE);
             }
-            Next::Refuse => {
+            ConflictAction::Refuse => {
                 return Err(Failure::refused(format!(
                     "{RULE}: `{id}` may not write there now: {refusal}"
                 ))
@@ -124,8 +124,8 @@ pub fn adopt(
     system::write_json(&directory.path().join(FILE), &claim)
 }
 
-/// An error if the landing changes what the run's claim is not on, or if somebody else took it since. The claim is kept
-/// for longer, so that nobody takes it meanwhile.
+/// Returns an error if the landing changes what the run's claim is not on, or if another run acquired it
+/// since. The claim is renewed, so that no other run can acquire it meanwhile.
 pub fn require(subject: &AgentWork, id: &AgentId, landing: &Landing) -> Result<(), Failure> {
     require_on(subject, id, || {
         let changes = subject.git_work()?.changes(&landing.onto, &landing.tree);
@@ -136,7 +136,7 @@ pub fn require(subject: &AgentWork, id: &AgentId, landing: &Landing) -> Result<(
     })
 }
 
-/// The same before it is known what lands.
+/// The same check, before the changed paths are known.
 pub fn require_fence(subject: &AgentWork, id: &AgentId) -> Result<(), Failure> {
     require_on(subject, id, || Ok(Vec::new()))
 }
@@ -165,7 +165,8 @@ fn require_on(
     held.map_err(|refusal| refused(&refusal))
 }
 
-/// Gives back the claim of a run that has ended. What the forge does not take now ends with its lease.
+/// Releases the claim of a run that has ended. If the forge rejects the release, the claim expires with its
+/// lease.
 pub fn release(context: &Context, id: &AgentId) {
     let directory = RunDirectory::new(&context.state, id.as_str());
     if let Err(failure) = release_file(context, &directory.path().join(FILE)) {
@@ -180,7 +181,7 @@ fn release_file(context: &Context, path: &Path) -> Result<(), Failure> {
     let invocation = claim.invocation.clone();
     let released = with_claims(context, &claim, async |protocol, _| {
         let table = protocol.claims().await?;
-        // The answer that had the fence may have been lost.
+        // The response with the fence may have been lost.
         let own = table.claims.iter().find(|held| held.invocation == invocation);
         match own {
             Some(own) => protocol.release(own.fence).await,
@@ -192,7 +193,7 @@ fn release_file(context: &Context, path: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::general(format!("{} cannot be removed: {error}", path.display())))
 }
 
-/// Gives back a claim of a run of this machine that has ended without doing so. False if there is none.
+/// Releases the claim of a run of this machine that ended without releasing it. False if there is none.
 fn release_ended(context: &Context, issue: &IssueName, fence: u64) -> Result<bool, Failure> {
     let Ok(listed) = std::fs::read_dir(context.state.join("runs")) else { return Ok(false) };
     for place in listed.flatten() {
@@ -217,7 +218,7 @@ fn release_ended(context: &Context, issue: &IssueName, fence: u64) -> Result<boo
     Ok(false)
 }
 
-/// Does something with the claims, by the forge's clock.
+/// Updates the claims, with the forge's clock.
 fn with_claims<T>(
     context: &Context,
     claim: &ForgeClaim,
@@ -237,7 +238,8 @@ fn with_claims<T>(
     })
 }
 
-/// What a pattern is on. One without a directory matches at every depth, so it is on everything.
+/// The path that a pattern covers. A pattern without a directory matches at every depth, so it covers
+/// everything.
 fn resource(pattern: &str) -> Resource {
     let is_anchored = pattern.trim_end_matches('/').contains('/');
     Resource::file(if is_anchored { pattern } else { "**" })

@@ -1,12 +1,12 @@
-//! Claims as commands use them: taken before an agent starts, asked for when its work lands.
+//! Claims on paths: acquired before an agent starts, checked when its work lands.
 //!
 //! ```text
 //! queue   who waits, in the order in which they came
 //! forge   claims of runs that are bound to an issue, which other machines see
 //! ```
 //!
-//! The rules are `lifecycle::delegation::claim`; only repositories whose settings have `[claims]` use
-//! them. A claim ends with its run: the store sees to that when a run lands or is turned down.
+//! The rules are in `lifecycle::delegation::claim`; only repositories whose settings have `[claims]` use
+//! them. The store releases a claim when its run lands or is rejected.
 
 pub mod forge;
 mod queue;
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bailiwick_lifecycle::delegation::claim::{
-    Acquired, ClaimRequest, Holding, Next, Obstacle, ahead, next, outside, where_both_meet,
-    writable,
+    Acquired, ClaimRequest, ConflictAction, FenceState, Obstacle, ahead, next, outside,
+    where_both_meet, writable,
 };
 use bailiwick_lifecycle::ports::{Landing, Work as _};
 use bailiwick_model::claim::{Claim, ClaimOutcome};
@@ -36,28 +36,28 @@ use crate::options::IfClosed;
 use crate::verifying::AgentWork;
 use crate::{agent_names, agent_state, policy_file, system};
 
-/// What a refusal names as its rule.
+/// The rule that a refusal names.
 const RULE: &str = "claims";
-/// How often somebody who waits looks again.
+/// How often a waiting claim is tried again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Who is in the way, and why.
-struct Obstructed {
+/// A claim that conflicts, and why.
+struct BlockingClaim {
     by: String,
     why: String,
 }
 
-impl Obstructed {
+impl BlockingClaim {
     fn by(obstacles: &[Obstacle]) -> Self {
         let by = obstacles.first().map_or("it", |one| one.claim.run.as_str()).to_owned();
         Self { by, why: reasons(obstacles) }
     }
 }
 
-/// How long somebody can wait for a claim, whatever the settings say.
+/// Limits how long to wait for a claim, in addition to the settings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClaimWait<'a> {
-    /// Says that nobody needs it any more.
+    /// Set when the claim is no longer needed.
     pub gone: Option<&'a AtomicBool>,
     /// The longest time.
     pub most: Option<Duration>,
@@ -66,7 +66,7 @@ pub struct ClaimWait<'a> {
 }
 
 impl ClaimWait<'_> {
-    /// In milliseconds, for who would wait as long as the settings say.
+    /// The waiting time of the settings, in milliseconds.
     fn at_most(self, settings: u64) -> u64 {
         let most = self.most.map(|most| u64::try_from(most.as_millis()).unwrap_or(u64::MAX));
         most.map_or(settings, |most| most.min(settings))
@@ -86,7 +86,7 @@ struct Claimant<'a> {
 }
 
 impl<'a> Claimant<'a> {
-    /// Nothing where the repository uses no claims, or the agent writes nothing.
+    /// `None` where the repository uses no claims, or the agent writes nothing.
     fn of(
         context: &'a Context,
         repository: &Repository,
@@ -103,7 +103,7 @@ impl<'a> Claimant<'a> {
         };
         let line =
             context.with_store(async |store| Ok(store.ancestor_ids(parent.as_ref()).await?))?;
-        // Who may work for longer has it for longer.
+        // The lease follows the time limit of the run.
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));
         let repository = agent_names::place(repository)?;
@@ -111,8 +111,8 @@ impl<'a> Claimant<'a> {
         Ok(Some(Self { context, id, claims, wish }))
     }
 
-    /// Takes the claim, or keeps it for longer; waits for it if the repository says so. Those who wait
-    /// get it in the order in which they came.
+    /// Acquires or renews the claim; waits for it if the settings say so. Waiting runs get it in order of
+    /// arrival.
     fn take(&self, wait: ClaimWait<'_>) -> Result<Acquired, Failure> {
         let queue = Queue::beside(self.context.database.location());
         let mut ticket = None;
@@ -132,7 +132,7 @@ impl<'a> Claimant<'a> {
                         acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => {
                             return Ok(acquired);
                         }
-                        Acquired::Obstructed(obstacles) => Obstructed::by(&obstacles),
+                        Acquired::Obstructed(obstacles) => BlockingClaim::by(&obstacles),
                     }
                 }
             };
@@ -143,9 +143,9 @@ impl<'a> Claimant<'a> {
             }
             let longest = wait.at_most(self.claims.wait_timeout());
             match next(self.claims.on_overlap, waited, longest) {
-                Next::Refuse => return Err(self.refused(&obstacle)),
-                Next::Wait if ticket.is_some() => {}
-                Next::Wait => {
+                ConflictAction::Refuse => return Err(self.refused(&obstacle)),
+                ConflictAction::Wait if ticket.is_some() => {}
+                ConflictAction::Wait => {
                     let taken = queue.enter(&self.wish).map_err(|error| {
                         Failure::general(format!(
                             "`{}` cannot wait for its claim: {error}",
@@ -162,15 +162,15 @@ impl<'a> Claimant<'a> {
         }
     }
 
-    /// Those that came before and wait for the same paths. One that has its claim waits for nobody.
+    /// Earlier waiting runs for the same paths. A run that has its claim does not wait.
     fn first_ahead(
         &self,
         queue: &Queue,
         ticket: Option<&queue::Ticket>,
         now: u64,
-    ) -> Result<Option<Obstructed>, Failure> {
+    ) -> Result<Option<BlockingClaim>, Failure> {
         let before = queue.before(ticket).map_err(|error| {
-            Failure::general(format!("nobody can tell who else waits for claims: {error}"))
+            Failure::general(format!("cannot read the queue of claims: {error}"))
         })?;
         if before.is_empty() {
             return Ok(None);
@@ -180,16 +180,16 @@ impl<'a> Claimant<'a> {
             let own = store.renew_claim(run, repository, now.saturating_add(*lease)).await?;
             Ok((own, store.claims(Some(repository)).await?))
         })?;
-        if matches!(own, Some((_, Holding::Holds))) {
+        if matches!(own, Some((_, FenceState::Valid))) {
             return Ok(None);
         }
-        Ok(ahead(&self.wish, &before, &claims, now).map(|(other, at)| Obstructed {
+        Ok(ahead(&self.wish, &before, &claims, now).map(|(other, at)| BlockingClaim {
             by: other.run.to_string(),
             why: format!("`{}` waits for it already: {}", other.run, where_both_meet(&at)),
         }))
     }
 
-    fn refused(&self, Obstructed { by, why }: &Obstructed) -> Failure {
+    fn refused(&self, BlockingClaim { by, why }: &BlockingClaim) -> Failure {
         Failure::refused(format!("{RULE}: `{}` may not write there now: {why}", self.id)).help(format!(
             "land or reject `{by}` first, or give this task other files; the caller that started `{by}` can \
              close it as well. `bailiwick claims list` shows who has what, and `on-overlap = \"wait\"` \
@@ -197,9 +197,9 @@ impl<'a> Claimant<'a> {
         ))
     }
 
-    /// Whether the work may land: nobody else was there since the agent's claim was taken. Nobody can
-    /// be there either until the lease that this begins is over.
-    fn require_held(&self) -> Result<Claim, Failure> {
+    /// Returns an error if another run claimed the same paths since the agent's claim was acquired. Renews
+    /// the lease, so that none can until it expires.
+    fn require_valid_claim(&self) -> Result<Claim, Failure> {
         let ClaimRequest { run, repository, lease, .. } = &self.wish;
         let until = system::now_ms().saturating_add(*lease);
         let held = self
@@ -207,14 +207,14 @@ impl<'a> Claimant<'a> {
             .with_store(async |store| Ok(store.renew_claim(run, repository, until).await?))?;
         let id = self.id;
         match held {
-            Some((claim, Holding::Holds)) => Ok(claim),
-            Some((claim, Holding::Stale(by))) => Err(Failure::refused(format!(
+            Some((claim, FenceState::Valid)) => Ok(claim),
+            Some((claim, FenceState::Stale(by))) => Err(Failure::refused(format!(
                 "{RULE}: `{id}` may not land: its claim {} is stale, since {}",
                 claim.fence,
                 by.reason()
             ))
             .help(format!("begin again from what is there now: bailiwick respawn {id}"))),
-            Some((claim, Holding::Released(release))) => Err(Failure::refused(format!(
+            Some((claim, FenceState::Released(release))) => Err(Failure::refused(format!(
                 "{RULE}: `{id}` may not land: its claim {} has ended ({})",
                 claim.fence, release.outcome
             ))
@@ -222,28 +222,28 @@ impl<'a> Claimant<'a> {
                 "take it again with the agent: bailiwick resume {id}; or begin again: bailiwick \
                  respawn {id}"
             ))),
-            // It was made without a claim.
+            // The work was made without a claim.
             None => self.take_now(),
         }
     }
 
-    /// Takes the claim at once: one that has a claim there now comes first.
+    /// Acquires the claim without waiting: an existing claim wins.
     fn take_now(&self) -> Result<Claim, Failure> {
         let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
         let Self { context, id, wish, .. } = self;
         let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
         match claimant.take(ClaimWait::default())? {
             Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
-            Acquired::Obstructed(met) => Err(self.refused(&Obstructed::by(&met))),
+            Acquired::Obstructed(met) => Err(self.refused(&BlockingClaim::by(&met))),
         }
     }
 
-    /// The same, where it changes these paths: its claim has to be on all of them.
-    fn require_held_for(&self, changes: &[Change]) -> Result<(), Failure> {
-        let claim = self.require_held()?;
+    /// The same check for a change of these paths: the claim must cover all of them.
+    fn require_claim_covers(&self, changes: &[Change]) -> Result<(), Failure> {
+        let claim = self.require_valid_claim()?;
         match outside(&claim.area(), self.id, changes) {
             None => Ok(()),
-            // Its policy lets it write there, and it has claimed less than that.
+            // Its policy allows the path, but its claim does not cover it.
             Some(_) if outside(&self.wish.area(), self.id, changes).is_none() => {
                 self.take_now().map(drop)
             }
@@ -259,7 +259,7 @@ impl<'a> Claimant<'a> {
     }
 }
 
-/// Takes the claim of an agent that is about to be spawned, and gives it back if it is not.
+/// Acquires the claim of an agent that is about to be spawned; releases it if the spawn fails.
 pub fn take_for<T>(
     context: &Context,
     repository: &Repository,
@@ -282,7 +282,7 @@ pub fn take_for<T>(
     spawned
 }
 
-/// Takes the claim of an agent that is about to start, or keeps it for longer.
+/// Acquires or renews the claim of an agent that is about to start.
 pub fn take_again(subject: &AgentWork, id: &AgentId, if_closed: IfClosed) -> Result<(), Failure> {
     let wait = ClaimWait { if_closed, ..ClaimWait::default() };
     of_subject(subject, id, |claimant| match claimant {
@@ -291,18 +291,18 @@ pub fn take_again(subject: &AgentWork, id: &AgentId, if_closed: IfClosed) -> Res
     })
 }
 
-/// An error if somebody else was given the same paths since the agent's claim was taken.
-pub fn require_held(subject: &AgentWork, id: &AgentId) -> Result<(), Failure> {
+/// Returns an error if another run was granted the same paths since the agent's claim was acquired.
+pub fn require_valid_claim(subject: &AgentWork, id: &AgentId) -> Result<(), Failure> {
     forge::require_fence(subject, id)?;
     of_subject(subject, id, |claimant| match claimant {
-        Some(claimant) => claimant.require_held().map(drop),
-        // Whether there is anything that needs one is seen when it lands.
+        Some(claimant) => claimant.require_valid_claim().map(drop),
+        // Whether the work needs a claim is checked when it lands.
         None => Ok(()),
     })
 }
 
-/// The same, and an error if this landing changes what the claim is not on.
-pub fn require_held_for(
+/// Also returns an error if this landing changes paths that the claim does not cover.
+pub fn require_claim_covers(
     subject: &AgentWork,
     id: &AgentId,
     landing: &Landing,
@@ -312,13 +312,13 @@ pub fn require_held_for(
         let changes = subject.git_work()?.changes(&landing.onto, &landing.tree);
         let changes = changes.map_err(|error| Failure::general(error.to_string()))?;
         match claimant {
-            Some(claimant) => claimant.require_held_for(&changes),
+            Some(claimant) => claimant.require_claim_covers(&changes),
             None => require_unchanged(id, &changes),
         }
     })
 }
 
-/// Who claims nothing changes nothing: others were not kept away from it.
+/// A run without a claim must not change anything: other runs were not kept from the same paths.
 fn require_unchanged(id: &AgentId, changes: &[Change]) -> Result<(), Failure> {
     match outside(&Area::default(), id, changes) {
         None => Ok(()),
@@ -332,7 +332,7 @@ fn require_unchanged(id: &AgentId, changes: &[Change]) -> Result<(), Failure> {
     }
 }
 
-/// Does this where the repository uses claims: with the agent and what it may write, if it may write.
+/// Calls `act` if the repository uses claims and the agent may write.
 fn of_subject(
     subject: &AgentWork,
     id: &AgentId,
@@ -347,9 +347,9 @@ fn of_subject(
     act(claimant.as_ref())
 }
 
-/// Lets others have what an agent has claimed, as if its time were over: its work lands as long as nobody
-/// took it. How many claims there were.
-pub fn let_go(context: &Context, id: &AgentId) -> Result<usize, Failure> {
+/// Expires the claims of an agent: its work can still land as long as no other run acquired them. Returns the
+/// number of claims.
+pub fn expire_claims(context: &Context, id: &AgentId) -> Result<usize, Failure> {
     let now = system::now_ms();
     context.with_store(async |store| Ok(store.release_run(id, ClaimOutcome::Expired, now).await?))
 }

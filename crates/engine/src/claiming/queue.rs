@@ -1,5 +1,5 @@
-//! Who waits for claims, in the order in which they came: a file each, locked as long as its owner waits.
-//! The kernel lets go of it when they are killed.
+//! The queue of waiting claims: one file each, locked as long as its owner waits. The kernel unlocks it when
+//! the owner is killed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use bailiwick_lifecycle::delegation::claim::ClaimRequest;
 use bailiwick_store::Location;
 
-/// The queue of all who share a database.
+/// The queue of all processes that share a database.
 pub(super) struct Queue {
     place: PathBuf,
 }
@@ -23,7 +23,7 @@ pub(super) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // One that stays is found to be nobody's.
+        // A file that is left behind is recognised by its missing lock.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -34,7 +34,8 @@ impl Queue {
         Self { place: database.companion(".waiting") }
     }
 
-    /// Takes the last place. All that are there were entered, and are held, before its number is known.
+    /// Enters the queue at its end. Every earlier entry is written and locked before this one gets its
+    /// number.
     pub(super) fn enter(&self, wish: &ClaimRequest) -> io::Result<Ticket> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.place)?;
         let turn = self.place.join("turn");
@@ -48,7 +49,7 @@ impl Queue {
         Ok(Ticket { number, path, _file: file })
     }
 
-    /// The wishes of those who are before somebody, oldest first; of all if he has no place yet.
+    /// The requests before this entry, oldest first; all requests if it is not in the queue.
     pub(super) fn before(&self, ticket: Option<&Ticket>) -> io::Result<Vec<ClaimRequest>> {
         let mut numbers = self.numbers()?;
         numbers.retain(|number| ticket.is_none_or(|own| *number < own.number));
@@ -58,16 +59,16 @@ impl Queue {
             let path = self.place.join(number.to_string());
             let file = match File::open(&path) {
                 Ok(file) => file,
-                // It waits no more.
+                // Its owner no longer waits.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
             match file.try_lock_shared() {
-                // One that is just entered is not there yet for one that has no place.
+                // An entry without a content is still being written.
                 Ok(()) if ticket.is_none() => {}
                 Ok(()) => drop(fs::remove_file(&path)),
                 Err(TryLockError::WouldBlock) => {
-                    // It may be gone by now, or not be written yet.
+                    // The file may be removed already, or not be written yet.
                     options
                         .extend(serde_json::from_slice(&fs::read(&path).unwrap_or_default()).ok());
                 }

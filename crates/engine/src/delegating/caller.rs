@@ -1,4 +1,4 @@
-//! The caller that asks for an agent: what binds it, and what its agents are given by that.
+//! The caller that spawns an agent: its limits, and the parameters of its agents that follow from them.
 
 use bailiwick_kit::templates::assignment::{Assignment, assign};
 use bailiwick_kit::templates::select::{Inherited, KnownModel, Overrides, Setting, effective};
@@ -13,26 +13,26 @@ use bailiwick_runner::supervisor::RunDirectory;
 use toml::Table;
 
 use super::session::Session;
+use super::spawn_agent::SpawnAgent;
 use super::startable::both;
-use super::starting::SpawnAgent;
 use crate::agent_programs::USUAL;
 use crate::failure::Failure;
 use crate::verifying::{AgentWork, Places, settings};
 use crate::{policy_file, system};
 
-/// How many levels may be below the first agent, unless the settings say otherwise.
+/// The default depth limit below the first agent.
 const DEEPEST: u32 = 2;
 /// The role of agents that people start by templates which name none. `read_only` of a template takes
 /// writing and the network away from it, and leaves every tool that reads.
 const USUAL_ROLE: &str = "developer";
 
-/// All about the caller.
+/// A caller of `spawn_agent`, with its limits.
 pub(super) struct Caller {
-    /// How it stands among agents; nothing for a person.
+    /// Its position in the tree of agents; `None` for a person.
     pub(super) delegate: Option<Delegate>,
     /// Its task.
     pub(super) task: Table,
-    /// What binds it.
+    /// Its limits.
     pub(super) policy: Option<Policy>,
     pub(super) settings: Settings,
     pub(super) base: String,
@@ -45,8 +45,8 @@ pub(super) struct Caller {
     pub(super) may_start: Vec<String>,
 }
 
-/// What an agent is given by its template and the call.
-pub(super) struct Given {
+/// The parameters of an agent: those of the call, else of its template.
+pub(super) struct AgentParameters {
     pub(super) agent_name: Option<String>,
     pub(super) prompt: Option<String>,
     pub(super) description: String,
@@ -56,7 +56,7 @@ pub(super) struct Given {
     pub(super) read_only: bool,
 }
 
-impl Given {
+impl AgentParameters {
     fn of(assignment: Assignment) -> Self {
         let value = |setting: Option<Setting>| setting.map(|setting| setting.value);
         let name = assignment.agent_type.as_str();
@@ -71,7 +71,7 @@ impl Given {
         }
     }
 
-    /// The note of an agent that was given none.
+    /// The default note of an agent.
     pub(super) fn note(&self, agent_type: &str) -> Option<String> {
         if agent_type.is_empty() {
             return None;
@@ -84,8 +84,8 @@ impl Given {
 }
 
 impl Session {
-    /// Everything about the caller.
-    pub(super) fn asking(&self) -> Result<Caller, Failure> {
+    /// Reads the caller's run, task and policy.
+    pub(super) fn read_caller(&self) -> Result<Caller, Failure> {
         let Some(id) = &self.caller else {
             let repository = self.context.require_repository()?;
             let base = repository.head()?;
@@ -164,12 +164,12 @@ impl Caller {
         asked: &SpawnAgent,
         template: Option<&Template>,
         known: &[KnownModel],
-    ) -> Result<Given, Failure> {
+    ) -> Result<AgentParameters, Failure> {
         let call = Overrides {
             model: asked.model.as_deref(),
             reasoning_effort: asked.reasoning_effort.as_deref(),
         };
-        // Another program has other models.
+        // Another agent program has other models.
         let other = template.and_then(|template| template.cli.as_ref());
         let same = other.is_none_or(|cli| cli == self.cli.as_deref().unwrap_or(USUAL));
         let inherited = Inherited {
@@ -179,11 +179,11 @@ impl Caller {
         if let Some(template) = template {
             let name = asked.agent_name.as_deref();
             let assignment = assign(template, name, call, inherited, known);
-            return assignment.map(Given::of).map_err(Failure::refused_by);
+            return assignment.map(AgentParameters::of).map_err(Failure::refused_by);
         }
         let plain = effective(call, None, &Template::plain(), inherited);
         plain.check(known).map_err(Failure::refused_by)?;
-        Ok(Given {
+        Ok(AgentParameters {
             agent_name: None,
             prompt: None,
             description: String::new(),
@@ -226,7 +226,7 @@ impl Caller {
         all
     }
 
-    /// An error if an agent could write what its caller may not.
+    /// Returns an error if an agent could write what its caller may not.
     fn require_inside(&self, files: &[String]) -> Result<(), Failure> {
         for policy in self.policy.iter().flat_map(Policy::all) {
             let limited =
@@ -240,7 +240,7 @@ impl Caller {
                 Overlap::Never => continue,
                 Overlap::At(path) => format!("you may not write {path:?}"),
                 Overlap::Unclear(why) => {
-                    format!("nobody can tell that you may write there ({why})")
+                    format!("it cannot be proven that you may write there ({why})")
                 }
             };
             let may = policy.whitelist.join(", ");
@@ -251,7 +251,7 @@ impl Caller {
         Ok(())
     }
 
-    /// What the caller itself was given to read.
+    /// The files that the caller itself was given.
     pub(super) fn context(&self) -> Option<&str> {
         self.task.get("body")?.get("text")?.as_str()
     }
@@ -276,7 +276,7 @@ impl Caller {
     pub(super) fn task_text(
         &self,
         role: &RoleName,
-        given: &Given,
+        given: &AgentParameters,
         template: Option<&Template>,
         asked: &SpawnAgent,
         (delegate, (servers, files)): (&Delegate, (&[String], Option<&[String]>)),
@@ -292,7 +292,7 @@ impl Caller {
         if let Some(parent) = &delegate.parent {
             task.insert("parent-agent".to_owned(), parent.to_string().into());
         }
-        // A caller that is not bound by its own commit starts nobody who is.
+        // A caller that is not bound by its own commit cannot start agents that are.
         if self.binding != self.base {
             task.insert("kit-commit".to_owned(), self.binding.clone().into());
         }
@@ -340,7 +340,7 @@ impl Caller {
     }
 }
 
-/// A run that nobody delegated, as the root of a tree.
+/// A run that was not delegated, as the root of a tree.
 fn root(id: &AgentId, task: &Task, may_start: &[String]) -> Delegate {
     Delegate {
         run: id.clone(),

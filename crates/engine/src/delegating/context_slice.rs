@@ -1,4 +1,5 @@
-//! Which part of its caller's context a declared sub-agent is given: what its `contextPolicy` allows and the call names.
+//! The part of the caller's context that a declared sub-agent gets: what its `contextPolicy` allows and the
+//! call names.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,14 @@ use bailiwick_resources::ContextPolicy;
 use super::caller::Caller;
 use super::declared::Declared;
 use super::session::Session;
-use super::standing::Status;
-use super::starting::SpawnAgent;
+use super::spawn_agent::SpawnAgent;
+use super::wait::Status;
 use crate::failure::Failure;
 
 /// How many results a sub-agent can be given.
 const MAX_ARTIFACTS: usize = 32;
 
-/// What the caller must name for this sub-agent; part of its description.
+/// The context that the caller must name for this sub-agent; part of its description.
 pub(super) fn context_hint(child: &SubagentDefinition, known: &[NamedSource]) -> String {
     match child.spec.context_policy {
         ContextPolicy::SelectedSources => format!(
@@ -78,7 +79,7 @@ impl Session {
             return Err(Failure::refused(format!("artifacts: you did not start the agent {id:?}")));
         }
         let status = self.in_full(&one, self.status(&one)?)?;
-        match self.held_to_contract(&one, status)?.0 {
+        match self.check_contract(&one, status)?.0 {
             Status::Completed(returned) => {
                 Ok(data_section(&format!("{} ({id})", one.agent_type), "", &returned))
             }

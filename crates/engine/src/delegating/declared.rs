@@ -1,5 +1,5 @@
-//! Sub-agents that a control plane has declared for a run: which there are, how many of them may be at work,
-//! and whether what one returned is what it had to return.
+//! Sub-agents that a control plane has declared for a run: which there are, how many of them may run, and
+//! whether what one returned is what it had to return.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::context_slice::context_hint;
 use super::session::Session;
-use super::standing::Status;
+use super::wait::Status;
 use crate::failure::Failure;
 use crate::managed::{Managed, template};
 use crate::messages;
@@ -23,7 +23,7 @@ use crate::messages;
 pub(super) struct Declared(pub(super) Managed);
 
 impl Declared {
-    /// Which there are, and when to use them.
+    /// The declared sub-agents and their descriptions.
     pub(super) fn spawnable(&self) -> Value {
         let all = self.templates();
         all.iter()
@@ -58,7 +58,7 @@ impl Declared {
             .map_err(Failure::refused_by)
     }
 
-    /// The one that is asked for; there are no others, whatever the commit has.
+    /// The declared sub-agent with this name. Templates of the commit are not used.
     pub(super) fn template(&self, asked: Option<&AgentType>) -> Result<Template, Failure> {
         let Some(asked) = asked else {
             return Err(Failure::refused(format!(
@@ -84,7 +84,7 @@ impl Declared {
     }
 
     fn templates(&self) -> Vec<Template> {
-        // What has no name that can be asked for was refused when its stack was compiled.
+        // Names that cannot be requested were refused when the stack was compiled.
         let described = |one: &SubagentDefinition| {
             let mut template = template(one).ok()?;
             template.description.push_str(&context_hint(one, &self.0.sources));
@@ -95,7 +95,7 @@ impl Declared {
 }
 
 impl Session {
-    /// What a control plane has declared for the caller; nothing if none started it.
+    /// What a control plane has declared for the caller; `None` if none started it.
     pub(super) fn declared(&self) -> Result<Option<Declared>, Failure> {
         let Some(caller) = &self.caller else { return Ok(None) };
         Ok(self.handed(caller)?.map(Declared))
@@ -105,8 +105,8 @@ impl Session {
         Managed::of(&RunDirectory::new(&self.context.state, run.as_str()))
     }
 
-    /// An error if as many are at work as may be: of this sub-agent, for this run, its stack, its pool, its
-    /// repository. Called in its turn, so that nobody else is counted late.
+    /// Returns an error if as many run as may be: of this sub-agent, for this run, its stack, its pool, its
+    /// repository. Called with the spawn lock, so that the count is exact.
     pub(super) fn require_parallel(
         &self,
         declared: &Declared,
@@ -140,16 +140,16 @@ impl Session {
             .map_err(|reached| Failure::refused(format!("collab spawn failed: {reached}")))
     }
 
-    /// The same for one that is taken up again.
+    /// The same check for a resumed sub-agent.
     pub(super) fn require_parallel_again(&self, one: &Delegate) -> Result<(), Failure> {
         let Some(declared) = self.declared()? else { return Ok(()) };
-        let caller = self.asking()?;
+        let caller = self.read_caller()?;
         self.require_parallel(&declared, &one.agent_type, &caller, &self.delegates()?)
     }
 
-    /// How one that has ended stands when its contract is looked at, and what is wrong with what
-    /// it returned; nothing where it has none.
-    pub(super) fn held_to_contract(
+    /// How one that has ended stands when its contract is looked at, and what is wrong with what it returned;
+    /// `None` where it has none.
+    pub(super) fn check_contract(
         &self,
         one: &Delegate,
         status: Status,

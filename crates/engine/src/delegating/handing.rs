@@ -4,13 +4,13 @@ use bailiwick_model::template::Template;
 
 use super::caller::Caller;
 use super::session::Session;
-use super::starting::SpawnAgent;
+use super::spawn_agent::SpawnAgent;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::task_files;
 
 impl Session {
-    /// An error if a file that is to be handed over is not there, or if they are more than may be.
+    /// Returns an error if a file that is to be handed over is not there, or if they are more than may be.
     pub(super) fn require_files(
         &self,
         asked: &SpawnAgent,

@@ -1,4 +1,4 @@
-//! The MCP server over HTTP: on the loopback alone, and for those who show the token.
+//! The MCP server over HTTP: on loopback only, for clients with the token.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use crate::system::random_name;
 
 /// Where the token is.
 const TOKEN: &str = "BAILIWICK_MCP_TOKEN";
-/// A token that is shorter can be guessed.
+/// A shorter token could be guessed.
 const MIN_TOKEN_LENGTH: usize = 16;
 /// The only path.
 const PATH: &str = "/mcp";
@@ -35,12 +35,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest body: a call, as inside of a run.
 const MAX_BODY_BYTES: usize = 4 << 20;
-/// How many are connected at once. Who comes then waits until another leaves.
+/// The maximum number of connections. Further clients wait.
 const MAX_CONNECTIONS: usize = 64;
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 
-/// What callers of a server need to know.
+/// What a client of the server needs to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Announcement {
     /// The token, where one was made.
@@ -49,7 +49,7 @@ pub enum Announcement {
     Address(String),
 }
 
-/// Serves until it is ended; `announce` hears how it is reached.
+/// Serves until the process ends; `announce` receives the token and the address.
 pub fn serve(
     answer: &CallHandler,
     address: SocketAddr,
@@ -80,7 +80,7 @@ pub fn serve(
         loop {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
             let Ok((stream, _)) = listener.accept().await else {
-                // Too many at once, for example: those that are there are answered all the same.
+                // Too many open files, for example: existing connections are still served.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -89,7 +89,7 @@ pub fn serve(
                 let answering = service_fn(|request| answered(&service, &shown, request));
                 let mut connection = hyper::server::conn::http1::Builder::new();
                 connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                // A caller that is gone needs no answer.
+                // A disconnected client needs no response.
                 let _ = connection.serve_connection(TokioIo::new(stream), answering).await;
                 drop(place);
             });
@@ -103,10 +103,10 @@ async fn answered(
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     let given = request.headers().get(AUTHORIZATION).map(|value| Sha256Hex::of(value.as_bytes()));
-    // Digests are compared, so that the time it takes tells nothing of the token.
+    // Digests are compared, so that the timing reveals nothing about the token.
     let refusal = match given {
         Some(given) if given == *shown && request.uri().path() == PATH => {
-            match whole(request).await {
+            match collect_body(request).await {
                 Ok(request) => return Ok(service.handle(request).await),
                 Err(refusal) => refusal,
             }
@@ -116,13 +116,13 @@ async fn answered(
     };
     let mut response = Response::new(Full::new(Bytes::from_static(b"no\n")).boxed());
     *response.status_mut() = refusal;
-    // What is left of a body that nobody reads must not be taken for another request.
+    // The rest of an unread body must not be parsed as another request.
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     Ok(response)
 }
 
 /// A request with all of its body, if that is neither too long nor too slow.
-async fn whole(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, StatusCode> {
+async fn collect_body(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, StatusCode> {
     let (head, body) = request.into_parts();
     if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > MAX_BODY_BYTES) {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
@@ -135,7 +135,7 @@ async fn whole(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Statu
     }
 }
 
-/// The token that callers have to show.
+/// The token that clients must send.
 fn token(announce: &dyn Fn(Announcement)) -> Result<String, Failure> {
     match variable(TOKEN)? {
         Some(token) if token.len() >= MIN_TOKEN_LENGTH => Ok(token),

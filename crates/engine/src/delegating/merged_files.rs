@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::counted::counted;
 
-/// How many paths the caller is told.
+/// How many paths the answer lists.
 const SHOWN_PATHS: usize = 100;
 
-/// What one merge writes.
+/// The files that one merge writes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct MergePlan {
     /// The agent whose work it is.
@@ -31,22 +31,22 @@ pub(super) struct MergePlan {
 /// One file that is written or removed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FileWrite {
-    /// From the root of the worktree.
+    /// Relative to the root of the worktree.
     pub(super) path: String,
-    /// The digest of what is there; nothing if nothing is.
+    /// The digest of the current content; `None` if there is no file.
     pub(super) before: Option<String>,
-    /// What will be there; nothing if it is removed.
+    /// The new content; `None` if the file is removed.
     pub(super) after: Option<FileContent>,
 }
 
-/// A file, or where a link leads.
+/// The content of a file, or the target of a link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FileContent {
     pub(super) mode: Mode,
     pub(super) base64: String,
 }
 
-/// The digest of what is at a path: a file's content, or where a link leads. Nothing if nothing is there.
+/// The digest of what is at a path: a file's content, or where a link leads. `None` if nothing is there.
 pub(super) fn found(path: &Path) -> io::Result<Option<String>> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -67,7 +67,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Writes a merge that the supervisor has decided, and says what the caller is told.
+/// Writes a merge that the supervisor has decided; returns the answer for the caller.
 pub(super) fn write(answer: &Value) -> Result<Value, String> {
     let plan = MergePlan::deserialize(answer).map_err(|error| error.to_string())?;
     for file in &plan.files {
@@ -80,7 +80,7 @@ pub(super) fn write(answer: &Value) -> Result<Value, String> {
             ));
         }
     }
-    // First what goes: a directory may come where a file was.
+    // Removals first: a directory may replace a file.
     let (gone, come): (Vec<&FileWrite>, Vec<&FileWrite>) =
         plan.files.iter().partition(|file| file.after.is_none());
     for (done, file) in gone.into_iter().chain(come).enumerate() {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::merged_files::{FileContent, FileWrite, MergePlan, found};
 use super::session::Session;
-use super::standing::Status;
+use super::wait::Status;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::policy_file;
@@ -27,12 +27,12 @@ use crate::verifying::{AgentWork, Places};
 
 /// The name of the tool.
 pub(super) const MERGE_AGENT: &str = "merge_agent";
-/// As much as one merge writes, in bytes.
+/// The maximum size of one merge, in bytes.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// How many paths a message names.
 const SHOWN_PATHS: usize = 5;
 
-/// What is asked of `merge_agent`.
+/// The arguments of `merge_agent`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MergeAgent {
@@ -41,7 +41,7 @@ pub(super) struct MergeAgent {
 }
 
 impl Session {
-    /// What the caller's server has to write so that the caller has the agent's changes besides its own.
+    /// Plans the files that the caller's server must write to add the agent's changes to the caller's.
     pub(super) fn merge_agent(&self, asked: &MergeAgent) -> Result<Value, Failure> {
         let one = self.below(&asked.id)?;
         let Some(caller) = &self.caller else {
@@ -70,14 +70,14 @@ impl Session {
         let changes = merged(&before, &child)?;
         self.require_writable(caller, &own.worktree, changes.keys())?;
         let plan = plan(&own, &one.run, &changes)?;
-        // What was written since must not be overwritten.
+        // Later changes must not be overwritten.
         if snapshot(&own)?.tree != before.tree {
             return Err(Failure::refused("your files have just changed; call merge_agent again"));
         }
         serde_json::to_value(plan).map_err(Failure::refused_by)
     }
 
-    /// An error if the caller could not write one of these files itself.
+    /// Returns an error if the caller could not write one of these files itself.
     fn require_writable<'a>(
         &self,
         caller: &AgentId,

@@ -8,18 +8,18 @@
 //! caller     who asks for an agent, and what binds that
 //! handing    files that a caller hands over
 //! context_slice  what a declared sub-agent is given of its caller's context
-//! startable  which types a list of names and globs lets somebody start
-//! starting   spawn_agent: a full run, bound by all that binds its caller
-//! pending    who is just being started
-//! purse      what is reserved for whom
+//! startable  the agent types that a list of names and globs allows
+//! spawn_agent  spawn_agent: a full run within the limits of its caller
+//! pending    agents that are being started
+//! reservations  budget reservations
 //! declared   sub-agents that a control plane has declared: which, and how many at once
-//! standing   list_active_agents, wait: how those below stand
+//! wait       list_active_agents, wait: the agents below the caller
 //! merging    merge_agent: the work of an agent below becomes work of its caller
 //! merged_files  the files of a merge, as they are written in the sandbox
-//! talking    send_input, close_agent, set_thread_note
+//! send_input  send_input, close_agent, set_thread_note
 //! ```
 //!
-//! Every verb looks who calls: an agent reaches only what is below it.
+//! Every tool checks its caller: an agent reaches only the agents below it.
 
 mod caller;
 mod context_slice;
@@ -30,17 +30,17 @@ mod merged_files;
 mod merging;
 mod pending;
 pub mod reservations;
+pub mod send_input;
 pub mod server;
 pub mod session;
-pub mod standing;
+pub mod spawn_agent;
 mod startable;
-pub mod starting;
 pub mod stdio;
-pub mod talking;
+pub mod wait;
 
 pub use session::Session;
 
-/// Whether a list of names and globs has an agent type in it.
+/// Whether a list of names and globs contains an agent type.
 pub(crate) fn may_name(list: &[String], name: &bailiwick_model::template::AgentType) -> bool {
     startable::lets(list, name, std::slice::from_ref(name))
 }

@@ -1,5 +1,5 @@
-//! Agents that are just being started, or taken up again. The process that does so holds a file on their id, and the
-//! new process inherits it: if nobody holds it, that process was killed.
+//! Agents that are being started or resumed. The starting process locks a file named by their id, and the new
+//! process inherits the lock: an unlocked file means that the process was killed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek as _, Write as _};
@@ -14,24 +14,24 @@ use crate::background::Input;
 use crate::claiming;
 use crate::failure::Failure;
 
-/// Held while an agent is being started.
-pub(super) struct Pending {
+/// A locked marker file: an agent is being started.
+pub(super) struct PendingStart {
     path: PathBuf,
     file: File,
     words: bool,
 }
 
-impl Pending {
-    /// What the new process gets; it holds the same.
+impl PendingStart {
+    /// The inherited lock of the new process.
     pub(super) fn input(&self) -> io::Result<Input> {
         let file = self.file.try_clone()?;
         Ok(if self.words { Input::Words(file) } else { Input::Held(file) })
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingStart {
     fn drop(&mut self) {
-        // One that stays is removed by the next process that finds it.
+        // A file that is left behind is removed by the next process that finds it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -41,9 +41,13 @@ impl Session {
         self.context.state.join("starting").join(run.as_str())
     }
 
-    /// Says that an agent is being started, or taken up again with these words. Called in its turn,
-    /// before it is written down that it is pending.
-    pub(super) fn pending(&self, run: &AgentId, words: Option<&str>) -> Result<Pending, Failure> {
+    /// Marks an agent as being started, or resumed with this message. Called with the spawn lock, before the
+    /// pending state is recorded.
+    pub(super) fn pending(
+        &self,
+        run: &AgentId,
+        words: Option<&str>,
+    ) -> Result<PendingStart, Failure> {
         let path = self.pending_file(run);
         let hold = || -> io::Result<File> {
             let place = self.context.state.join("starting");
@@ -65,12 +69,12 @@ impl Session {
         let file = hold().map_err(|error| {
             Failure::general(format!("{} cannot be held: {error}", path.display()))
         })?;
-        Ok(Pending { path, file, words: words.is_some() })
+        Ok(PendingStart { path, file, words: words.is_some() })
     }
 
-    /// Puts right what somebody left who was killed while he started an agent.
+    /// Cleans up after a process that was killed while it started an agent.
     pub fn tidy(&self) -> Result<(), Failure> {
-        // Nobody is asked to wait where there is nothing to do.
+        // The lock is not taken if there is nothing to do.
         if !self.delegates()?.iter().any(|one| one.pending) {
             return Ok(());
         }
@@ -106,7 +110,7 @@ impl Session {
             });
             // It may not be in the ledger at all, and have a claim all the same.
             let _ = failed;
-            claiming::let_go(&self.context, &one.run)?;
+            claiming::expire_claims(&self.context, &one.run)?;
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

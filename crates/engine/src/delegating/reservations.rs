@@ -1,8 +1,8 @@
-//! What is reserved for whom. What an agent gives to those below it goes off its own budget at once,
-//! and comes back, but for what they used, when they have ended.
+//! Budget reservations in a tree of agents. A reservation for a child is subtracted from the parent's budget
+//! at once; the unused part returns when the child has ended.
 //!
-//! The rules are `lifecycle::delegation::budget`; here the tree is read from what is written down, and
-//! what follows from it is told to the supervisors of those who are at work.
+//! The rules are in `lifecycle::delegation::budget`; this module reads the tree from the store and sends new
+//! budgets to the supervisors of running agents.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,21 @@ use super::session::Session;
 use crate::failure::Failure;
 use crate::options::raise_option;
 
-/// How many earlier runs of a template are looked at, the newest.
+/// How many earlier runs of a template an estimate uses, newest first.
 const EARLIER: usize = 100;
 
-/// What the caller has, and what those below it were given of it.
+/// The caller's budget, with the reservations of its descendants.
 pub(super) struct BudgetReservations {
-    /// Who has it, with all that it has for itself and those below it.
+    /// The owner and its total budget, including its descendants.
     parent: Delegate,
-    /// What it has spent by itself.
+    /// What the owner itself has spent.
     own: Spent,
     tree: Tree,
 }
 
 impl Session {
-    /// Every delegated run and what is spent and reserved. `idle` counts as ended, even while it is held.
-    /// What `tree` knows already is newer.
+    /// Adds every delegated run with what is spent and reserved. `idle` counts as ended, even while it is
+    /// locked. Existing entries of `tree` are newer and stay.
     fn tree(
         &self,
         mut tree: Tree,
@@ -73,8 +73,8 @@ impl Session {
         AgentId::parse(&format!("session-{root}")).map(Some).map_err(Failure::refused_by)
     }
 
-    /// What an agent may spend that nobody's run starts: what the call says, of what is left to all agents of
-    /// the root session.
+    /// The budget of an agent that a root session starts: what the call says, within what is left to all
+    /// agents of the session.
     pub(super) fn reserve_of_session(
         &self,
         run: &AgentId,
@@ -86,18 +86,18 @@ impl Session {
         tree.reserve(&session, run, known).1.map_err(Failure::refused_by)
     }
 
-    /// How an agent at work stands.
+    /// How an running agent stands.
     fn live(&self, run: &AgentId) -> Result<Progress, Failure> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         match supervisor::ask(&directory, &Request::Status) {
             Ok(Some(Reply::Status(standing))) => Ok(standing.progress),
             Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => {
-                Err(Failure::general(format!("`{run}` is not at work, and starts nobody")))
+                Err(Failure::general(format!("`{run}` is not running and cannot start agents")))
             }
         }
     }
 
-    /// What an agent at work has to give.
+    /// What an running agent has to give.
     pub(super) fn reservations(
         &self,
         parent: &Delegate,
@@ -117,18 +117,18 @@ impl Session {
         Ok(BudgetReservations { parent, own, tree })
     }
 
-    /// Whether somebody supervises a run.
+    /// Whether a supervisor runs.
     pub(super) fn at_work(&self, run: &AgentId) -> bool {
-        // What cannot be seen may be at work.
+        // If this cannot be determined, it may run.
         RunDirectory::new(&self.context.state, run.as_str()).is_supervised().unwrap_or(true)
     }
 
-    /// Whether what is reserved for an agent is needed: it is at work, or about to be.
+    /// Whether a reservation is needed: its agent runs or is about to start.
     pub(super) fn is_busy(&self, one: &Delegate) -> bool {
         one.pending || self.at_work(&one.run)
     }
 
-    /// What earlier runs of a template took.
+    /// The usage of earlier runs of a template.
     pub(super) fn earlier(
         &self,
         agent_type: &str,
@@ -151,12 +151,12 @@ impl Session {
                 denied: 0,
             })
         };
-        // One that never began says nothing.
+        // A run that never began has no usage.
         let counted = ended.into_iter().map(took).filter(|took| *took != Spent::default());
         Ok(counted.collect())
     }
 
-    /// Takes what was reserved off the budget of an agent at work.
+    /// Takes what was reserved off the budget of an running agent.
     pub(super) fn charge(&self, reservations: &BudgetReservations) -> Result<(), Failure> {
         let mut parent = reservations.parent.clone();
         parent.given = reservations.given();
@@ -173,13 +173,13 @@ impl Session {
         }
     }
 
-    /// Gives back what those below the caller did not use. Called in its turn.
-    pub(super) fn settle(&self) -> Result<(), Failure> {
+    /// Returns the unused reservations of the caller's descendants. Called with the spawn lock.
+    pub(super) fn release_unused(&self) -> Result<(), Failure> {
         let Some(caller) = &self.caller else { return Ok(()) };
         self.settle_for(caller, &self.delegates()?)
     }
 
-    /// The same for any agent. A person has no budget, and one that is not at work nothing to spend.
+    /// The same for any agent. A person has no budget, and one that does not run nothing to spend.
     fn settle_for(&self, run: &AgentId, all: &[Delegate]) -> Result<(), Failure> {
         let own = all.iter().find(|one| one.run == *run);
         let Some(own) = own.filter(|own| self.at_work(&own.run)) else { return Ok(()) };
@@ -187,7 +187,7 @@ impl Session {
         self.charge(&reservations)
     }
 
-    /// An error if one above has not left what an agent may still spend of what it was given.
+    /// Returns an error if one above has not left what an agent may still spend of what it was given.
     pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), Failure> {
         if self.caller.is_some() && one.parent != self.caller {
             let parent = one.parent.as_ref().map(AgentId::as_str).unwrap_or_default();
@@ -203,7 +203,7 @@ impl Session {
         taken.map(drop).map_err(Failure::refused_by)
     }
 
-    /// An error if an agent has spent its budget and nobody has raised that since: a person does.
+    /// Returns an error if an agent has spent its budget and no person has raised it since.
     pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), Failure> {
         let Some(last) = self.attempts(&one.run)?.pop() else { return Ok(()) };
         let Some(option) = to_raise(one, &last) else { return Ok(()) };
@@ -248,12 +248,12 @@ impl Session {
         };
         let kept = Delegate { given: reservations.given(), ..reservations.parent.clone() };
         self.keep(&kept)?;
-        // Those above who are at work have so much less.
+        // Running ancestors have less by the same amount.
         let all = self.delegates()?;
         let mut above = one.parent.as_ref();
         for _ in 0..all.len() {
             let Some(parent) = above else { break };
-            // One that has just ended has nothing to spend.
+            // An agent that has just ended cannot spend anything.
             let _ = self.settle_for(parent, &all);
             let next = all.iter().find(|one| one.run == *parent);
             above = next.and_then(|next| next.parent.as_ref());
@@ -263,7 +263,7 @@ impl Session {
 }
 
 impl BudgetReservations {
-    /// Reserves what a run is thought to take; gives what it may spend.
+    /// Reserves what a run is thought to take; returns what it may spend.
     pub(super) fn reserve(&mut self, run: &AgentId, known: &Known) -> Result<Allowance, Failure> {
         let tree = std::mem::take(&mut self.tree);
         let (tree, reserved) = tree.reserve(&self.parent.run, run, known);
@@ -290,8 +290,8 @@ impl BudgetReservations {
     }
 }
 
-/// What a run has for itself and all below it; before that was written down of the first of a tree, it
-/// is what it could spend by itself, and what it gave.
+/// What a run has for itself and all below it; before that was recorded of the first of a tree, it is what it
+/// could spend by itself, and what it gave.
 fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
     if one.depth > 0 || one.reserved != Allowance::default() {
         return one.reserved;
@@ -302,8 +302,8 @@ fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
     })
 }
 
-/// The option by which a person has to raise what an agent has spent. One that was ended by a full disk, or for a
-/// price that nobody knows, has spent nothing that could be raised: it can be tried again.
+/// The option by which a person has to raise what an agent has spent. A run that ended because of a full disk
+/// or an unknown price has no limit to raise: it can be tried again.
 fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
     if last.ending != Some(ExitReason::BudgetExhausted) || is_raised(one, &last.budget) {
         return None;
@@ -312,7 +312,7 @@ fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
 }
 
 /// Whether a run has more for itself and all below it than when it could spend this by itself. What it gave
-/// is as it was then: that changes only when it is taken up again.
+/// is as it was then: that changes only when it is resumed.
 fn is_raised(one: &Delegate, own: &Allowance) -> bool {
     Limit::ALL.into_iter().any(|limit| {
         let given = Budget(one.given).of_limit(limit).unwrap_or_default();
@@ -322,12 +322,12 @@ fn is_raised(one: &Delegate, own: &Allowance) -> bool {
     })
 }
 
-/// One allowance, and another where it says nothing.
+/// The first allowance, with the second for limits that it does not set.
 pub fn or(one: Allowance, other: Allowance) -> Allowance {
     each(|limit| Budget(one).of_limit(limit).or_else(|| Budget(other).of_limit(limit)))
 }
 
-/// An allowance, one limit after the other. Time is nobody's to give: all clocks run at once.
+/// Combines two allowances limit by limit. Time is not shared: all clocks run at once.
 fn each(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
     Allowance {
         tokens: amount(Limit::Tokens),

@@ -1,4 +1,4 @@
-//! The MCP server: the tools of delegation for any agent program. It only hands calls on.
+//! The MCP server with the delegation tools. It only forwards calls.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::merging::{MERGE_AGENT, MergeAgent};
-use super::standing::{ListActiveAgents, Wait};
-use super::starting::SpawnAgent;
-use super::talking::{CloseAgent, SendInput, SetThreadNote};
+use super::send_input::{CloseAgent, SendInput, SetThreadNote};
+use super::spawn_agent::SpawnAgent;
+use super::wait::{ListActiveAgents, Wait};
 
-/// How we describe ourselves to every agent program.
+/// The server's instructions to agent programs.
 const INSTRUCTIONS: &str = "Starts other agents, each in a worktree and sandbox of its own, with no more rights than you \
      have. See list_agents for what there is, spawn_agent to start one, wait for what it returns.";
 
 /// Not a tool: asks which types of agents the caller may start.
 pub const SPAWNABLE: &str = "spawnable_agents";
-/// How many of them are told with the tool; the others are found by `list_agents`.
+/// How many of them the tool description lists; `list_agents` lists all.
 const TOLD: usize = 12;
-/// How much is said about each.
+/// The maximum length of each description.
 const WORDS: usize = 120;
 
-/// Answers a tool by its name, until nobody needs the answer any more.
+/// Answers a tool call by its name, unless the call is cancelled.
 pub type CallHandler = Arc<dyn Fn(&str, Value, &AtomicBool) -> Result<Value, String> + Send + Sync>;
 
 /// One type of agents that the caller may start.
@@ -41,10 +41,10 @@ struct Spawnable {
     description: String,
 }
 
-/// Says that nobody needs an answer any more, when its caller is dropped.
-struct Leaving(Arc<AtomicBool>);
+/// Cancels the call when it is dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Leaving {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -57,13 +57,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that asks this for every answer.
+    /// A server that forwards every call to this handler.
     pub fn new(answer: CallHandler) -> Self {
         Self { answer }
     }
 }
 
-/// Every tool, with what it takes.
+/// Every tool with its input schema.
 fn tools(spawnable: &[Spawnable]) -> Vec<Tool> {
     let mut tools = vec![
         tool::<ListAgents>("list_agents", "Which types of agents there are, and when to use them"),
@@ -139,7 +139,7 @@ impl ServerHandler for Server {
         let answer = Arc::clone(&self.answer);
         let asking = move || answer(SPAWNABLE, Value::Null, &AtomicBool::new(false));
         let spawnable = tokio::task::spawn_blocking(asking).await;
-        // It is only a hint: without it, list_agents tells.
+        // Only a hint: `list_agents` has the list.
         let spawnable = spawnable.ok().and_then(Result::ok).unwrap_or_default();
         let spawnable: Vec<Spawnable> = serde_json::from_value(spawnable).unwrap_or_default();
         Ok(ListToolsResult { tools: tools(&spawnable), ..ListToolsResult::default() })
@@ -156,12 +156,12 @@ impl ServerHandler for Server {
             let unknown = format!("unsupported call: {SPAWNABLE}");
             return Ok(CallToolResult::error(vec![ContentBlock::text(unknown)]).into());
         }
-        let leaving = Leaving(Arc::new(AtomicBool::new(false)));
+        let leaving = CancelOnDrop(Arc::new(AtomicBool::new(false)));
         let gone = Arc::clone(&leaving.0);
         let asked = tokio::task::spawn_blocking(move || answer(&request.name, arguments, &gone));
         let asked = tokio::select! {
             asked = asked => asked,
-            () = context.ct.cancelled() => Ok(Err("nobody waits any more".to_owned())),
+            () = context.ct.cancelled() => Ok(Err("the call was cancelled".to_owned())),
         };
         let result = match asked {
             Ok(Ok(value)) => CallToolResult::success(vec![ContentBlock::text(value.to_string())]),

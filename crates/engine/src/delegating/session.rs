@@ -1,4 +1,4 @@
-//! Who calls the tools of delegation, and what it may reach.
+//! The caller of the delegation tools, and the agents that it may reach.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -27,25 +27,25 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::{agent_names, policy_file, sources, templates};
 
-/// What agents are told that reach for others.
+/// The answer to a call about an agent that is not below the caller.
 const NOT_YOURS: &str = "is not one of the agents below you";
 
 /// One caller.
 pub struct Session {
-    /// Where it is.
+    /// Its context.
     pub context: Context,
-    /// The agent; nothing for a person.
+    /// The agent; `None` for a person.
     pub caller: Option<AgentId>,
-    /// The root session of a person's agent program; nothing for a person at a terminal, and for agents.
+    /// The root session of a person's agent program; `None` for a person at a terminal, and for agents.
     pub root: Option<String>,
     /// What all that a root session starts may spend together, as a person has limited it.
     pub limits: Allowance,
-    /// How runs that it starts are held.
+    /// The options of runs that it starts.
     pub how: RunOptions,
 }
 
-/// Held while it is decided who may start what: siblings see each other's reservations.
-pub(super) struct Turn {
+/// Serialises spawn decisions of a repository, so that siblings see each other's reservations.
+pub(super) struct SpawnLock {
     _file: File,
 }
 
@@ -57,7 +57,7 @@ impl Delegation for Session {
         consent: Consent,
         gone: &AtomicBool,
     ) -> Result<Value, String> {
-        // The text is all that the calling agent gets.
+        // The calling agent only gets the text.
         self.perform(tool, arguments, consent, gone).map_err(|failure| failure.in_one_line())
     }
 }
@@ -95,7 +95,7 @@ fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
 }
 
 impl Session {
-    /// A person at a terminal, who is above all.
+    /// A person at a terminal, who may reach every agent.
     pub fn at_terminal(context: &Context) -> Self {
         let limits = Allowance::default();
         Self {
@@ -107,15 +107,15 @@ impl Session {
         }
     }
 
-    /// Which types the caller may start, and when to use them: for the description of the tool to its
-    /// model. A caller that may start nobody gets an empty list.
+    /// Which types the caller may start, and when to use them: for the description of the tool to its model.
+    /// A caller that may not start agents gets an empty list.
     fn spawnable(&self) -> Result<Value, Failure> {
         if let Some(caller) = &self.caller
             && self.decided(caller, "spawn_agent", &json!({}))?.outcome == Outcome::Deny
         {
             return Ok(json!([]));
         }
-        let Caller { may_start, binding, .. } = self.asking()?;
+        let Caller { may_start, binding, .. } = self.read_caller()?;
         if let Some(declared) = self.declared()? {
             return Ok(declared.spawnable());
         }
@@ -130,8 +130,8 @@ impl Session {
         Ok(told.collect())
     }
 
-    /// An error if the policy of the caller denies the tool. Its program asks the gate before, but
-    /// a shell inside of the sandbox reaches the socket as well.
+    /// Returns an error if the policy of the caller denies the tool. Its program asks the gate before, but a
+    /// shell inside of the sandbox reaches the socket as well.
     fn require_allowed(
         &self,
         tool: &str,
@@ -149,7 +149,7 @@ impl Session {
         }
     }
 
-    /// What the policy of the caller says of a tool.
+    /// The decision of the caller's policy on a tool.
     fn decided(
         &self,
         caller: &AgentId,
@@ -246,7 +246,7 @@ impl Session {
             return self.root.is_none() || top(one, all).session == self.root;
         };
         let mut parent = one.parent.as_ref();
-        // No line is longer than all that there are.
+        // A chain of parents cannot be longer than the list.
         for _ in 0..=all.len() {
             match parent {
                 Some(above) if above == caller => return true,
@@ -260,8 +260,8 @@ impl Session {
         false
     }
 
-    /// Waits for its turn.
-    pub(super) fn turn(&self) -> Result<Turn, Failure> {
+    /// Waits for the spawn lock.
+    pub(super) fn turn(&self) -> Result<SpawnLock, Failure> {
         let path: PathBuf = self.context.state.join("delegation.lock");
         let open = || -> std::io::Result<File> {
             std::fs::create_dir_all(&self.context.state)?;
@@ -269,16 +269,16 @@ impl Session {
             file.lock()?;
             Ok(file)
         };
-        open().map(|file| Turn { _file: file }).map_err(|error| {
+        open().map(|file| SpawnLock { _file: file }).map_err(|error| {
             Failure::general(format!("{} cannot be held: {error}", path.display()))
         })
     }
 }
 
-/// The first of those above an agent that are known; itself if nobody is.
+/// The topmost known ancestor of an agent; the agent itself if it has none.
 fn top<'a>(one: &'a Delegate, all: &'a [Delegate]) -> &'a Delegate {
     let mut at = one;
-    // No line is longer than all that there are.
+    // A chain of parents cannot be longer than the list.
     for _ in 0..=all.len() {
         let above = at.parent.as_ref().and_then(|parent| all.iter().find(|one| one.run == *parent));
         let Some(above) = above else { break };

@@ -1,4 +1,4 @@
-//! Which types of agents somebody may start, by a list of names and globs.
+//! The agent types that a list of names and globs allows.
 
 use bailiwick_model::template::AgentType;
 use bailiwick_policy::tool::matches;

@@ -13,7 +13,7 @@ use super::merging::MERGE_AGENT;
 use super::server::{CallHandler, Server};
 use crate::failure::Failure;
 
-/// Serves calls that a supervisor answers; needs nothing of a person's surroundings.
+/// Serves calls that a supervisor answers; needs no configuration of a person.
 pub fn forwarding(socket: PathBuf) -> CallHandler {
     Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
         let answer = supervisor::forward(&socket, tool, arguments, gone)
@@ -36,7 +36,7 @@ pub fn serve(answer: CallHandler) -> Result<(), Failure> {
         let serving = serving.map_err(|error| failed(error.to_string()))?;
         serving.waiting().await.map(drop).map_err(|error| failed(error.to_string()))
     })?;
-    // A call that still waits for an agent is not waited for.
+    // Calls that still wait for an agent are dropped.
     runtime.shutdown_background();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the agents of attempts have started through us, as the ledger has it.
+//! The sub-agents of attempts, as recorded in the ledger.
 
 use bailiwick_fleet::ports::{ChildState, LaunchedChild};
 use bailiwick_model::attempt::Attempt;
@@ -8,7 +8,7 @@ use bailiwick_resources::RunCost;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::context::Context;
-use crate::delegating::{Session, standing::Status};
+use crate::delegating::{Session, wait::Status};
 use crate::failure::Failure;
 use crate::messages;
 
@@ -26,7 +26,7 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
     let (status, last) = session.seen(one).map_err(Failure::into_failed)?;
     let cursor = context.with_store(async |store| Ok(store.last_event(&one.run).await?))?;
     let used = last.as_ref().map(|last| last.used).unwrap_or_default();
-    let (state, detail) = stands(status, last.as_ref());
+    let (state, detail) = child_state(status, last.as_ref());
     let returned = match &last {
         Some(last) if state == ChildState::Completed => {
             Some(messages::final_message(context, &one.run, last)?)
@@ -39,7 +39,7 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
             Vec::new()
         }
     };
-    // Counted after the questions: those of one that was taken up again are never taken for earlier ones.
+    // Counted after the questions: those of one that was resumed are never taken for earlier ones.
     let attempts = session.attempts(&one.run).map_err(Failure::into_failed)?.len();
     Ok(LaunchedChild {
         agent: one.run.to_string(),
@@ -63,7 +63,7 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
     })
 }
 
-fn stands(status: Status, last: Option<&Attempt>) -> (ChildState, String) {
+fn child_state(status: Status, last: Option<&Attempt>) -> (ChildState, String) {
     match status {
         Status::PendingInit => (ChildState::Starting, String::new()),
         Status::Running => (ChildState::Running, String::new()),

@@ -1,8 +1,8 @@
-//! Attempts of the control plane as runs of ours: the same spawn, supervisor, sandbox, gate and checks
-//! as `bailiwick run -d`.
+//! Runs attempts of the control plane as Bailiwick runs: with the same spawn, supervisor, sandbox, gate and
+//! checks as `bailiwick run -d`.
 //!
-//! Each is held by a process of its own. It lives on when the control plane is killed, and is found
-//! again by its name when that comes back.
+//! Each attempt has its own supervisor process. It survives a kill of the control plane, which finds it by
+//! name after a restart.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -41,15 +41,15 @@ use crate::taking_over::WorkspaceSource;
 use crate::verifying::{AgentWork, Places, VerificationReport};
 use crate::{agent_programs, launched_for, logins};
 
-/// The longest patch that is kept.
+/// The maximum size of a stored patch.
 const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// The longest history that is looked through.
+/// The maximum size of a searched history.
 const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
 
-/// An answer that is as long as this may have been cut where the attempt keeps it.
+/// A final message of this length may have been truncated in the attempt.
 const CUT_FROM: usize = 3_900;
-/// Among how many of the last events the whole of it is looked for.
+/// How many of the last events are searched for the full message.
 const LAST_EVENTS: u32 = 500;
 
 /// Runs of this machine.
@@ -60,12 +60,12 @@ pub struct LocalEngine {
 }
 
 impl LocalEngine {
-    /// Whose state and database these are.
+    /// The state directory and the database.
     pub fn new(context: Context, store: Arc<Store>) -> Self {
         Self { context, store, rebases: Arc::default() }
     }
 
-    /// Does something that waits for programs and files, on a thread of its own.
+    /// Runs blocking work on a separate thread.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Context) -> Result<T, Failure> + Send + 'static,
@@ -126,7 +126,7 @@ impl Engine for LocalEngine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<EngineEvent>, EngineError> {
-        // Nothing here waits but for the store: no thread is needed for each of many who follow.
+        // Only the store blocks here: no thread per follower is needed.
         let failed = |failure: Failure| EngineError(failure.in_one_line());
         let (id, most) = (id(agent).map_err(failed)?, u32::try_from(limit).unwrap_or(u32::MAX));
         let events = self.store.run_events(&id, after, most).await;
@@ -173,7 +173,7 @@ impl Engine for LocalEngine {
     }
 }
 
-/// Spawns the agent and starts it; what was done already is not done again.
+/// Spawns and starts the agent; finished steps are not repeated.
 fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
     let id = id(&launch.agent)?;
@@ -192,13 +192,13 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     if spawned && !attempts.is_empty() && launch.resume.is_none() {
         return Ok(());
     }
-    // Nothing is made for one that nobody pays for.
+    // An agent without a login is refused before anything is created.
     let environment = Environment::Only(environment(launch)?);
     launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
         Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
     })?;
     if !spawned {
-        let source = Source::new(format!("the task of {id}"), told(launch)?);
+        let source = Source::new(format!("the task of {id}"), task_text(launch)?);
         spawn(&context, &source, Naming::Exactly(&id), &launch.base, bindings(launch)?)?;
     }
     if let Some(issue) = &launch.issue {
@@ -214,8 +214,8 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
     background::begin_with(&context, &id, &how, input, environment).map(drop)
 }
 
-/// All that its supervisor has in its environment: nothing of ours but what a program needs to find its
-/// things, what was admitted, and the key of the model where that is lent.
+/// The environment of its supervisor: variables that programs need to find their files, the admitted
+/// variables, and the model key if the task uses it.
 fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
     let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     let ours = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
@@ -244,7 +244,7 @@ fn spends_a_login(task: &Task) -> bool {
     }
 }
 
-/// An agent without a key is not started: it would only find that out by itself.
+/// An agent without a key is not started, since it would fail.
 fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
     let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
     let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
@@ -257,7 +257,7 @@ fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), 
         .help(format!("grant {}, or set modelKey of its pool to every-run", keys.join(" or "))))
 }
 
-/// Words as a file that nobody else can open.
+/// Writes a text to a private file.
 fn written(words: &str) -> Result<File, Failure> {
     let failed =
         |error: std::io::Error| Failure::general(format!("its words cannot be handed on: {error}"));
@@ -266,7 +266,7 @@ fn written(words: &str) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// What binds the agent besides its task: the limits of stack, profile and repository.
+/// The limits of the agent besides its task: those of stack, profile and repository.
 fn bindings(launch: &Launch) -> Result<SpawnBindings, Failure> {
     let limits = launch.limits.clone();
     let managed = Managed {
@@ -295,8 +295,8 @@ fn from_commit(skill: SkillFiles, launch: &Launch) -> ManagedSkill {
     ManagedSkill { name, path, commit, package }
 }
 
-/// The task with all that the agent is to read in it.
-fn told(launch: &Launch) -> Result<String, Failure> {
+/// The task with all texts for the agent.
+fn task_text(launch: &Launch) -> Result<String, Failure> {
     let mut task: toml::Table = launch
         .task
         .parse()
@@ -315,7 +315,7 @@ fn told(launch: &Launch) -> Result<String, Failure> {
 
 /// On a thread of its own, over the store that is open already: each run is looked at in each turn.
 fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launched>, Failure> {
-    // First: what its supervisor writes is all there once nobody holds it.
+    // First: once it is unlocked, everything that its supervisor writes is there.
     let directory = RunDirectory::new(&context.state, id.as_str());
     let held = directory
         .is_supervised()
@@ -331,7 +331,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
     }
     let (run, attempts, note, cursor) = Handle::current().block_on(async {
         let (run, attempts) = (store.find(id).await?, store.attempts(Some(id)).await?);
-        // Nobody has judged what is still at work, and its events are many.
+        // A running attempt has no verdict yet, and many events.
         let note = match held {
             true => None,
             false => {
@@ -366,7 +366,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         return Ok(Some(launched));
     }
     let Some(last) = attempts.last() else {
-        // Nobody holds it and nothing was begun: the process that started it was killed.
+        // It is unlocked and was never begun: the process that started it was killed.
         launched.state = match run.status {
             RunStatus::Failed => LaunchedState::Failed,
             RunStatus::Running | RunStatus::Done | RunStatus::Merged | RunStatus::Rejected => {
@@ -413,8 +413,8 @@ fn cost(attempts: &[Attempt]) -> RunCost {
     })
 }
 
-/// What the agent said at its end. An attempt keeps only the beginning of a long answer; all of it is among
-/// the last events.
+/// The final message of the agent. An attempt stores only the beginning of a long one; the last events have
+/// all of it.
 fn answer(
     context: &Context,
     id: &AgentId,
@@ -437,7 +437,7 @@ fn answer(
     Ok(Some(whole.unwrap_or_else(|| short.to_owned())))
 }
 
-/// What was verified, exactly: the commit that the checks saw, whatever the worktree is now.
+/// The verified commit: the one that the checks saw, even if the worktree has changed.
 fn finished(
     context: &Context,
     id: &AgentId,
@@ -478,14 +478,14 @@ fn finished(
     }))
 }
 
-/// What a commit changes.
+/// The changes of a commit.
 pub(super) struct Change {
     pub(super) patch: Vec<u8>,
     pub(super) history: Option<Vec<u8>>,
     pub(super) files: Vec<String>,
 }
 
-/// What a commit changes; nothing if the patch is too long to be kept.
+/// The changes of a commit; `None` if the patch is too long.
 pub(super) fn change(git: &Git, begun: &str, commit: &str) -> Result<Option<Change>, Failure> {
     let arguments =
         ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", begun, commit];
@@ -699,7 +699,7 @@ mod tests {
         assert!(git.run_limited(&["log", "nothing..such"], 40).is_err());
     }
 
-    /// Its supervisor was killed: what it was granted goes, and nobody is kept from holding it again.
+    /// Its supervisor was killed: its granted files are removed, and it can be locked again.
     #[tokio::test]
     async fn a_look_takes_away_what_was_granted_and_leaves_the_lock_as_it_is() {
         let scratch = Scratch::bare();

@@ -1,8 +1,8 @@
-//! The control plane on this machine: what carries its attempts out, what it sees of the world, and how
-//! both are joined with its store.
+//! The control plane on this machine: adapters for attempts and for the outside world, connected with its
+//! store.
 //!
 //! ```text
-//! engine       attempts as runs of ours, each held by a process of its own
+//! engine       attempts as Bailiwick runs, each held by a process of its own
 //! children     what their agents have started through us
 //! rebasing     their work on another commit, checked there
 //! world        repositories, forges and agent programs, as they are

@@ -24,12 +24,12 @@ const MAX_AT_ONCE: usize = 2;
 type Key = (AgentId, String);
 
 /// What came of it, or why nothing did; nothing while it is under way.
-type Known = Option<Result<Rebased, String>>;
+type RebaseState = Option<Result<Rebased, String>>;
 
-/// What is being replayed, and what came of it.
+/// What is being replayed, and its result.
 #[derive(Default)]
 pub(super) struct Rebases {
-    known: Arc<Mutex<BTreeMap<Key, Known>>>,
+    known: Arc<Mutex<BTreeMap<Key, RebaseState>>>,
 }
 
 impl Rebases {
@@ -162,7 +162,7 @@ mod tests {
     const TASK: &str = "[task]\nrole = \"mender\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
         [body]\ntext = \"Mend it.\"\n";
 
-    struct Scene {
+    struct Fixture {
         scratch: Scratch,
         context: Context,
         id: AgentId,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// An agent whose work was verified on the commit that it began on.
-    fn scene(changed: &str) -> Scene {
+    fn fixture(changed: &str) -> Fixture {
         let scratch = Scratch::repository();
         scratch.write(".bailiwick/roles/mender.toml", ROLE);
         scratch.write("src/a.txt", "one\ntwo\nthree\nfour\nfive\n");
@@ -196,10 +196,10 @@ mod tests {
         let manner = CheckOptions::default();
         let shown = subject.verify_and_record(RunMode::Both, manner, &[], &mut |_| {}).unwrap();
         assert!(shown.failed.is_empty(), "{shown:?}");
-        Scene { scratch, context, id, base, worktree }
+        Fixture { scratch, context, id, base, worktree }
     }
 
-    impl Scene {
+    impl Fixture {
         /// The branch moves: a commit with this text on the base.
         fn moved(&self, path: &str, text: &str) -> String {
             self.scratch.git(&["checkout", "--quiet", "--detach", &self.base]);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn work_is_replayed_on_a_moved_branch_with_only_its_own_change() {
-        let scene = scene(MENDED);
+        let scene = fixture(MENDED);
         let onto = scene.moved("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
         let Rebased::Verified(work) = scene.rebased(&onto) else { panic!("it merges") };
         assert_eq!(work.base, onto);
@@ -246,7 +246,7 @@ mod tests {
     /// The author of the branch has taken a commit off it: it does not come back with the agent's change.
     #[test]
     fn commit_that_was_removed_from_the_branch_does_not_come_back() {
-        let scene = scene(MENDED);
+        let scene = fixture(MENDED);
         scene.scratch.git(&["checkout", "--quiet", "--orphan", "rewritten"]);
         scene.scratch.write("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
         std::fs::remove_file(scene.scratch.root().join(".bailiwick/roles/mender.toml")).unwrap();
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn work_that_conflicts_is_rejected_with_the_file() {
-        let scene = scene(MENDED);
+        let scene = fixture(MENDED);
         let onto = scene.moved("src/a.txt", "one\ntwo\nthree\nfour\nfifth\n");
         let Rebased::Rejected(why) = scene.rebased(&onto) else { panic!("it conflicts") };
         assert!(why.contains("does not merge"), "{why}");
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn worktree_that_changed_since_it_was_verified_is_not_rebased() {
-        let scene = scene(MENDED);
+        let scene = fixture(MENDED);
         let onto = scene.moved("src/b.txt", "more\n");
         std::fs::write(scene.worktree.join("src/a.txt"), "something else\n").unwrap();
         let Rebased::Rejected(why) = scene.rebased(&onto) else { panic!("it changed") };

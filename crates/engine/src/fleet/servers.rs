@@ -24,15 +24,15 @@ use crate::system;
 const GOOD_FOR: u64 = 10 * 60 * 1000;
 /// How long it is remembered that there was none: a person who mends a server sees that soon.
 const BAD_FOR: u64 = 60 * 1000;
-/// How long a turn waits for a server that nobody has asked before.
+/// How long a reconciliation waits for a server that is not cached.
 const FIRST: Duration = Duration::from_secs(5);
 /// What is older than this is not known any more.
 const OLDEST: u64 = 60 * 60 * 1000;
 
-/// What came of asking, and when.
+/// A cached discovery and its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Remembered {
+struct CachedDiscovery {
     at: u64,
     answer: DiscoveryOutcome,
 }
@@ -94,7 +94,7 @@ async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
     let file = file(context, spec);
     let now = system::now_ms();
     let known = std::fs::read(&file).ok();
-    let known = known.and_then(|text| serde_json::from_slice::<Remembered>(&text).ok());
+    let known = known.and_then(|text| serde_json::from_slice::<CachedDiscovery>(&text).ok());
     let age = known.as_ref().and_then(|known| now.checked_sub(known.at));
     match (known, age) {
         (Some(known), Some(age)) if age < known.answer.good_for() => known.answer.probe(),
@@ -113,7 +113,7 @@ async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
     }
 }
 
-/// Asks, and remembers the answer; nothing while somebody else is asking.
+/// Queries the server and caches the result; `None` while another query runs.
 async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
     let place = file.parent().map(std::fs::create_dir_all);
     let lock = File::create(file.with_extension("lock")).ok();
@@ -123,7 +123,7 @@ async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
         return McpProbe::NotYet;
     }
     let answer = DiscoveryOutcome::of(ask(&spec).await);
-    let remembered = Remembered { at: system::now_ms(), answer };
+    let remembered = CachedDiscovery { at: system::now_ms(), answer };
     if let Ok(text) = serde_json::to_string(&remembered) {
         // What cannot be remembered is asked again.
         let _ = system::write_whole(&file, &text);

@@ -60,7 +60,7 @@ impl LocalWorld {
         Context { directory: (&repository.checkout).into(), ..self.context.clone() }
     }
 
-    /// Does something that waits for programs and files, on a thread of its own.
+    /// Runs blocking work on a separate thread.
     async fn apart<T: Send + 'static>(
         &self,
         repository: &Repository,
@@ -126,7 +126,8 @@ impl World for LocalWorld {
         sha: Option<&str>,
     ) -> Result<Option<String>, FetchError> {
         if let Some(wanted) = sha.map(str::to_owned) {
-            let here = self.apart(repository, move |_, checkout| held_here(checkout, &wanted));
+            let here =
+                self.apart(repository, move |_, checkout| retain_local_commit(checkout, &wanted));
             let here = here.await?;
             if here.is_some() {
                 return Ok(here);
@@ -420,7 +421,7 @@ impl LocalWorld {
         Ok(said.await?)
     }
 
-    /// What a run's commit has that the commit before it, or the branch that it goes to, has not; nothing if
+    /// What a run's commit has that the commit before it, or the branch that it goes to, has not; `None` if
     /// nothing differs.
     async fn compared(
         &self,
@@ -441,7 +442,7 @@ impl LocalWorld {
 }
 
 /// A commit that is here, and held: a run may wait for long, and git sweeps away what nothing names.
-fn held_here(checkout: &Checkout, wanted: &str) -> Result<Option<String>, Failure> {
+fn retain_local_commit(checkout: &Checkout, wanted: &str) -> Result<Option<String>, Failure> {
     let found = checkout.commit(wanted)?;
     if let Some(commit) = &found {
         git::retain_commit(&checkout.git(), commit)?;
@@ -456,7 +457,7 @@ fn probed(context: &Context, adapter: &dyn Adapter) -> Option<Probed> {
     probe(adapter, &path, &home)
 }
 
-/// What an agent program says of itself; nothing if it does not answer.
+/// What an agent program says of itself; `None` if it does not answer.
 fn program(context: &Context, adapter: &dyn Adapter) -> Option<ProgramFacts> {
     // Our own script needs no program.
     let (version, can) = match adapter.name() {
@@ -474,7 +475,7 @@ fn program(context: &Context, adapter: &dyn Adapter) -> Option<ProgramFacts> {
     })
 }
 
-/// What one agent program can do here; nothing if there is no such adapter.
+/// What one agent program can do here; `None` if there is no such adapter.
 fn capability(context: &Context, name: &str) -> Option<Value> {
     let adapter = adapter_named(context, name).ok()?;
     let Some(program) = program(context, adapter.as_ref()) else {
@@ -498,7 +499,7 @@ fn seen(adapter: &dyn Adapter, program: Option<&ProgramFacts>) -> AdapterProbe {
             is_current: program.missing.is_empty(),
             gates_tools: adapter.dialect().is_some(),
             mcp: program.supports_mcp,
-            // Sub-agents are runs of ours, which an agent starts through our own server.
+            // Sub-agents are Bailiwick runs, which an agent starts through our own server.
             subagents: program.supports_mcp,
             // No program says how many, and whom our gate asks is the same for all of them.
             max_parallel: None,
@@ -632,7 +633,7 @@ mod tests {
     use bailiwick_source_control::git::{release_commit, retained_commits};
     use bailiwick_testkit::Scratch;
 
-    use super::{held_here, seen};
+    use super::{retain_local_commit, seen};
 
     const DESCRIBED: &str = r#"
 [adapter]
@@ -670,12 +671,12 @@ kind = "none"
         let commit = scratch.commit("one");
         let checkout = Checkout::discover(&scratch.root()).unwrap();
         for _ in 0..2 {
-            assert_eq!(held_here(&checkout, &commit).unwrap(), Some(commit.clone()));
+            assert_eq!(retain_local_commit(&checkout, &commit).unwrap(), Some(commit.clone()));
             let held = retained_commits(&checkout.git()).unwrap();
             assert_eq!((held.len(), &held[0].name), (1, &commit));
             release_commit(&checkout.git(), &held[0]).unwrap();
         }
-        assert_eq!(held_here(&checkout, &"e".repeat(40)).unwrap(), None);
+        assert_eq!(retain_local_commit(&checkout, &"e".repeat(40)).unwrap(), None);
         assert!(retained_commits(&checkout.git()).unwrap().is_empty());
     }
 }

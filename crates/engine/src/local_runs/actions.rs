@@ -8,7 +8,7 @@ use bailiwick_runner::supervisor::{Reply, Request};
 use bailiwick_verify::{Pass, Verdict};
 
 use super::{LedgerRuns, error};
-use crate::background::{self, Again, Input};
+use crate::background::{self, Input, ResumeOptions};
 use crate::context::Context;
 use crate::landing::{self, LandFailure, LandRequest, LandStage, LandedRecord};
 use crate::options::{CheckOptions, RunOptions};
@@ -17,7 +17,7 @@ use crate::removing::{self, RemoveWork, Removed};
 use crate::respawning::Respawn;
 use crate::rollback::{Rollback, RollbackFailure};
 use crate::running::{control, recover};
-use crate::verifying::{AgentWork, Look, Places, VerificationReport};
+use crate::verifying::{AgentWork, Places, SnapshotStart, VerificationReport};
 
 impl LedgerRuns {
     pub(super) fn perform(
@@ -57,7 +57,7 @@ impl LedgerRuns {
             }
             LocalVerb::Resume => {
                 let context = self.beside(run)?;
-                let again = Again { words: given, budget: Vec::new() };
+                let again = ResumeOptions { words: given, budget: Vec::new() };
                 background::resume(&context, &run.id, &RunOptions::default(), &again)
                     .map_err(error)?;
                 Ok(done(format!("{name} continues")))
@@ -137,7 +137,7 @@ fn verify(
     run: &Run,
     tell: &mut dyn FnMut(String),
 ) -> Result<VerificationReport, LocalRunError> {
-    let places = Places { look: Look::AtOnce, ..Places::default() };
+    let places = Places { look: SnapshotStart::Immediate, ..Places::default() };
     let subject = AgentWork::of_agent(context, &run.id, &places).map_err(error)?;
     subject.require_worktree().map_err(error)?;
     subject.recover().map_err(error)?;

@@ -16,7 +16,7 @@ const TASK: &str = "task.toml";
 const POLICY: &str = "policy.json";
 const DECISIONS: &str = "decisions.jsonl";
 const PATCH: &str = "changes.patch";
-/// More is not read: an artifact is for people.
+/// The maximum size of an artifact that is shown.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Every artifact, and what it is. No other file of a run can be read.

@@ -1,4 +1,4 @@
-//! What an agent and the agents below it have used.
+//! The usage of an agent and its descendants.
 
 use std::collections::BTreeMap;
 

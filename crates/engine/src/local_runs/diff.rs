@@ -1,4 +1,4 @@
-//! What an agent changed.
+//! The changes of an agent.
 
 use bailiwick_fleet::ports::{LocalFileChange, LocalRunDiff, LocalRunError};
 use bailiwick_model::Run;

@@ -40,12 +40,17 @@ impl LedgerRuns {
     pub(super) fn asking_rule(&self, run: &Run, call: &LocalToolCall) -> Option<LocalAskingRule> {
         let command = call.input.get("command").and_then(Value::as_str);
         let action = command.map_or(Action::NoKnownEffect, |text| Action::Shell(text.to_owned()));
-        let decision = self.judged(run, &call.tool, action).ok()?.decision;
+        let decision = self.evaluate(run, &call.tool, action).ok()?.decision;
         let because = decision.because.filter(|_| decision.outcome == Outcome::Ask)?;
         Some(LocalAskingRule { rule: because.rule, reason: because.reason })
     }
 
-    fn judged(&self, run: &Run, tool: &str, action: Action) -> Result<Judged, LocalRunError> {
+    fn evaluate(
+        &self,
+        run: &Run,
+        tool: &str,
+        action: Action,
+    ) -> Result<PolicyEvaluation, LocalRunError> {
         let directory = self.directory(run);
         let policy = policy_file::recorded(&directory).map_err(missing(run))?.policy;
         let worktree = run.worktree_path.clone().unwrap_or_default();
@@ -68,7 +73,7 @@ impl LedgerRuns {
         let mut facts = around.facts();
         let effects = Effects::of(&call);
         look_up(&lookups(&call, &effects, &facts), &call, &mut facts);
-        Ok(Judged {
+        Ok(PolicyEvaluation {
             decision: decide_effects(&policy, &call, &effects, &facts),
             verdicts: verdicts(&policy, &call, &effects, &facts),
             effects,
@@ -89,8 +94,8 @@ impl LedgerRuns {
         run: &Run,
         command: &str,
     ) -> Result<LocalExplanation, LocalRunError> {
-        let Judged { decision, verdicts, effects, facts, sandbox } =
-            self.judged(run, "Bash", Action::Shell(command.to_owned()))?;
+        let PolicyEvaluation { decision, verdicts, effects, facts, sandbox } =
+            self.evaluate(run, "Bash", Action::Shell(command.to_owned()))?;
         let because = decision.because;
         let programs = effects.runs.iter().map(|run| {
             let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
@@ -117,7 +122,7 @@ impl LedgerRuns {
 }
 
 /// What a policy says to a call.
-struct Judged {
+struct PolicyEvaluation {
     decision: Decision,
     verdicts: Vec<Verdict>,
     effects: Effects,

@@ -1,4 +1,4 @@
-//! Where an agent comes from, and which agents come from it.
+//! The lineage of an agent: its predecessors and successors.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{LedgerRuns, store_error};
 /// Agents of one lineage that are shown.
 const MAX_RELATIVES: usize = 200;
 
-/// An agent, and the one that it comes from.
+/// An agent and its predecessor.
 type Known = (Run, Option<(AgentId, LocalRelation)>);
 
 impl LedgerRuns {

@@ -16,7 +16,7 @@ use bailiwick_store::{Event, RunPage, RunPosition};
 use super::possible::Facts;
 use super::{LedgerRuns, error, store_error};
 use crate::agent_names::shown;
-use crate::agent_state::{AgentState, Seen};
+use crate::agent_state::{AgentState, SupervisorState};
 use crate::running::{recover, run_list};
 use crate::waiting_for::WaitingFor;
 use crate::{removing, system};
@@ -26,7 +26,7 @@ const MAX_EXAMINED: usize = 5_000;
 /// How many runs are read at once if there is a filter.
 const CHUNK_SIZE: usize = 250;
 
-/// A run with what a listing needs of it.
+/// A run with the data of a list row.
 struct Row {
     /// In milliseconds.
     started_at: i64,
@@ -169,7 +169,7 @@ impl LedgerRuns {
         });
         let (found, attempts) = read.map_err(store_error)?;
         let run = found.as_ref().unwrap_or(run);
-        let (seen, _) = Seen::observe(&self.context, run);
+        let (seen, _) = SupervisorState::observe(&self.context, run);
         let state = AgentState::of(run, attempts.last(), seen);
         self.facts_of(run, &attempts, state)
     }
@@ -185,7 +185,7 @@ impl LedgerRuns {
     }
 
     fn row(&self, started_at: i64, run: Run, attempts: Vec<Attempt>, notes: &[Event]) -> Row {
-        let (seen, questions) = Seen::observe(&self.context, &run);
+        let (seen, questions) = SupervisorState::observe(&self.context, &run);
         let last = attempts.last();
         let state = AgentState::of(&run, last, seen);
         let standing = WaitingFor::of(&run, state, WaitingFor::found(notes, last));

@@ -1,6 +1,7 @@
 //! The agents of this machine for the API: what `ps`, `logs`, `diff` and `approvals` show, and the actions on them.
 
 mod actions;
+mod agent_context;
 mod artifacts;
 mod checks;
 mod cost;
@@ -12,7 +13,6 @@ mod measure;
 mod possible;
 mod questions;
 mod search;
-mod told;
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ pub struct LedgerRuns {
 }
 
 impl LedgerRuns {
-    /// What services report while they work is shown to nobody: the API returns their result.
+    /// Progress notices are discarded: the API returns the result.
     pub fn new(context: &Context) -> Self {
         Self { context: Context { notices: Notices::default(), ..context.clone() } }
     }
@@ -58,7 +58,7 @@ impl LedgerRuns {
         found.map_err(store_error)?.ok_or_else(unknown)
     }
 
-    /// The surroundings as seen from the repository of a run.
+    /// The context for the repository of a run.
     fn beside(&self, run: &Run) -> Result<Context, LocalRunError> {
         let Some(repository) = agent_names::repository_of(&self.context, run) else {
             return Err(LocalRunError::Refused {
@@ -104,7 +104,7 @@ impl LocalRuns for LedgerRuns {
 
     fn events(&self, run: &str, after: u64, limit: u32) -> Result<LocalRunEvents, LocalRunError> {
         let run = self.find(run)?;
-        // Asked first, so that no event before the end is missed.
+        // Read first, so that no event before the end is missed.
         let ended = !self.directory(&run).is_supervised().unwrap_or(false);
         let read = self.open()?.with(async |store| {
             let events = store.run_events(&run.id, after, limit).await?;

@@ -8,7 +8,7 @@ use bailiwick_model::{Attempt, Run, RunStatus};
 
 use crate::agent_state::AgentState;
 
-/// What decides whether an action is possible.
+/// The facts that decide whether an action is possible.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) state: AgentState,

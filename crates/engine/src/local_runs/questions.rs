@@ -13,7 +13,7 @@ use bailiwick_store::Store;
 
 use super::{LedgerRuns, store_error};
 use crate::agent_names::shown;
-use crate::agent_state::Seen;
+use crate::agent_state::SupervisorState;
 
 /// How many approval events are searched for the ones that are open.
 const MAX_APPROVALS: u32 = 64;
@@ -39,7 +39,7 @@ impl LedgerRuns {
         };
         let mut items = Vec::new();
         for run in runs {
-            let (_, questions) = Seen::observe(&self.context, &run);
+            let (_, questions) = SupervisorState::observe(&self.context, &run);
             if questions.is_empty() || self.is_managed(&run.id)? {
                 continue;
             }
@@ -124,7 +124,7 @@ impl LedgerRuns {
                 advice: Some("decide its approval there".to_owned()),
             });
         }
-        let (_, open) = Seen::observe(&self.context, run);
+        let (_, open) = SupervisorState::observe(&self.context, run);
         let Some((_, about)) = open.into_iter().find(|(id, _)| id == question) else {
             return Err(LocalRunError::NotFound(format!(
                 "`{name}` has no open question {question}: it was answered, or the agent ended"

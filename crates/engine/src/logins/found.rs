@@ -1,4 +1,4 @@
-//! The logins that a person already has, found by name: no secret is read out of here.
+//! Finds the logins that a person already has. It reads no secrets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// A login that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLogin {
-    /// What it is, and where.
+    /// What it is and where it was found.
     pub what: String,
     /// How it can be used.
     pub usage: Usage,
@@ -30,8 +30,8 @@ pub enum Usage {
     NotInRuns,
 }
 
-/// Where logins are looked for.
-pub struct Surroundings<'a> {
+/// The variables and directories that are searched for logins.
+pub struct LoginEnvironment<'a> {
     /// The variables of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// The person's home directory.
@@ -42,11 +42,11 @@ pub struct Surroundings<'a> {
 pub fn of_person(program: &str) -> Result<Vec<FoundLogin>, Failure> {
     let home = variable("HOME")?.map(PathBuf::from).unwrap_or_default();
     let lookup = |name: &str| variable(name).ok().flatten();
-    Ok(found(program, &Surroundings { variable: &lookup, home }))
+    Ok(found(program, &LoginEnvironment { variable: &lookup, home }))
 }
 
 /// The logins for an agent program, other than the variables with its API key.
-pub fn found(program: &str, surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
+pub fn found(program: &str, surroundings: &LoginEnvironment<'_>) -> Vec<FoundLogin> {
     match program {
         "claude-code" => {
             let mut all = claude_subscription(surroundings);
@@ -61,7 +61,7 @@ pub fn found(program: &str, surroundings: &Surroundings<'_>) -> Vec<FoundLogin> 
     }
 }
 
-fn claude_subscription(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
+fn claude_subscription(surroundings: &LoginEnvironment<'_>) -> Vec<FoundLogin> {
     let usage = Usage::Login(Login::Subscription);
     let file = surroundings.home.join(".claude/.credentials.json");
     let what = if surroundings.is_set("CLAUDE_CODE_OAUTH_TOKEN") {
@@ -74,7 +74,7 @@ fn claude_subscription(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
     vec![FoundLogin { what, usage }]
 }
 
-fn bedrock(surroundings: &Surroundings<'_>) -> Option<FoundLogin> {
+fn bedrock(surroundings: &LoginEnvironment<'_>) -> Option<FoundLogin> {
     let profile = surroundings.home.join(".aws/credentials");
     let config = surroundings.home.join(".aws/config");
     let place = if surroundings.is_set("AWS_BEARER_TOKEN_BEDROCK") {
@@ -93,7 +93,7 @@ fn bedrock(surroundings: &Surroundings<'_>) -> Option<FoundLogin> {
     Some(FoundLogin { what: format!("AWS credentials ({place})"), usage })
 }
 
-fn vertex(surroundings: &Surroundings<'_>) -> Option<FoundLogin> {
+fn vertex(surroundings: &LoginEnvironment<'_>) -> Option<FoundLogin> {
     let file = surroundings.home.join(".config/gcloud/application_default_credentials.json");
     let variables = ["CLOUDSDK_AUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"];
     let place = match variables.iter().find(|name| surroundings.is_set(name)) {
@@ -108,7 +108,7 @@ fn vertex(surroundings: &Surroundings<'_>) -> Option<FoundLogin> {
     Some(FoundLogin { what: format!("Google Cloud credentials ({place})"), usage })
 }
 
-fn codex(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
+fn codex(surroundings: &LoginEnvironment<'_>) -> Vec<FoundLogin> {
     let home = surroundings.directory("CODEX_HOME", ".codex");
     let file = home.join("auth.json");
     let login = json(&file);
@@ -126,7 +126,7 @@ fn codex(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
     all
 }
 
-fn gemini(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
+fn gemini(surroundings: &LoginEnvironment<'_>) -> Vec<FoundLogin> {
     let file = surroundings.home.join(".gemini/oauth_creds.json");
     if text(&json(&file), "/access_token").is_none()
         && text(&json(&file), "/refresh_token").is_none()
@@ -137,7 +137,7 @@ fn gemini(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
     vec![FoundLogin { what, usage: Usage::NotInRuns }]
 }
 
-fn opencode(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
+fn opencode(surroundings: &LoginEnvironment<'_>) -> Vec<FoundLogin> {
     let file = surroundings.directory("XDG_DATA_HOME", ".local/share").join("opencode/auth.json");
     let Value::Object(providers) = json(&file) else { return Vec::new() };
     let one = |(name, login): (String, Value)| {
@@ -152,7 +152,7 @@ fn opencode(surroundings: &Surroundings<'_>) -> Vec<FoundLogin> {
     providers.into_iter().map(one).collect()
 }
 
-impl Surroundings<'_> {
+impl LoginEnvironment<'_> {
     fn is_set(&self, name: &str) -> bool {
         (self.variable)(name).is_some_and(|value| !value.is_empty())
     }
@@ -198,7 +198,7 @@ mod tests {
             let one = variables.iter().find(|(known, _)| *known == name);
             one.map(|(_, value)| (*value).to_owned())
         };
-        let surroundings = Surroundings { variable: &lookup, home: home.path().to_path_buf() };
+        let surroundings = LoginEnvironment { variable: &lookup, home: home.path().to_path_buf() };
         let place = home.path().display().to_string();
         let shown = |one: FoundLogin| {
             assert!(!format!("{one:?}").contains("SECRET"), "{one:?}");

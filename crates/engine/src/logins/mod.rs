@@ -1,4 +1,4 @@
-//! How an agent is paid for.
+//! Logins: how an agent program accesses its model.
 
 pub mod found;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bailiwick_model::task::Login;
 use bailiwick_runner::agents::adapter::Adapter;
-use bailiwick_runner::proxy::{Fresh, Key, ModelApi, ProxyError, Upstream};
+use bailiwick_runner::proxy::{Key, ModelApi, ProxyError, RenewedKey, Upstream};
 
 use found::{FoundLogin, Usage};
 
@@ -31,11 +31,11 @@ fn usable_names(adapter: &dyn Adapter) -> String {
 
 const CLAUDE_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
 const CLAUDE_LOGIN: &str = ".claude/.credentials.json";
-/// As Google's own program calls it.
+/// The name that Google's own program uses.
 const GOOGLE_TOKEN: &str = "CLOUDSDK_AUTH_ACCESS_TOKEN";
 const AMAZON_TOKEN: &str = "AWS_BEARER_TOKEN_BEDROCK";
 
-/// The variables that pay for models, and those that say which project pays. A program that has them spends them.
+/// Variables with model credentials or a billing project. A program that gets them can spend money.
 pub const CREDENTIAL_VARIABLES: [&str; 17] = [
     "ANTHROPIC_API_KEY",
     "CODEX_API_KEY",
@@ -56,7 +56,7 @@ pub const CREDENTIAL_VARIABLES: [&str; 17] = [
     "AWS_SESSION_TOKEN",
 ];
 
-/// The variables that say where models are: they open nothing.
+/// Variables with model addresses, which are not credentials.
 pub const ENDPOINT_VARIABLES: [&str; 5] = [
     "ANTHROPIC_BASE_URL",
     "OPENAI_BASE_URL",
@@ -65,7 +65,7 @@ pub const ENDPOINT_VARIABLES: [&str; 5] = [
     "ANTHROPIC_BEDROCK_BASE_URL",
 ];
 
-/// Where a model is, and what opens it.
+/// The address of a model and its key.
 struct ModelEndpoint {
     /// Variables that may hold the key, the first that is set counts.
     keys: &'static [&'static str],
@@ -111,7 +111,7 @@ pub fn keys(wire: ModelApi) -> &'static [&'static str] {
     endpoint(wire).keys
 }
 
-/// The model, and the secrets that open it; nothing if the program has no model of ours.
+/// The model, and the secrets that open it; `None` if Bailiwick knows no model for the program.
 pub fn resolve(
     adapter: &dyn Adapter,
     login: Login,
@@ -126,7 +126,7 @@ pub fn resolve(
     }
 }
 
-/// An error if an agent program cannot be run with a login, whatever the person has.
+/// Returns an error if an agent program cannot be run with a login, whatever the person has.
 pub fn require_usable(adapter: &dyn Adapter, login: Login) -> Result<(), Failure> {
     if adapter.wire().is_none() || usable(adapter).contains(&login) {
         return Ok(());
@@ -139,7 +139,7 @@ pub fn require_usable(adapter: &dyn Adapter, login: Login) -> Result<(), Failure
     .help(format!("logins of {name} in a run: {}", usable_names(adapter))))
 }
 
-/// What a person without an API key is told: the logins that were found, and how each is used.
+/// The help for a person without an API key: the logins that were found, and how to use each.
 fn offered(adapter: &dyn Adapter, keys: &str, found: &[FoundLogin]) -> String {
     let name = adapter.name();
     let one = |login: &FoundLogin| match &login.usage {
@@ -216,7 +216,7 @@ fn claude_subscription() -> Result<(Upstream, Vec<String>), Failure> {
     Ok((from(base, key, &origin), vec![token]))
 }
 
-/// Why a person's own login gives no key.
+/// Why no key could be obtained from a person's own login.
 #[derive(Debug, thiserror::Error)]
 enum LoginError {
     #[error("neither {CLAUDE_TOKEN} nor {} has a login", file.display())]
@@ -238,7 +238,7 @@ enum LoginError {
 }
 
 /// The token that Claude Code keeps of the person's login, as it is now.
-fn claude_token(file: &Path) -> Result<(Fresh, String), LoginError> {
+fn claude_token(file: &Path) -> Result<(RenewedKey, String), LoginError> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let login: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let token = login.pointer("/claudeAiOauth/accessToken").and_then(|one| one.as_str());
@@ -247,7 +247,7 @@ fn claude_token(file: &Path) -> Result<(Fresh, String), LoginError> {
     };
     let until = login.pointer("/claudeAiOauth/expiresAt").and_then(serde_json::Value::as_u64);
     let until = until.and_then(|ms| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
-    Ok((Fresh { key: bearer(&token)?, until }, token))
+    Ok((RenewedKey { key: bearer(&token)?, until }, token))
 }
 
 /// Anthropic's models at Google, for the person's own project. Project and token stay here.
@@ -291,7 +291,7 @@ fn bearer(token: &str) -> Result<Key, LoginError> {
 const GOOGLE_LASTS: Duration = Duration::from_mins(55);
 
 /// The token that Google's own program gives for the person's login.
-fn google_token() -> Result<(Fresh, String), LoginError> {
+fn google_token() -> Result<(RenewedKey, String), LoginError> {
     let said =
         helped("gcloud", &["auth", "application-default", "print-access-token"], HELP_TAKES)?;
     let token = said.trim().to_owned();
@@ -299,10 +299,10 @@ fn google_token() -> Result<(Fresh, String), LoginError> {
         return Err(LoginError::NoneGiven("gcloud"));
     }
     let until = SystemTime::now().checked_add(GOOGLE_LASTS);
-    Ok((Fresh { key: bearer(&token)?, until }, token))
+    Ok((RenewedKey { key: bearer(&token)?, until }, token))
 }
 
-/// How long a program that has a person's login may take.
+/// The time limit for a program that returns a login token.
 const HELP_TAKES: Duration = Duration::from_secs(30);
 
 /// What a program says that has a person's login. It may ask nobody, and is ended after its time.
@@ -361,7 +361,7 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
 }
 
 /// The keys that Amazon's own program gives for the person's login, and those that nobody may see.
-fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), LoginError> {
+fn amazon_keys(region: &str) -> Result<(RenewedKey, Vec<String>), LoginError> {
     let asked = ["configure", "export-credentials", "--format", "process"];
     let said = helped("aws", &asked, HELP_TAKES)?;
     let keys: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
@@ -376,7 +376,7 @@ fn amazon_keys(region: &str) -> Result<(Fresh, Vec<String>), LoginError> {
     };
     let session = word("SessionToken");
     let key = Key::signing(&id, &secret, session.as_deref(), region);
-    Ok((Fresh { key, until }, [secret].into_iter().chain(session).collect()))
+    Ok((RenewedKey { key, until }, [secret].into_iter().chain(session).collect()))
 }
 
 #[cfg(test)]

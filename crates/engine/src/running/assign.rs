@@ -1,4 +1,4 @@
-//! What an agent is given: its task, and what the repository says to agents, from the base commit.
+//! The inputs of an agent: its task and the repository's instructions, from the base commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
 use super::declared::{Declared, working_problems};
-use super::{LockedRun, Start, enclose, granted, skill_files};
+use super::{LockedRun, Start, granted, sandbox_plan, skill_files};
 use crate::context::Context;
 use crate::delegating::{Session as Delegating, reservations};
 use crate::failure::Failure;
@@ -29,35 +29,35 @@ use crate::running::{AttemptOptions, preloads};
 use crate::sources::{self, Files};
 use crate::spawning::Planned;
 use crate::system::random_name;
-use crate::task_files::{self, Handed};
+use crate::task_files::{self, TaskFile};
 use crate::{agent_programs, logins, policy_file, preconditions};
 
-/// What an agent is told that is taken up again without a word.
+/// The message to an agent that is resumed without one.
 const GO_ON: &str = "Go on where you stopped.";
-/// Files in which a repository tells agents something.
+/// Instruction files for agents.
 const INSTRUCTIONS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "GEMINI.md"];
 const SKILLS: &str = ".claude/skills";
 const SERVERS: &str = ".mcp.json";
 
-/// All that an attempt is made from.
+/// The inputs of an attempt.
 pub struct Prepared {
     /// The agent program.
     pub adapter: Arc<dyn Adapter>,
-    /// What it is given.
+    /// Its inputs.
     pub assignment: Assignment,
-    /// What it sees.
+    /// Its file system and network.
     pub enclosure: Enclosure,
     /// Where its model is.
     pub upstream: Option<Upstream>,
-    /// What it may spend.
+    /// Its budget.
     pub budget: Allowance,
-    /// What of the secrets only its MCP servers are told.
+    /// The secrets that only its MCP servers get.
     pub of_servers: Vec<String>,
-    /// What it is granted in files.
+    /// The files that it is granted.
     pub files: Vec<(String, String)>,
 }
 
-/// Works out what an attempt needs.
+/// Prepares an attempt.
 pub fn prepare(
     running: &LockedRun,
     start: &Start,
@@ -75,7 +75,7 @@ pub fn prepare(
         &subject.kit_commit,
         name,
     )?;
-    let found = enclose::program(adapter.as_ref(), &subject.context.state)?;
+    let found = sandbox_plan::program(adapter.as_ref(), &subject.context.state)?;
     let mut budget = budget(running, adapter.as_ref(), options)?;
     if let (Some(issue), Some(_)) = (&options.issue, adapter.wire()) {
         // What the issue has left counts from what the run has used; the smaller of both binds.
@@ -107,7 +107,7 @@ pub fn prepare(
     let session = session(running, start)?;
     let mut prompt = prompt(running, start, &budget)?;
     if let (Session::New(_), Some(place)) = (&session, &place) {
-        prompt += &skill_files::told(place, &handed);
+        prompt += &skill_files::describe(place, &handed);
     }
     if let (Session::New(_), Some(issue)) = (&session, &options.issue) {
         prompt += &issue.text;
@@ -144,12 +144,12 @@ pub fn prepare(
         granted_files: (!granted.files.is_empty()).then(|| directory.granted()),
         skill_files: place,
     };
-    let enclosure = enclose::enclosure(running, found, options)?;
+    let enclosure = sandbox_plan::enclosure(running, found, options)?;
     let mut assignment = assignment;
     let files = handed_over(running, start)?;
     match task.agent.context {
         Some(limits) => preloads::admit(limits, &mut assignment, files, directory)?,
-        None => assignment.prompt += &task_files::told(&files, &[]),
+        None => assignment.prompt += &task_files::describe(&files, &[]),
     }
     if !task.agent.allowed_subagents.is_empty() {
         let own = delegation(directory, &enclosure);
@@ -199,14 +199,14 @@ pub fn require_startable(
             _ => Err(failure),
         }
     })?;
-    enclose::program(adapter.as_ref(), &context.state)?;
+    sandbox_plan::program(adapter.as_ref(), &context.state)?;
     logins::resolve(adapter.as_ref(), login)?;
     granted::of(&task.agent, &RunDirectory::new(&context.state, "unnamed"))?;
     preconditions::require_sandbox(sandbox)
 }
 
 /// The files that go with its task; none where it has heard of that already.
-fn handed_over(running: &LockedRun, start: &Start) -> Result<Vec<Handed>, Failure> {
+fn handed_over(running: &LockedRun, start: &Start) -> Result<Vec<TaskFile>, Failure> {
     let subject = &running.subject;
     match (start, running.session()) {
         (Start::Resume(_), Some(_)) => Ok(Vec::new()),
@@ -244,7 +244,8 @@ fn budget(
     options: &AttemptOptions,
 ) -> Result<Allowance, Failure> {
     let task = &running.subject.bound.task;
-    // Without a wire nobody counts; and what an agent gives to others must have been stated by a person.
+    // Without a model API no tokens are counted; and a budget that is shared with sub-agents must be set by a
+    // person.
     let stated = match adapter.wire() {
         Some(_) if task.agent.allowed_subagents.is_empty() => Budget::of_run(&task.budget).0,
         Some(_) | None => Budget::of(&task.budget).0,

@@ -88,8 +88,8 @@ pub struct GivenIssue {
     pub text: String,
 }
 
-/// What the last attempt of a run was given of its issue; nothing if it is bound to none or has not begun.
-pub fn given(directory: &RunDirectory) -> Result<Option<GivenIssue>, Failure> {
+/// What the last attempt of a run was given of its issue; `None` if it is bound to none or has not begun.
+pub fn given_issue(directory: &RunDirectory) -> Result<Option<GivenIssue>, Failure> {
     system::read_json(&directory.path().join(CONTEXT))
 }
 
@@ -140,7 +140,7 @@ struct Admitted {
     invocation: String,
     depth: u32,
     loaded: Loaded,
-    /// Tokens of the issue that nobody has used.
+    /// The unused tokens of the issue.
     remaining: u64,
 }
 
@@ -211,7 +211,7 @@ fn handed_depth(loaded: &Loaded) -> u32 {
     named.map_or(0, |checkpoint| checkpoint.depth.saturating_add(1))
 }
 
-/// Gives a run tokens that nobody else may use meanwhile, on this machine or on another one.
+/// Reserves tokens for a run, on all machines.
 fn reserve(running: &LockedRun, entered: &EnteredIssue) -> Result<u64, Failure> {
     let task = &running.subject.bound.task;
     let used = super::used(&running.earlier).tokens;
@@ -282,7 +282,7 @@ pub fn require_open(context: &Context, issue: &IssueName) -> Result<(), Failure>
 }
 
 impl EnteredIssue {
-    /// Reads and checks the issue that a run is bound to; nothing if it is bound to none.
+    /// Reads and checks the issue that a run is bound to; `None` if it is bound to none.
     pub(super) fn enter(running: &LockedRun) -> Result<Option<Self>, Failure> {
         let Some(issue) = bound_to(running)? else { return Ok(None) };
         let Admitted { agent, invocation, depth, loaded, .. } = admit(running, &issue)?;
@@ -396,7 +396,8 @@ impl EnteredIssue {
         remove(&directory.path().join(PENDING))
     }
 
-    /// Gives back what it was given. After its result, so that nobody counts too much in between.
+    /// Releases its reservation. After its result is stored, so that the tokens are never counted as free in
+    /// between.
     fn unreserve(&self, opened: &issues::OpenIssues) -> Result<(), Failure> {
         let given = opened.with(async |protocol| Ok(protocol.unreserve(&self.invocation).await))?;
         given.map_err(Failure::refused_by)

@@ -6,11 +6,11 @@ use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
-use crate::agent_state::{AgentState, Seen};
+use crate::agent_state::{AgentState, SupervisorState};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// How long an agent gets to be gone.
+/// How long an agent may take to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a supervisor that makes its agent ready is waited for.
@@ -56,7 +56,7 @@ pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// That an agent is not at work, how it stands instead, and what can be done with it.
+/// That an agent does not run, its state instead, and what can be done with it.
 pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failure> {
     let (run, attempts) = context.with_store(async |store| {
         Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
@@ -65,7 +65,7 @@ pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failur
         return Ok(Failure::refused(format!("`{agent}` is not at work"))
             .help(format!("see what it did: bailiwick logs {agent}")));
     };
-    let state = AgentState::of(&run, attempts.last(), Seen::Free);
+    let state = AgentState::of(&run, attempts.last(), SupervisorState::Absent);
     let failure = Failure::refused(format!("`{agent}` is not at work: it is {state}"));
     Ok(failure.help(match state {
         AgentState::Ready => format!("start it: bailiwick run {agent}"),
@@ -85,15 +85,15 @@ pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failur
     }))
 }
 
-/// How an agent stands that nobody holds.
+/// The state of an agent without a supervisor.
 pub fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> {
     let (run, attempts) = context.with_store(async |store| {
         Ok((store.get(agent).await?, store.attempts(Some(agent)).await?))
     })?;
-    Ok(AgentState::of(&run, attempts.last(), Seen::Free))
+    Ok(AgentState::of(&run, attempts.last(), SupervisorState::Absent))
 }
 
-/// An error if an agent has ended, and got no message since.
+/// Returns an error if an agent has ended, and got no message since.
 pub fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
     let told = directory.pending_messages().is_ok_and(|words| !words.is_empty());
@@ -101,7 +101,7 @@ pub fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Fail
         return Ok(());
     }
     let state = AgentState::Done;
-    Err(Failure::refused(format!("`{agent}` is {state}: it has nothing to go on with")).help(format!(
+    Err(Failure::refused(format!("`{agent}` is {state}: it cannot be continued")).help(format!(
         "tell it more: bailiwick attach {agent} 'TEXT'; check its work: bailiwick verify {agent}; begin \
          its task again: bailiwick respawn {agent}"
     )))

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::sources::{self, Files};
 use crate::{agent_programs, logins, task_files};
 
-/// The version of a program that nobody has asked for it.
+/// The version of a program, if it is not cached.
 const ANY_VERSION: &str = "0.0.0";
 
 /// A task with all that decides whether it can be run.
@@ -40,7 +40,7 @@ pub struct Declared<'a> {
 }
 
 /// Where in a file something stands that cannot be had, and why it cannot.
-struct Refusal {
+struct LocatedFailure {
     place: Place,
     why: Failure,
 }
@@ -49,22 +49,24 @@ impl Declared<'_> {
     /// Everything that stands against a run.
     pub fn problems(&self) -> Vec<Problem> {
         let refusals = self.refusals().into_iter();
-        refusals.flat_map(|Refusal { place, why }| as_problems(place, why)).collect()
+        refusals.flat_map(|LocatedFailure { place, why }| as_problems(place, why)).collect()
     }
 
     /// The agent program, unless something stands against a run.
     pub fn require(&self) -> Result<Arc<dyn Adapter>, Failure> {
         match self.refusals().into_iter().next() {
             None => self.adapter(),
-            Some(Refusal { place, why }) => Err(why.map_text(|text| format!("{text} ({place})"))),
+            Some(LocatedFailure { place, why }) => {
+                Err(why.map_text(|text| format!("{text} ({place})")))
+            }
         }
     }
 
-    fn refusals(&self) -> Vec<Refusal> {
+    fn refusals(&self) -> Vec<LocatedFailure> {
         let places = Places::of(self.source);
         let adapter = match self.adapter() {
             Ok(adapter) => adapter,
-            Err(why) => return vec![Refusal { place: self.place_of_program(&places), why }],
+            Err(why) => return vec![LocatedFailure { place: self.place_of_program(&places), why }],
         };
         let agent = &self.task.agent;
         let budget = Budget::of(&self.task.budget).0;
@@ -84,7 +86,7 @@ impl Declared<'_> {
             (&None, self.plan(adapter.as_ref())),
         ];
         let refusal = |(span, checked): (&Span, Result<(), Failure>)| {
-            Some(Refusal { place: place(self.source, span), why: checked.err()? })
+            Some(LocatedFailure { place: place(self.source, span), why: checked.err()? })
         };
         checks.into_iter().filter_map(refusal).collect()
     }

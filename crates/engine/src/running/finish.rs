@@ -1,4 +1,4 @@
-//! After the agent: what it changed, and whether its checks pass.
+//! Finishes an attempt: records the changes and runs the checks.
 
 use bailiwick_lifecycle::ports::Work as _;
 use bailiwick_lifecycle::verification::Progress;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::verifying::VerificationReport;
 
-/// Keeps what the agent's files say: every change against the commit that it started from.
+/// Stores the agent's changes against the commit that it started from.
 pub fn note_changes(running: &LockedRun) -> Result<Changed, Failure> {
     let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.git_work()?;
@@ -41,13 +41,13 @@ pub fn note_changes(running: &LockedRun) -> Result<Changed, Failure> {
 /// Whether anything differs from the base after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// Nothing does.
+    /// Nothing differs.
     Nothing,
-    /// Something does.
+    /// Something differs.
     Something,
 }
 
-/// Checks the work, and writes down what came of it.
+/// Checks the work, and Records its result.
 pub fn verify(
     running: &LockedRun,
     checks: CheckOptions,

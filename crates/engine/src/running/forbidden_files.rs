@@ -1,4 +1,4 @@
-//! New files in the worktree that a limit on paths forbids: they are moved to the run's directory.
+//! Finds new files that a path limit forbids, and moves them to the run's directory.
 //!
 //! Mounts protect what is tracked. Only names that are new in a writable directory can appear at all.
 
@@ -20,7 +20,7 @@ use bailiwick_source_control::git::{ignore_rules, new_files, untracked};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat};
 use rustix::io::Errno;
 
-use super::enclose;
+use super::sandbox_plan;
 
 /// How many links can lead to each other.
 const MAX_LINKS: usize = 16;
@@ -41,7 +41,7 @@ pub struct NewFiles {
     missing_rules: Vec<ForbiddenFile>,
     /// What was there before the agent first started: the setup's.
     before: BTreeSet<PathBuf>,
-    /// How many were moved; held while somebody looks.
+    /// How many were moved; locked during a scan.
     moved: Mutex<u64>,
     /// What was written outside of the scope.
     scratch: PathBuf,
@@ -93,7 +93,7 @@ impl NewFiles {
         };
         std::fs::write(&ignored, rules).map_err(failed)?;
         let tracked = match base {
-            Some(base) => enclose::tracked(repository, base).map_err(failed)?,
+            Some(base) => sandbox_plan::tracked(repository, base).map_err(failed)?,
             None => Vec::new(),
         };
         let mut files = Self {
@@ -268,7 +268,7 @@ fn failed(error: impl std::fmt::Display) -> WorkError {
 }
 
 /// Moves a file, or what the agent has put there meanwhile. No link is followed: the agent may run while we
-/// move. Gives whether there was anything.
+/// move. Returns whether there was anything.
 fn move_away(worktree: &Path, file: &Path, to: &Path, moved: &mut u64) -> Result<bool, Errno> {
     let Some(name) = file.file_name() else { return Ok(false) };
     let directory = file.parent().filter(|above| !above.as_os_str().is_empty());
@@ -307,7 +307,7 @@ fn move_away(worktree: &Path, file: &Path, to: &Path, moved: &mut u64) -> Result
     }
 }
 
-/// Lets us write to a directory of ours that is open.
+/// Makes one of our open directories writable.
 fn open_for_owner(directory: &OwnedFd) -> Result<(), Errno> {
     let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
     let mode = std::fs::Permissions::from_mode(0o755);

@@ -1,4 +1,4 @@
-//! What an agent is granted: variables of its supervisor, and files that it alone sees.
+//! Grants of an agent: variables of its supervisor, and private files.
 //!
 //! A file lies below the run's own directory, where no other sandbox looks, and only as long as an attempt is
 //! under way: the process that ends it removes it, and so does the one that finds a run that was cut off.
@@ -16,18 +16,18 @@ use bailiwick_runner::supervisor::RunDirectory;
 use crate::context::{set_variable, variable};
 use crate::failure::Failure;
 
-/// What an agent is granted.
+/// The grants of an agent.
 #[derive(Default, Clone, PartialEq, Eq)]
 pub struct Granted {
     /// Its variables, those among them that name files.
     pub variables: Vec<(String, String)>,
     /// Files by their names, and what is in them.
     pub files: Vec<(String, String)>,
-    /// What of all this must never be seen.
+    /// The secrets to redact.
     pub secrets: Vec<String>,
 }
 
-/// An error if a task grants something twice, or by what is no name of a variable.
+/// Returns an error if a task grants something twice, or by what is no name of a variable.
 pub fn require_names(agent: &task::Agent) -> Result<(), Failure> {
     let of_files = || agent.secret_files.iter().chain(&agent.config_files);
     if let Some(name) = of_files().find(|name| !is_variable(name.as_str())) {
@@ -102,7 +102,7 @@ fn unset(name: &Line) -> Failure {
     Failure::general(format!("the task grants {name}, which is not set here"))
 }
 
-/// Files that are there. They are gone with this value.
+/// Written files, removed when this is dropped.
 pub struct Files {
     place: PathBuf,
 }
@@ -122,7 +122,7 @@ impl Files {
             return Ok(None);
         }
         fs::DirBuilder::new().mode(0o700).create(&place).map_err(failed)?;
-        // From here on, whatever fails takes them away again.
+        // From here on, every error removes them again.
         let written = Self { place: place.clone() };
         for (name, text) in files {
             let mut options = File::options();
@@ -140,7 +140,7 @@ impl Drop for Files {
     }
 }
 
-/// Takes away what an attempt that nobody holds any more has left.
+/// Removes the files of an attempt without a supervisor.
 pub fn forget(directory: &RunDirectory) -> io::Result<()> {
     match fs::remove_dir_all(directory.granted()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

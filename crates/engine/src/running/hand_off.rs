@@ -11,19 +11,19 @@ use crate::failure::Failure;
 /// Before the name of the next agent.
 const KEY: &str = "next_agent:";
 
-/// What a run said about the next agent.
+/// The hand-off that a run requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HandOff {
     Nobody,
     To(String),
-    /// It named one that it may not.
+    /// It named an agent that it must not hand off to.
     Refused {
         name: String,
         why: String,
     },
 }
 
-/// What an agent is told about it; nothing if it may name nobody.
+/// The instructions about hand-offs; `None` if it may not name an agent.
 pub(super) fn instructions(allowed: &[String]) -> Option<String> {
     (!allowed.is_empty()).then(|| {
         format!(

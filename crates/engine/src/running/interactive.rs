@@ -1,6 +1,6 @@
-//! An agent at a person's own terminal: the same gate, proxy and sandbox as in a run, on the person's
-//! own checkout. It has an attempt and events in the database, and no row in the ledger: nothing of
-//! what it leaves is ours to verify or to land.
+//! Runs an agent at a person's own terminal: with the same gate, proxy and sandbox as in a run, on the
+//! person's own checkout. It has an attempt and events in the database but no ledger row: its work is not
+//! verified or landed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,13 +28,13 @@ use bailiwick_runner::supervisor::{
 };
 use bailiwick_source_control::{GitWork, Repository};
 
-use super::enclose::{self, InstalledProgram, Scope};
+use super::sandbox_plan::{self, InstalledProgram, Scope};
 use super::{APPROVAL_TIMEOUT, assign, disk, granted};
 use crate::context::{Context, variable};
 use crate::database::{DatabaseEvents, OpenDatabase};
 use crate::failure::Failure;
 use crate::options::SandboxLevel;
-use crate::policy_file::{self, CompiledPolicy, What};
+use crate::policy_file::{self, CompiledPolicy, PolicySource};
 use crate::running::tree_checks::TreeChecker;
 use crate::verifying::AgentWork;
 use crate::{agent_programs, logins, preconditions, sources, system};
@@ -47,15 +47,15 @@ const OF_TERMINALS: [&str; 6] =
 /// How many denials are told at the end, at most.
 const MAX_DENIALS_SHOWN: usize = 10;
 
-/// What a person wants.
+/// The request for a session.
 pub struct SessionRequest {
     /// What binds the agent.
-    pub what: What,
-    /// How much of a sandbox there must be.
+    pub what: PolicySource,
+    /// The required sandbox level.
     pub sandbox: SandboxLevel,
     /// The name of the agent program, where its file does not tell.
     pub cli: Option<String>,
-    /// How it is paid for, in the place of what the task says.
+    /// How it is paid for, in place of what the task says.
     pub login: Option<Login>,
     /// The program, by its name or its path.
     pub program: String,
@@ -63,7 +63,7 @@ pub struct SessionRequest {
     pub arguments: Vec<String>,
 }
 
-/// How it ended, and what a person should know of it.
+/// The result of a session.
 pub struct SessionResult {
     /// The id under which it is kept.
     pub id: AgentId,
@@ -73,7 +73,7 @@ pub struct SessionResult {
     pub denied: Vec<Event>,
 }
 
-/// The person at the terminal, who can end the session.
+/// The caller's view of a session, with which it can end it.
 pub trait SessionObserver {
     /// The program has started; the handle stops it.
     fn started(&self, handle: Handle);
@@ -82,7 +82,7 @@ pub trait SessionObserver {
     fn ended(&self);
 }
 
-/// Everything that one session is made from.
+/// The inputs of one session.
 struct Setup {
     id: AgentId,
     directory: RunDirectory,
@@ -148,7 +148,7 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
     let assignment = Assignment {
         version: found.version.clone(),
         prompt: String::new(),
-        system_prompt: Some(told(&bound)?),
+        system_prompt: Some(describe_limits(&bound)?),
         model: task.agent.model.as_ref().map(ToString::to_string),
         effort: task.agent.effort.as_ref().map(ToString::to_string),
         session: Session::New(system::random_name()?),
@@ -192,7 +192,7 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
     })
 }
 
-/// What checks the person's checkout between calls, against the commit that is there now; nothing where no
+/// What checks the person's checkout between calls, against the commit that is there now; `None` where no
 /// check is marked for that.
 fn marked(
     context: &Context,
@@ -260,7 +260,7 @@ fn interactive(
 ) -> Result<Interactive, Failure> {
     let home = variable("HOME")?.map(PathBuf::from).unwrap_or_default();
     let mut files = BTreeMap::new();
-    for name in Interactive::looks_at(inner.as_ref()) {
+    for name in Interactive::appearance_files(inner.as_ref()) {
         // Who has none has not used the program yet.
         if let Ok(text) = std::fs::read_to_string(home.join(&name)) {
             files.insert(name, text);
@@ -285,7 +285,7 @@ fn program(adapter: &dyn Adapter, named: &str, state: &Path) -> Result<Installed
             first
         }
     };
-    enclose::program_on(&path, adapter, state)?.ok_or_else(|| {
+    sandbox_plan::program_on(&path, adapter, state)?.ok_or_else(|| {
         Failure::general(format!("there is no program `{named}` that says its version"))
             .help("`bailiwick doctor` lists the agent programs that are installed")
     })
@@ -323,7 +323,7 @@ fn begin(
 }
 
 /// How its limits are described to the agent. The person tells it the rest.
-fn told(bound: &Bound) -> Result<String, Failure> {
+fn describe_limits(bound: &Bound) -> Result<String, Failure> {
     let brief = brief::compose_for_run(bound, &Budget::of(&bound.task.budget).0)?;
     Ok(format!(
         "A person talks to you in their own terminal, and you work in their own checkout. What follows \
@@ -345,7 +345,7 @@ fn enclosure(
         .map_err(|error| Failure::general(error.to_string()))?;
     let policy = &compiled.policy;
     let scope = Scope::of(repository, Some(commit), root, policy)?;
-    let mut enclosure = enclose::enclosed(found, &work, policy, request.sandbox, scope)?;
+    let mut enclosure = sandbox_plan::enclosed(found, &work, policy, request.sandbox, scope)?;
     if enclosure.commits {
         // A program that writes there decides what the person's own git does next.
         enclosure.commits = false;
@@ -378,7 +378,7 @@ fn attempt(
     });
     match &went {
         Ok(outcome) => {
-            stands(&mut attempt, &outcome.progress);
+            update_attempt(&mut attempt, &outcome.progress);
             attempt.ending = Some(outcome.ending);
             attempt.detail.clone_from(&outcome.detail);
             attempt.exhausted = outcome.exhausted;
@@ -419,7 +419,7 @@ fn written_down(kept: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> 
     Ok(attempt)
 }
 
-/// The program obeys the gate of this session, with nobody there who could be asked.
+/// Proves that the program obeys the gate of this session, without a person who could be asked.
 fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
     let kept = context.state.join("canaries");
     let scratch = RunDirectory::new(setup.directory.path(), "canary");
@@ -514,14 +514,14 @@ fn sinks(kept: &Arc<OpenDatabase>, run: AgentId, attempt: Attempt, denied: Denie
             }
         }),
         progress: Box::new(move |progress| {
-            stands(&mut attempt, progress);
+            update_attempt(&mut attempt, progress);
             // It is written again soon, and at the end.
             let _ = told.update(&attempt);
         }),
     }
 }
 
-fn stands(attempt: &mut Attempt, progress: &Progress) {
+fn update_attempt(attempt: &mut Attempt, progress: &Progress) {
     attempt.used = progress.used;
     attempt.budget = progress.budget;
     if !progress.model.is_empty() {

@@ -1,16 +1,16 @@
-//! Running an agent: from a spawned task to its end, with everything that holds it.
+//! Runs an agent, from a spawned task to its end.
 //!
 //! ```text
 //! assign     what the agent is given, from the base commit and the task
 //! declared   what no run could give it
-//! enclose    what it sees of the machine
+//! sandbox_plan  what it sees of the machine
 //! granted    what it is granted: variables, and files that it alone sees
 //! preloads     what it loads before it begins
 //! tree_checks  checks of its tree between its calls
 //! startable  spawned and started at once
 //! bound_issue  what is read from the issue of a run, and left there    issue_cascade  what its sub-agents used
 //! hand_off   whom a run names to continue with its issue
-//! service    from its start to what came of it    observer   who watches it    finish    its changes, its checks
+//! service    from its start to its result    observer   who watches it    finish    its changes, its checks
 //! control    asking and stopping its supervisor
 //! recover    runs that were cut off    run_list   all of them, for lists
 //! versions   what agent programs have said of themselves
@@ -21,7 +21,6 @@ pub mod assign;
 pub mod bound_issue;
 pub mod control;
 pub mod declared;
-pub mod enclose;
 pub mod finish;
 pub mod forbidden_files;
 pub mod granted;
@@ -32,6 +31,7 @@ pub mod observer;
 pub mod preloads;
 pub mod recover;
 pub mod run_list;
+pub mod sandbox_plan;
 pub mod service;
 pub mod skill_files;
 pub mod skill_packages;
@@ -76,7 +76,7 @@ use crate::options::{IfClosed, RunOptions, SandboxLevel};
 use crate::verifying::{AgentWork, Places};
 use crate::{agent_state, claiming, managed, policy_file, system};
 
-/// How often a run that somebody holds is looked at again before it is at work, and after how long.
+/// How often and after which pause a locked run is tried again.
 const LOCK_RETRIES: u32 = 10;
 const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// After how long without a sign of life an agent is ended, unless its task says otherwise.
@@ -92,7 +92,7 @@ fn disk(settings: &Settings) -> u64 {
     u64::from(settings.run.disk_mib.unwrap_or(DEFAULT_DISK_MIB)) << 20
 }
 
-/// How an attempt is to begin.
+/// How an attempt begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// With the task's prompt.
@@ -101,14 +101,14 @@ pub enum Start {
     Resume(Option<String>),
 }
 
-/// How a person wants it.
+/// Options of an attempt.
 #[derive(Debug, Clone, Default)]
 pub struct AttemptOptions {
-    /// How much of a sandbox there must be.
+    /// The required sandbox level.
     pub sandbox: SandboxLevel,
-    /// What may be spent from now on, in the place of what the task says.
+    /// What may be spent from now on, in place of what the task says.
     pub budget: Option<Allowance>,
-    /// How it is paid for, in the place of what the task says.
+    /// How it is paid for, in place of what the task says.
     pub login: Option<Login>,
     /// Whether its setup may run as the person where this machine can make no sandbox.
     pub open_setup: OpenSetup,
@@ -120,7 +120,7 @@ pub struct AttemptOptions {
     pub issue: Option<bound_issue::IssueGrant>,
 }
 
-/// Everything about a run that is there already.
+/// A locked run with its stored state.
 pub struct LockedRun {
     /// The agent's work and all that binds it.
     pub subject: AgentWork,
@@ -133,7 +133,7 @@ pub struct LockedRun {
     lock: RunLock,
 }
 
-/// The lock of a run; nothing if somebody has it for longer than it takes to settle what was left of one.
+/// Locks a run; `None` if it stays locked for longer than a recovery takes.
 fn lock_with_retry(directory: &RunDirectory) -> std::io::Result<Option<RunLock>> {
     for _ in 0..LOCK_RETRIES {
         if let Some(lock) = directory.lock()? {
@@ -145,7 +145,7 @@ fn lock_with_retry(directory: &RunDirectory) -> std::io::Result<Option<RunLock>>
 }
 
 impl LockedRun {
-    /// The run of this agent, held by us alone.
+    /// The locked run of this agent.
     pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
         let directory = RunDirectory::new(&context.state, id.as_str());
         let lock = lock_with_retry(&directory)
@@ -216,7 +216,7 @@ impl LockedRun {
         }
     }
 
-    /// An error if nobody wants the agent any more for whom it was started.
+    /// Returns an error if the agent's parent no longer waits for it.
     fn require_open(&self, options: &AttemptOptions) -> Result<(), Failure> {
         match options.if_closed {
             IfClosed::Begin => Ok(()),
@@ -230,7 +230,7 @@ impl LockedRun {
             return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
         };
         require_not_quarantined(&self.id, &self.earlier)?;
-        // What is compared when a conversation goes on was not written down.
+        // What is compared when a conversation goes on was not recorded.
         let goes_on = matches!(start, Start::Resume(_)) && self.session().is_some();
         if goes_on && self.audit_level()? < AuditLevel::Inputs {
             return Err(Failure::refused(format!(
@@ -297,7 +297,7 @@ impl LockedRun {
             // What could not be tried says nothing of what was done before: that is not lost with it.
             attempt.ending = Some(match error.why {
                 SelfTestError::Lost(_) => ExitReason::EnforcementLost,
-                SelfTestError::Untried(_) => ExitReason::Failed,
+                SelfTestError::NotAttempted(_) => ExitReason::Failed,
             });
             Failure::general(error.to_string())
                 .help("no agent was started; `bailiwick doctor` checks this machine")
@@ -384,7 +384,7 @@ impl LockedRun {
         outcome
     }
 
-    /// What removes new files that the agent may not make; nothing where it runs without a sandbox, in a
+    /// What removes new files that the agent may not make; `None` where it runs without a sandbox, in a
     /// worktree that its setup has written to.
     fn forbidden_files(
         &self,
@@ -403,7 +403,7 @@ impl LockedRun {
         Ok(Some(Arc::new(files)))
     }
 
-    /// What checks its tree between calls; nothing where no check is marked for that.
+    /// What checks its tree between calls; `None` where no check is marked for that.
     fn marked(
         &self,
         names: &[String],
@@ -443,7 +443,7 @@ impl LockedRun {
         }
     }
 
-    /// Writes down how an attempt ended.
+    /// Records how an attempt ended.
     fn end(&mut self, mut attempt: Attempt, outcome: &AttemptOutcome) -> Result<(), Failure> {
         apply(&mut attempt, &outcome.progress, &used(&self.earlier));
         attempt.phase = Phase::Over;
@@ -455,7 +455,7 @@ impl LockedRun {
         let status = match outcome.ending {
             ExitReason::Completed => Some(RunStatus::Done),
             ExitReason::EnforcementLost | ExitReason::Denied => Some(RunStatus::Failed),
-            // It can be taken up again.
+            // It can be resumed.
             ExitReason::Failed
             | ExitReason::Stopped
             | ExitReason::TimedOut
@@ -503,12 +503,12 @@ impl LockedRun {
         }
     }
 
-    /// Keeps an event of ours.
+    /// Stores an event.
     pub fn note(&self, what: EventKind) -> Result<(), Failure> {
         self.note_all([what])
     }
 
-    /// Keeps events of ours, all at once.
+    /// Stores events in one transaction.
     pub fn note_all(&self, all: impl IntoIterator<Item = EventKind>) -> Result<(), Failure> {
         Ok(self.kept.note(&self.id, all)?)
     }
@@ -520,7 +520,7 @@ impl LockedRun {
         Ok(self.kept.with(async |store| store.run_events(&self.id, 0, u32::MAX).await)?)
     }
 
-    /// How much of each call is written down; everything where no control plane says otherwise.
+    /// How much of each call is recorded; everything where no control plane says otherwise.
     fn audit_level(&self) -> Result<AuditLevel, Failure> {
         let managed = managed::Managed::of(&self.directory)?;
         Ok(managed.map(|managed| managed.audit_level).unwrap_or_default())
@@ -547,7 +547,7 @@ impl LockedRun {
         self.earlier.last().map(|attempt| attempt.budget)
     }
 
-    /// Lets go of the run.
+    /// Unlocks the run.
     pub fn release(self) -> (AgentWork, AgentId) {
         drop(self.lock);
         (self.subject, self.id)
@@ -559,12 +559,12 @@ impl LockedRun {
     }
 }
 
-/// What can be done with a run of which no agent is at work.
+/// What can be done with a run of which no agent is running.
 pub fn next_step_hint(run: &Run) -> String {
     let id = &run.id;
     match run.state {
         RunState::HalfSpawned => {
-            format!("its spawn was cut short; go on: bailiwick spawn TASK --agent-id {id}")
+            format!("its spawn was interrupted; continue: bailiwick spawn TASK --agent-id {id}")
         }
         RunState::Ready => format!("start it: bailiwick run {id}"),
         RunState::Running => format!("resume it: bailiwick resume {id}"),
@@ -580,8 +580,8 @@ pub fn next_step_hint(run: &Run) -> String {
     }
 }
 
-/// An error if a limit may not have held in an attempt, or if its role ended it: nothing more comes of
-/// such a run.
+/// Returns an error if a limit may not have held in an attempt, or if its role ended it: nothing more comes
+/// of such a run.
 fn require_not_quarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Failure> {
     let bad = |attempt: &&Attempt| {
         matches!(attempt.ending, Some(ExitReason::EnforcementLost | ExitReason::Denied))
@@ -595,8 +595,8 @@ fn require_not_quarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Fai
     .help(format!("a new attempt at its task: bailiwick respawn {id}")))
 }
 
-/// An error if the work of a run may not land by what its attempts were: only one that came to its end,
-/// under limits that held, may. Work that no agent of ours did is judged by its checks alone.
+/// Returns an error if the work of a run may not land by what its attempts were: only one that came to its
+/// end, under limits that held, may. Work without an attempt is judged by its checks alone.
 pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> {
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
     require_not_quarantined(id, &attempts)?;

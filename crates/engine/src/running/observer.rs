@@ -1,11 +1,11 @@
-//! Ports to the caller that runs an agent: what they see of it, and how they can stop it.
+//! Ports to the caller of a run: what it observes and how it can stop the run.
 
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::event::Phase;
 use bailiwick_model::{AgentId, Event};
 use bailiwick_runner::supervisor::{Handle, RunDirectory};
 
-/// What shows an attempt while it goes on.
+/// Shows the progress of an attempt.
 pub trait RunView: Send {
     /// The attempt enters this phase.
     fn phase(&self, phase: Phase);
@@ -16,7 +16,7 @@ pub trait RunView: Send {
 
 /// The caller that runs an agent.
 pub trait RunObserver {
-    /// Makes what shows an attempt.
+    /// Creates the view of an attempt.
     fn view(&self, directory: &RunDirectory) -> Box<dyn RunView>;
 
     /// The agent has started; the handle stops it.

@@ -1,4 +1,4 @@
-//! What an agent loads before it begins, where its task limits that: every load is written down.
+//! Preloads of an agent whose task limits its context: every load is recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use bailiwick_runner::agents::adapter::Assignment;
 use bailiwick_runner::supervisor::RunDirectory;
 
 use crate::failure::Failure;
-use crate::task_files::{self, Handed};
+use crate::task_files::{self, TaskFile};
 
 /// The window of a model that says nothing of it, in tokens.
 const WINDOW: u64 = 200_000;
@@ -24,7 +24,7 @@ const BYTES: usize = 4;
 pub fn admit(
     limits: ContextLimits,
     assignment: &mut Assignment,
-    files: Vec<Handed>,
+    files: Vec<TaskFile>,
     directory: &RunDirectory,
 ) -> Result<(), Failure> {
     let long = assignment.model.as_ref().is_some_and(|model| model.ends_with(LONG.0));
@@ -54,11 +54,11 @@ pub fn admit(
         .map(|(name, _)| name)
         .collect();
     assignment.skills.retain(|path, _| admitted.contains(skill(path)));
-    let (given, left_out): (Vec<Handed>, Vec<Handed>) = files
+    let (given, left_out): (Vec<TaskFile>, Vec<TaskFile>) = files
         .into_iter()
         .partition(|file| loading.load(Kind::File, &file.path, file.text.len()).is_none());
     let left_out: Vec<String> = left_out.into_iter().map(|file| file.path).collect();
-    assignment.prompt += &task_files::told(&given, &left_out);
+    assignment.prompt += &task_files::describe(&given, &left_out);
     loading.write(directory)
 }
 

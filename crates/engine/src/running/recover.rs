@@ -1,6 +1,6 @@
-//! Runs that were cut off: their supervisor was killed, or the machine went down.
+//! Recovers interrupted runs: their supervisor was killed, or the machine went down.
 //!
-//! What was inside of a sandbox has ended with its supervisor. What is left is to say so.
+//! Processes in the sandbox ended with the supervisor. The state must still be recorded.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::system;
 
 const WHY: &str = "its supervisor was killed; nothing of it is running any more";
 
-/// Finds every run that was cut off, writes it down, and says what can be done.
+/// Finds every interrupted run, records it and reports the next step.
 pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
     if !context.database.exists() {
         return Ok(());
@@ -37,29 +37,28 @@ pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
                 continue;
             }
             let global_options = &context.global_options;
-            // Who sat at a terminal is not taken up again.
+            // Who sat at a terminal is not resumed.
             let verb = match kept.with(async |store| store.find(&id).await)? {
                 Some(_) => format!("resume it: bailiwick resume {id}{global_options}"),
                 None => format!("see what it did: bailiwick logs {id}{global_options}"),
             };
             context.notices.note(format_args!("the run `{id}` was cut off; {verb}"));
-            // Those that it started are waited for by nobody.
+            // Nothing waits for the agents that it started.
             Session { caller: Some(id), ..Session::at_terminal(context) }.end_below();
         }
     }
-    // And those that were being started by somebody who was killed.
+    // Also agents that were being started by a killed process.
     let session = Session::at_terminal(context);
     session.tidy().map_err(Failure::into_failed)
 }
 
-/// The same for one run that the caller holds.
-/// Tells whether there was anything to settle.
+/// The same for one run that the caller holds. Returns whether there was anything to settle.
 pub fn record_interruption(
     kept: &Arc<OpenDatabase>,
     id: &AgentId,
     directory: &RunDirectory,
 ) -> Result<bool, Failure> {
-    // First: once it is written down as cut off, nobody looks at it again.
+    // First: once it is recorded as cut off, it is not examined again.
     granted::forget(directory).map_err(|error| {
         let place = directory.granted();
         Failure::general(format!("{} cannot be taken away: {error}", place.display()))

@@ -13,9 +13,9 @@ use crate::system;
 
 /// A run as lists show it.
 pub struct ListedRun {
-    /// What the ledger has of it.
+    /// Its record in the ledger.
     pub run: Run,
-    /// Its last attempt; nothing if it was never started.
+    /// Its last attempt; `None` if it was never started.
     pub last: Option<Attempt>,
     /// What all attempts have used.
     pub used: Used,

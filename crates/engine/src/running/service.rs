@@ -1,4 +1,4 @@
-//! A run from its start to what came of it: attempts until nobody has more to say, then its changes and checks.
+//! A run from its start to its result: attempts until no message is pending, then its changes and checks.
 
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::AgentId;
@@ -18,14 +18,14 @@ use crate::options::{CheckOptions, IfClosed, RunOptions};
 use crate::preconditions;
 use crate::verifying::VerificationReport;
 
-/// What is wanted of a run.
+/// A request to run an agent.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     /// How its first attempt begins.
     pub start: Start,
     /// How it is held.
     pub options: RunOptions,
-    /// What may be spent from now on, in the place of what the task says.
+    /// What may be spent from now on, in place of what the task says.
     pub budget: Option<Allowance>,
     /// Whether it begins if it was closed.
     pub if_closed: IfClosed,
@@ -41,7 +41,7 @@ impl RunRequest {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 pub struct RunResult {
     pub agent_id: String,
@@ -64,17 +64,18 @@ pub struct RunResult {
     pub landed: bool,
 }
 
-/// A run whose agent has ended. It is held until it is released.
+/// A run whose agent has ended. It stays locked until it is released.
 pub struct FinishedRun {
     /// The run.
     pub running: LockedRun,
-    /// What came of it.
+    /// The result.
     pub result: RunResult,
     /// Whether anything differs from the base.
     pub changed: Changed,
 }
 
-/// An error if an agent cannot be started like this. For who starts it in the background, where nobody reads why not.
+/// Returns an error if an agent cannot be started like this. For who starts it in the background, where
+/// nobody reads why not.
 pub fn require_startable(context: &Context, id: &AgentId, start: &Start) -> Result<(), Failure> {
     LockedRun::hold(context, id)?.may_begin(start)
 }
@@ -90,14 +91,14 @@ pub fn run(
     let running = LockedRun::hold(context, id)?;
     let entered = EnteredIssue::enter(&running)?;
     let grant = entered.as_ref().and_then(EnteredIssue::grant);
-    let finished = run_held(context, running, request, grant, observer);
+    let finished = run_locked(context, running, request, grant, observer);
     if let Some(entered) = entered {
         entered.leave(context, finished.as_ref().ok());
     }
     finished
 }
 
-fn run_held(
+fn run_locked(
     context: &Context,
     mut running: LockedRun,
     request: &RunRequest,
@@ -122,11 +123,11 @@ fn run_held(
             with_pending_messages(&directory, &start)?;
         let before = running.turns();
         let outcome = running.attempt(&with, &attempt_options, observer, |handle| {
-            // What was said before is written down already, as what people say while it works is.
+            // What was said before is recorded already, as what people say while it works is.
             if let Some(words) = words {
-                // It waits with those, and is the last of them: nobody says more before this returns.
+                // It is pending with those, as the last one: no message can arrive before this returns.
                 pending += usize::from(directory.add_message(&words).is_ok());
-                handle.said(&words);
+                handle.record_message(&words);
             }
         });
         observer.ended();
@@ -169,7 +170,7 @@ fn run_held(
     Ok(FinishedRun { running, result, changed })
 }
 
-/// What an agent is told as it begins.
+/// The messages that an agent gets when it begins.
 #[derive(Debug, PartialEq, Eq)]
 struct StartMessages {
     /// With all that it is told.
@@ -200,7 +201,7 @@ fn with_pending_messages(
 /// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
 fn has_received_messages(ending: ExitReason, before: u64, after: u64) -> bool {
     match after {
-        // Nobody counts the answers of some programs, or they have no model.
+        // The responses of some programs are not counted, or they have no model.
         0 => ending == ExitReason::Completed,
         1.. => after > before,
     }

@@ -133,7 +133,7 @@ fn put(file: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
 }
 
 /// How they are described to an agent.
-pub fn told(place: &Path, skills: &[ManagedSkill]) -> String {
+pub fn describe(place: &Path, skills: &[ManagedSkill]) -> String {
     let mut text = "\n\n# Files of skills\n\nThey can only be read.\n\n".to_owned();
     for skill in skills {
         text += &format!("- {}: `{}`\n", skill.name, place.join(&skill.name).display());
@@ -151,7 +151,7 @@ mod tests {
     use bailiwick_source_control::Repository;
     use bailiwick_testkit::Scratch;
 
-    use super::{digest, listed, told, write};
+    use super::{describe, digest, listed, write};
     use crate::managed::ManagedSkill;
 
     fn skill(commit: &str) -> ManagedSkill {
@@ -182,7 +182,9 @@ mod tests {
             let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
             assert_eq!((mode("SKILL.md"), mode("scripts/check.sh")), (0o400, 0o500));
             assert!(!place.join("other").exists() && !at("left").exists());
-            assert!(told(&place, &skills).contains(&place.join("release").display().to_string()));
+            assert!(
+                describe(&place, &skills).contains(&place.join("release").display().to_string())
+            );
             // Nothing that was left there stays.
             fs::write(place.join("release/left"), "x").unwrap();
         }

@@ -9,7 +9,7 @@ use crate::claiming::ClaimWait;
 use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
-use crate::options::{Person, RunOptions, SandboxLevel};
+use crate::options::{RunOptions, SandboxLevel, UserPresence};
 use crate::spawning::{Naming, Planned, SpawnBindings, Spawned, spawn_checked};
 use crate::verifying::worktree_setup;
 
@@ -20,7 +20,7 @@ pub fn spawn_startable(
     naming: Naming<'_>,
     base: &str,
     options: &RunOptions,
-    person: Person,
+    person: UserPresence,
 ) -> Result<Spawned, Failure> {
     let check = |planned: &Planned<'_>| {
         assign::require_startable(context, planned, options.login, options.sandbox)?;
@@ -28,11 +28,11 @@ pub fn spawn_startable(
             worktree_setup::require_allowed(options.open_setup())?;
         }
         match (options.land.unwrap_or(planned.settings.run.land), person) {
-            (AutoLand::Auto, _) | (AutoLand::Ask, Person::AtTerminal) => {
+            (AutoLand::Auto, _) | (AutoLand::Ask, UserPresence::AtTerminal) => {
                 note_uncommitted(context, planned.repository)
             }
             // Nobody is asked elsewhere.
-            (AutoLand::Ask, Person::Absent) | (AutoLand::Never, _) => Ok(()),
+            (AutoLand::Ask, UserPresence::Absent) | (AutoLand::Never, _) => Ok(()),
         }
     };
     spawn_checked(

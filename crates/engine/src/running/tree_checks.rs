@@ -9,7 +9,7 @@ use bailiwick_lifecycle::ports::{
 };
 use bailiwick_lifecycle::verification::{self, CheckResult, Planned};
 use bailiwick_model::capability::RunMode;
-use bailiwick_runner::process::Until;
+use bailiwick_runner::process::Cancellation;
 
 use crate::failure::Failure;
 use crate::options::{CheckOptions, SandboxLevel};
@@ -81,7 +81,7 @@ impl TreeChecker {
 }
 
 impl TreeChecks for TreeChecker {
-    fn look(&self) -> Result<Snapshot, WorkError> {
+    fn snapshot(&self) -> Result<Snapshot, WorkError> {
         for _ in 1..LOOKS {
             if let Ok(work) = self.looked() {
                 return Ok(work);
@@ -98,7 +98,8 @@ impl TreeChecks for TreeChecker {
     ) -> Result<Vec<CheckResult>, ChecksNotRun> {
         let subject = self.subject();
         let base = self.base(&subject)?;
-        let until = Until { gone: Arc::clone(gone), deadline: Some(Instant::now() + self.time) };
+        let until =
+            Cancellation { gone: Arc::clone(gone), deadline: Some(Instant::now() + self.time) };
         subject
             .check_tree(self.checks.clone(), self.options, until, (&base, work))
             .map_err(|failure| ChecksNotRun::Check(failure.into()))

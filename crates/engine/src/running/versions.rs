@@ -17,8 +17,8 @@ const PACKAGE: &str = "package.json";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
-    /// By what the program is known again.
+struct CachedVersion {
+    /// Identifies the program file.
     stamp: String,
     version: String,
 }
@@ -26,14 +26,14 @@ struct Said {
 /// What this very program has said before.
 pub fn known(state: &Path, name: &str, program: &Path) -> Option<String> {
     let text = fs::read_to_string(file(state, name)?).ok()?;
-    let said: Said = serde_json::from_str(&text).ok()?;
+    let said: CachedVersion = serde_json::from_str(&text).ok()?;
     (said.stamp == stamp(program)?).then_some(said.version)
 }
 
 /// Remembers what it has said; if that cannot be done, it is asked again.
 pub fn keep(state: &Path, name: &str, program: &Path, version: &str) {
     let Some(stamp) = stamp(program) else { return };
-    let said = Said { stamp, version: version.to_owned() };
+    let said = CachedVersion { stamp, version: version.to_owned() };
     if known(state, name, program).as_ref() == Some(&said.version) {
         return;
     }

@@ -37,15 +37,15 @@ pub enum WorkspaceSource {
     TakeOver(AgentId),
 }
 
-/// What was decided, kept beside the run: a spawn that is repeated after a kill must decide the same.
+/// The decision, stored beside the run: a spawn that is repeated after a kill must decide the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum Decided {
+enum TakeOverDecision {
     NotReused(String),
     TakenOver(AgentId),
 }
 
-/// Why the files of an ended run are not taken over.
+/// Why the files of an ended run cannot be taken over.
 #[derive(Debug, Error)]
 enum Refusal {
     #[error("the ledger has no run `{0}`")]
@@ -84,7 +84,7 @@ pub struct NewRun<'a> {
     pub policy: &'a Policy,
 }
 
-/// Files that are taken over. Nobody else uses them as long as this is there.
+/// Files that are taken over, locked until this is dropped.
 pub struct Handover {
     workspace: WorkspaceHold,
     _earlier: SpawnLock,
@@ -101,8 +101,10 @@ impl Handover {
 pub fn origin(state: &Path, id: &AgentId) -> Result<WorktreeOrigin, Failure> {
     Ok(match decided(state, id)? {
         None => WorktreeOrigin::New,
-        Some(Decided::NotReused(why)) => WorktreeOrigin::NotReused(why),
-        Some(Decided::TakenOver(earlier)) => WorktreeOrigin::TakenOver(earlier.to_string()),
+        Some(TakeOverDecision::NotReused(why)) => WorktreeOrigin::NotReused(why),
+        Some(TakeOverDecision::TakenOver(earlier)) => {
+            WorktreeOrigin::TakenOver(earlier.to_string())
+        }
     })
 }
 
@@ -115,8 +117,8 @@ pub fn handover(
 ) -> Result<Option<Handover>, Failure> {
     let lock = |earlier: &AgentId| locked(context, repository, earlier);
     match decided(&context.state, new.id)? {
-        Some(Decided::NotReused(_)) => return Ok(None),
-        Some(Decided::TakenOver(earlier)) => {
+        Some(TakeOverDecision::NotReused(_)) => return Ok(None),
+        Some(TakeOverDecision::TakenOver(earlier)) => {
             // Begun before: it is completed, whatever is there by now.
             let again = lock(&earlier).map_err(|why| Failure::general(why.to_string()))?;
             return remove_report(again.path(), &earlier).map(|()| Some(again));
@@ -126,7 +128,7 @@ pub fn handover(
     let earlier = match source {
         WorkspaceSource::Base => return Ok(None),
         WorkspaceSource::NotReused(why) => {
-            decide(&context.state, new.id, &Decided::NotReused(why.clone()))?;
+            decide(&context.state, new.id, &TakeOverDecision::NotReused(why.clone()))?;
             return Ok(None);
         }
         WorkspaceSource::TakeOver(earlier) => earlier,
@@ -137,12 +139,12 @@ pub fn handover(
     });
     match examined {
         Ok(handover) => {
-            decide(&context.state, new.id, &Decided::TakenOver(earlier.clone()))?;
+            decide(&context.state, new.id, &TakeOverDecision::TakenOver(earlier.clone()))?;
             remove_report(handover.path(), earlier)?;
             Ok(Some(handover))
         }
         Err(why) => {
-            decide(&context.state, new.id, &Decided::NotReused(why.to_string()))?;
+            decide(&context.state, new.id, &TakeOverDecision::NotReused(why.to_string()))?;
             Ok(None)
         }
     }
@@ -284,11 +286,11 @@ fn file(state: &Path, id: &AgentId) -> PathBuf {
     RunDirectory::new(state, id.as_str()).path().join(ORIGIN)
 }
 
-fn decided(state: &Path, id: &AgentId) -> Result<Option<Decided>, Failure> {
+fn decided(state: &Path, id: &AgentId) -> Result<Option<TakeOverDecision>, Failure> {
     system::read_json(&file(state, id))
 }
 
-fn decide(state: &Path, id: &AgentId, decided: &Decided) -> Result<(), Failure> {
+fn decide(state: &Path, id: &AgentId, decided: &TakeOverDecision) -> Result<(), Failure> {
     let file = file(state, id);
     std::fs::create_dir_all(file.parent().unwrap_or(state)).map_err(|error| {
         Failure::general(format!("{} cannot be written: {error}", file.display()))

@@ -9,7 +9,7 @@ use std::path::Path;
 use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, Work as _};
 use bailiwick_model::TreeId;
 use bailiwick_runner::environment::{ProjectEnvironment, is_installed_packages};
-use bailiwick_runner::process::{Limits, Until};
+use bailiwick_runner::process::{Cancellation, Limits};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
 
@@ -48,7 +48,7 @@ impl AgentWork {
         let failed = |error: &dyn std::fmt::Display| Failure::general(error.to_string());
         let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
         let mut workshop = self
-            .workshop(level, limits, Until::default(), host, &[])
+            .workshop(level, limits, Cancellation::default(), host, &[])
             .map_err(|error| failed(&error))?;
         let tree = self.repository.git().run(["rev-parse", &format!("{}^{{tree}}", self.base)])?;
         let tree = TreeId::new(String::from_utf8_lossy(&tree).trim());

@@ -1,4 +1,4 @@
-//! Verifying an agent's work: who it is, what binds it, where its tree is, and what came of it.
+//! Verifying an agent's work: who it is, what binds it, where its tree is, and its result.
 
 mod diffstat;
 mod environment;
@@ -15,19 +15,19 @@ use bailiwick_lifecycle::ports::{
     Base, CheckEnvironment, Preparation, Snapshot, Work, WorkshopError,
 };
 use bailiwick_lifecycle::verification::{
-    self, ChangedSetup, CheckResult, Progress, Request, Verification, World,
+    self, ChangedSetup, CheckResult, Progress, Request, Verification, VerificationPorts,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{LedgerNote, Sha256Hex};
 use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup, copied_digest};
 use bailiwick_runner::environment::BaseTrust;
-use bailiwick_runner::process::{Limits, Until};
+use bailiwick_runner::process::{Cancellation, Limits};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_runner::toolchain::Host;
 use bailiwick_source_control::Repository;
 
 use report::ReportSource;
-pub use subject::{Against, AgentWork, Look, Places, settings};
+pub use subject::{AgentWork, ComparisonBase, Places, SnapshotStart, settings};
 use verdict_files::VerdictFiles;
 pub use verification_report::VerificationReport;
 
@@ -35,12 +35,12 @@ use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::preconditions;
 
-/// What is to be run.
+/// The checks to run.
 struct CheckRequest {
     checks: Vec<verification::Planned>,
     mode: RunMode,
     options: CheckOptions,
-    until: Until,
+    until: Cancellation,
 }
 
 impl AgentWork {
@@ -66,7 +66,7 @@ impl AgentWork {
         self.run_checks(checks, mode, options, tell)
     }
 
-    /// The same, written down where the ledger knows the agent.
+    /// Like `verify`, and records the result if the agent is in the ledger.
     pub fn verify_and_record(
         &self,
         mode: RunMode,
@@ -123,7 +123,8 @@ impl AgentWork {
         options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
-        let request_options = CheckRequest { checks, mode, options, until: Until::default() };
+        let request_options =
+            CheckRequest { checks, mode, options, until: Cancellation::default() };
         let (verification, refused) =
             self.with_environment(work, request_options, tell, verification::verify)?;
         // A machine that cannot run checks says nothing about the work.
@@ -133,13 +134,13 @@ impl AgentWork {
         Ok(verification)
     }
 
-    /// Runs these checks on the agent's tree alone, as a snapshot has it, until nobody needs that any
-    /// more. An error if one could not be run, whatever the tree is.
+    /// Runs these checks on the agent's tree alone, as a snapshot has it, until it is cancelled. Returns an
+    /// error if one could not be run for a reason outside the tree.
     pub fn check_tree(
         &self,
         checks: Vec<verification::Planned>,
         options: CheckOptions,
-        until: Until,
+        until: Cancellation,
         (base, work): (&Base, &Snapshot),
     ) -> Result<Vec<CheckResult>, Failure> {
         let request_options = CheckRequest { checks, mode: RunMode::Worktree, options, until };
@@ -167,7 +168,7 @@ impl AgentWork {
         work: &W,
         request_options: CheckRequest,
         tell: &mut dyn FnMut(Progress<'_>),
-        verify: impl for<'a> FnOnce(&Request<'_>, World<'a, W>) -> Found,
+        verify: impl for<'a> FnOnce(&Request<'_>, VerificationPorts<'a, W>) -> Found,
     ) -> Result<(Found, Option<WorkshopError>), Failure> {
         let CheckRequest { checks, mode, options, until } = request_options;
         let level = Level::from(options.sandbox);
@@ -197,7 +198,7 @@ impl AgentWork {
         let (checkout, copy) = (self.repository.root(), request.preparation.copy.clone());
         let found = verify(
             &request,
-            World {
+            VerificationPorts {
                 work,
                 workshop: &mut workshop,
                 report: &|| report.read(&self.context),
@@ -215,7 +216,7 @@ impl AgentWork {
         &self,
         level: Level,
         limits: Limits,
-        until: Until,
+        until: Cancellation,
         host: Host,
         installed: &[String],
     ) -> Result<CheckWorkshop, WorkshopError> {
@@ -253,7 +254,7 @@ impl AgentWork {
         for agent in &done.completed {
             self.context
                 .notices
-                .note(format_args!("the landing of `{agent}` was cut off, and is complete now"));
+                .note(format_args!("the landing of `{agent}` was interrupted and is now complete"));
         }
         for (checkout, why) in &done.failed {
             self.context
@@ -265,7 +266,7 @@ impl AgentWork {
         })
     }
 
-    /// Writes down what came of it, where the ledger knows the agent.
+    /// Records its result, where the ledger knows the agent.
     pub fn record(&self, shown: &VerificationReport) -> Result<(), Failure> {
         let Some(run) = &self.run else { return Ok(()) };
         let note = match shown.failed.is_empty() {

@@ -14,7 +14,7 @@ use crate::messages::final_message;
 /// The longest report that is read.
 const MAX_REPORT_BYTES: u64 = 1024 * 1024;
 
-/// Where a report is looked for.
+/// Where the report is searched.
 pub(super) struct ReportSource {
     file: PathBuf,
     /// The run whose final message counts where there is no file; none if the file was named by a person, or

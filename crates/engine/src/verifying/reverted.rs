@@ -19,14 +19,14 @@ use super::AgentWork;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 
-/// A repository in which the work is a tree of our own.
-struct Fixed<'a> {
+/// A `Work` implementation with a fixed tree, such as a revert.
+struct FixedWork<'a> {
     git: &'a GitWork,
     base: &'a Base,
     work: &'a Snapshot,
 }
 
-impl Work for Fixed<'_> {
+impl Work for FixedWork<'_> {
     fn base(&self) -> Result<Base, WorkError> {
         Ok(self.base.clone())
     }
@@ -99,7 +99,7 @@ impl AgentWork {
         let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.method));
         let checks = checks.map(|planned| Planned { on: RunMode::Worktree, ..planned }).collect();
         let git = self.git_work()?;
-        self.run_checks_on(&Fixed { git, base, work }, checks, RunMode::Worktree, options, tell)
+        self.run_checks_on(&FixedWork { git, base, work }, checks, RunMode::Worktree, options, tell)
     }
 }
 

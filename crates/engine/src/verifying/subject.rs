@@ -11,7 +11,7 @@ use bailiwick_model::{
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::{GitWork, Repository, SpawnLock, WorktreeWorkspaces};
 
-use crate::agent_state::{AgentState, Seen};
+use crate::agent_state::{AgentState, SupervisorState};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{agent_names, launched_for, sources};
@@ -28,33 +28,33 @@ pub struct Places {
     /// The branch that it is to land on.
     pub base: Option<String>,
     /// When the work is looked at.
-    pub look: Look,
+    pub look: SnapshotStart,
     /// What the work is compared with if no branch is named.
-    pub against: Against,
+    pub against: ComparisonBase,
 }
 
-/// What the work of a run of the control plane is compared with. The work of other runs is always compared with
-/// the branch that it is to land on.
+/// The base that the work of a control plane run is compared with. The work of other runs is always compared
+/// with the branch that it lands on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Against {
-    /// The commit that it was launched on: branches of the checkout may be old, or somebody else's.
+pub enum ComparisonBase {
+    /// The commit that it was launched on: branches of the checkout may be old or belong to others.
     #[default]
     Launch,
     /// The branch of the checkout that it is to land on.
     Branch,
 }
 
-/// When an agent's work is looked at, the first time.
+/// When the snapshot of an agent's work starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Look {
-    /// When somebody asks for it; a landing asks when it has its locks.
+pub enum SnapshotStart {
+    /// When it is needed; a landing needs it once it has its locks.
     #[default]
-    WhenAsked,
-    /// As soon as it is known where it is, while the rest is read.
-    AtOnce,
+    OnDemand,
+    /// As soon as the worktree is known, in parallel with other reads.
+    Immediate,
 }
 
-/// An agent's work and all that binds it.
+/// An agent's work with its task and policy.
 pub struct AgentWork {
     /// The surroundings, as seen from the main repository.
     pub context: Context,
@@ -170,8 +170,8 @@ impl AgentWork {
         };
         let opened = open(None).and_then(|work| {
             match options.look {
-                Look::AtOnce => work.start_snapshot(&begun)?,
-                Look::WhenAsked => {}
+                SnapshotStart::Immediate => work.start_snapshot(&begun)?,
+                SnapshotStart::OnDemand => {}
             }
             Ok(work)
         });
@@ -188,10 +188,10 @@ impl AgentWork {
         let settings = settings?;
         let checkout = agent.as_ref().and_then(|id| launched_for::checkout(&context.state, id));
         let work = match options.against {
-            Against::Launch if checkout.is_some() && options.base.is_none() => {
+            ComparisonBase::Launch if checkout.is_some() && options.base.is_none() => {
                 opened.map(|work| work.on_commit(begun.clone()))
             }
-            Against::Launch | Against::Branch => {
+            ComparisonBase::Launch | ComparisonBase::Branch => {
                 let base = options.base.clone().or_else(|| settings.land.base.clone());
                 opened.map(|work| work.with_base(base))
             }
@@ -218,7 +218,7 @@ impl AgentWork {
         self.work.as_ref().map_err(|error| Failure::general(error.to_string()))
     }
 
-    /// An error if the worktree of an agent was removed; it says where its work is.
+    /// Returns an error if the worktree of an agent was removed; it says where its work is.
     pub fn require_worktree(&self) -> Result<(), Failure> {
         let Some(run) = self.run.as_ref().filter(|_| !self.worktree.exists()) else {
             return Ok(());
@@ -255,7 +255,7 @@ impl AgentWork {
         Ok(detail.and_then(|detail| Some(detail.get("commit")?.as_str()?.to_owned())))
     }
 
-    /// Makes sure that nobody else lands, rejects or spawns this agent at the same time.
+    /// Locks the agent against a concurrent landing, rejection or spawn.
     pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
         let directory = RunDirectory::new(&self.context.state, id.as_str());
         if directory.is_supervised().unwrap_or(false) {
@@ -265,11 +265,14 @@ impl AgentWork {
         Ok(workspaces.lock(id)?)
     }
 
-    /// That somebody else holds the run: its supervisor, or another command.
+    /// The error for a locked run: its supervisor or another command has the lock.
     fn busy(&self, id: &AgentId) -> Result<Failure, Failure> {
         let attempts =
             self.context.with_store(async |store| Ok(store.attempts(Some(id)).await?))?;
-        let state = self.run.as_ref().map(|run| AgentState::of(run, attempts.last(), Seen::Held));
+        let state = self
+            .run
+            .as_ref()
+            .map(|run| AgentState::of(run, attempts.last(), SupervisorState::Running));
         if state.is_none_or(|state| state == AgentState::AtWork) {
             return Ok(Failure::AtWork { agent: id.clone() });
         }

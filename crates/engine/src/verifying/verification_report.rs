@@ -29,7 +29,7 @@ pub struct VerificationReport {
     pub left_out: Vec<String>,
 }
 
-/// A check that holds.
+/// A check that passed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
     /// The capability.

@@ -1,5 +1,5 @@
 //! The setup of a task for an agent that no sandbox holds: its result is in the worktree itself. The setup
-//! runs in a sandbox all the same, because nobody has looked at the packages that it installs.
+//! still runs in a sandbox, because the packages that it installs are not reviewed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, Work as _};
 use bailiwick_model::{AgentId, CommitId, Settings, TreeId};
 use bailiwick_runner::checks::{CheckWorkshop, OpenSetup, Setup};
 use bailiwick_runner::environment::BaseTrust;
-use bailiwick_runner::process::{Limits, Until};
+use bailiwick_runner::process::{Cancellation, Limits};
 use bailiwick_runner::sandbox::{self, Launcher, Level};
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_runner::toolchain::Host;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::notices::Notices;
 use crate::preconditions;
 
-/// What is set up.
+/// The setup of a worktree.
 pub struct WorktreeSetup {
     /// Where our state is.
     pub state: PathBuf,
@@ -48,7 +48,7 @@ pub fn time(settings: &Settings) -> Duration {
     minutes.map_or(Limits::default().time, |minutes| Duration::from_secs(60 * u64::from(minutes)))
 }
 
-/// An error if a setup could only run as the person, and nobody has allowed that.
+/// Returns an error if a setup could only run as the person, and that is not allowed.
 pub fn require_allowed(open: OpenSetup) -> Result<(), Failure> {
     match (sandbox::level(preconditions::parts()), open) {
         (Level::Partial | Level::Full, _) | (Level::Off, OpenSetup::Allowed) => Ok(()),
@@ -95,7 +95,7 @@ impl WorktreeSetup {
             installed: Vec::new(),
             level,
             limits: Limits { time: self.time, ..Limits::default() },
-            until: Until::default(),
+            until: Cancellation::default(),
             launcher: Launcher::own().map_err(|error| failed(&error))?,
             host: Host::observe(),
             base: self.trust,

@@ -11,7 +11,7 @@ use super::walk::resolve_path;
 /// More entries than this are not listed: a decision then treats them as too many.
 const MAX_LISTED: usize = 2_000;
 
-/// What a glob matches, as the shell would expand it; nothing if that is too much.
+/// What a glob matches, as the shell would expand it; `None` if that is too much.
 pub(crate) fn expand(glob: &str) -> Option<Vec<ResolvedPath>> {
     let mut found = vec![String::new()];
     let mut looked = 0;

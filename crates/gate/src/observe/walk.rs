@@ -9,21 +9,21 @@ use bailiwick_policy::facts::{Kind, ResolvedPath};
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// Where an absolute path leads; nothing if it is not UTF-8, or goes round in circles.
+/// Where an absolute path leads; `None` if it is not UTF-8, or goes round in circles.
 pub(crate) fn resolve_path(path: &str) -> Option<ResolvedPath> {
-    let (entry, _) = resolve(path, Last::Kept)?;
-    let (real, kind) = resolve(path, Last::Followed)?;
+    let (entry, _) = resolve(path, FinalLink::Kept)?;
+    let (real, kind) = resolve(path, FinalLink::Followed)?;
     Some(ResolvedPath { entry, real, kind })
 }
 
 /// Whether a link at the end of the path is followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum FinalLink {
     Kept,
     Followed,
 }
 
-fn resolve(path: &str, last: Last) -> Option<(String, Kind)> {
+fn resolve(path: &str, last: FinalLink) -> Option<(String, Kind)> {
     if path.contains('\0') || !path.starts_with('/') {
         return None;
     }
@@ -52,7 +52,9 @@ fn resolve(path: &str, last: Last) -> Option<(String, Kind)> {
             }
             // Links of processes lead elsewhere for the one that will follow them.
             Ok(found) if found.is_symlink() && next.starts_with("/proc/") => return None,
-            Ok(found) if found.is_symlink() && (!rest.is_empty() || last == Last::Followed) => {
+            Ok(found)
+                if found.is_symlink() && (!rest.is_empty() || last == FinalLink::Followed) =>
+            {
                 links += 1;
                 if links > MAX_LINKS {
                     return None;

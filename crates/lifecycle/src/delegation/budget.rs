@@ -1,8 +1,8 @@
 //! One allowance for a tree of runs: reserved before an agent is started, settled when it has ended.
 //!
-//! A run's allowance is what was reserved for it, and what it reserves for those below it comes out of
-//! that. So however many are at work at once, the tree spends at most what its root was given, and
-//! for each agent the one call that was under way when it had spent its own.
+//! A run's allowance is what was reserved for it, and what it reserves for those below it comes out of that.
+//! So however many run at once, the tree spends at most what its root was given, and for each agent the one
+//! call that was under way when it had spent its own.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::estimate::{Estimate, Known, Origin, part, set};
 use crate::supervision::Spent;
 use crate::supervision::budget::{Budget, Limit};
 
-/// What is reserved and spent in a tree of runs. Its supervisor writes it down before an agent is
-/// started, and reads it back after a kill.
+/// What is reserved and spent in a tree of runs. Its supervisor records it before an agent is started, and
+/// reads it back after a kill.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tree {
@@ -34,7 +34,7 @@ struct Entry {
     paused: Option<Limit>,
 }
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeState {
     /// It may go on, with this much.
@@ -117,8 +117,8 @@ impl Tree {
         Self { runs: BTreeMap::from([(root.clone(), entry)]) }.paused(&root)
     }
 
-    /// Reserves what a run is thought to take, before it is started; gives what it may spend. Asked
-    /// again for the same run, the answer is the same and nothing more is reserved.
+    /// Reserves what a run is thought to take, before it is started; returns what it may spend. Asked again
+    /// for the same run, the answer is the same and nothing more is reserved.
     pub fn reserve(
         mut self,
         parent: &AgentId,
@@ -126,7 +126,7 @@ impl Tree {
         known: &Known,
     ) -> (Self, Result<Allowance, Refusal>) {
         match self.plan(parent, run, known) {
-            Ok(Planned::Again(allowance)) => (self, Ok(allowance)),
+            Ok(Planned::Existing(allowance)) => (self, Ok(allowance)),
             Ok(Planned::New(allowance)) => {
                 let parent = Some(parent.clone());
                 let spent = Spent::default();
@@ -153,9 +153,9 @@ impl Tree {
         self
     }
 
-    /// Lets a run go on that has ended, with this for it and all below it, from its beginning; gives
-    /// that. What it takes more than it took so far has to be left to each run above it. Where one
-    /// of those is limited and this says nothing, it gets half of what is left.
+    /// Lets a run go on that has ended, with this for it and all below it, from its beginning; returns that.
+    /// What it takes more than it took so far has to be left to each run above it. Where one of those is
+    /// limited and this says nothing, it gets half of what is left.
     pub fn take_up(
         mut self,
         run: &AgentId,
@@ -205,7 +205,7 @@ impl Tree {
             return match (entry.parent.as_ref() == Some(parent), entry.settled) {
                 (false, _) => Err(Refusal::Taken(run.clone())),
                 (true, true) => Err(Refusal::Ended(run.clone())),
-                (true, false) => Ok(Planned::Again(entry.allowance)),
+                (true, false) => Ok(Planned::Existing(entry.allowance)),
             };
         }
         let Some(above) = self.runs.get(parent) else {
@@ -327,7 +327,7 @@ impl Tree {
         (self, standing)
     }
 
-    /// How a run stands; nothing if it is not in the tree.
+    /// The state of a run; `None` if it is not in the tree.
     pub fn standing(&self, run: &AgentId) -> Option<TreeState> {
         let entry = self.runs.get(run)?;
         if entry.settled {
@@ -403,7 +403,7 @@ impl Tree {
 
 enum Planned {
     New(Allowance),
-    Again(Allowance),
+    Existing(Allowance),
 }
 
 #[derive(Debug, Clone, Copy)]

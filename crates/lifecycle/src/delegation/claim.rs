@@ -16,7 +16,7 @@ use bailiwick_policy::tool::matches;
 use bailiwick_verify::Change;
 use serde::{Deserialize, Serialize};
 
-/// A claim that somebody would like to have.
+/// A request for a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
@@ -56,8 +56,8 @@ impl ClaimRequest {
     }
 }
 
-/// Where an agent may write, by the policy that binds it; nothing if it may write nowhere. What no
-/// list bounds is everything.
+/// Where an agent may write, by the policy that binds it; `None` if it may write nowhere. What no list bounds
+/// is everything.
 pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     let tools = policy.tools.as_ref();
     let has = |name| tools.is_none_or(|tools| tools.iter().any(|glob| matches(glob, name)));
@@ -80,7 +80,7 @@ pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     writes.then_some((inside, except))
 }
 
-/// A claim that is in the way, and where.
+/// A conflicting claim, and the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     /// The claim.
@@ -167,27 +167,27 @@ fn meeting<'a>(
     met
 }
 
-/// What a fence still proves.
+/// The state of a claim, by its fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Holding {
-    /// Nobody else was there since it was taken. Its time may be over: then it can be had again.
-    Holds,
-    /// It was given back, or taken away.
+pub enum FenceState {
+    /// No other run claimed the paths since. The lease may have expired: then it can be renewed.
+    Valid,
+    /// It was released or revoked.
     Released(Release),
-    /// Somebody else was given a higher fence on the same paths since.
+    /// Another run was granted a higher fence on the same paths since.
     Stale(Box<Obstacle>),
 }
 
 /// What a claim still proves, seeing the claims of the same repository that came after it.
-pub fn holding(own: &Claim, later: &[Claim]) -> Holding {
+pub fn holding(own: &Claim, later: &[Claim]) -> FenceState {
     use bailiwick_model::claim::ClaimOutcome;
     let later = later.iter().filter(|claim| claim.fence > own.fence);
     let met = meeting(&own.run, &own.line, &own.repository, &own.area(), later);
     match (met.into_iter().next(), own.release) {
-        (Some(obstacle), _) => Holding::Stale(Box::new(obstacle)),
+        (Some(obstacle), _) => FenceState::Stale(Box::new(obstacle)),
         // One whose time was over without anybody taking it.
-        (None, None | Some(Release { outcome: ClaimOutcome::Expired, .. })) => Holding::Holds,
-        (None, Some(release)) => Holding::Released(release),
+        (None, None | Some(Release { outcome: ClaimOutcome::Expired, .. })) => FenceState::Valid,
+        (None, Some(release)) => FenceState::Released(release),
     }
 }
 
@@ -203,18 +203,18 @@ pub fn outside<'a>(area: &Area, run: &AgentId, changes: &'a [Change]) -> Option<
     })
 }
 
-/// What came of a wish.
+/// The result of a claim request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acquired {
-    /// There is a new claim.
+    /// A new claim.
     Granted(Claim),
-    /// The run has it already, and has it for longer now.
+    /// The run has the claim already; its lease was extended.
     Renewed(Claim),
-    /// Others are in the way, oldest first. Nothing was taken.
+    /// Conflicting claims, oldest first. Nothing was claimed.
     Obstructed(Vec<Obstacle>),
 }
 
-/// What came of giving a claim back.
+/// The result of releasing a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {
     /// It has ended now.
@@ -225,9 +225,9 @@ pub enum Released {
     Unknown,
 }
 
-/// What is to be done about claims that are in the way.
+/// What to do about conflicting claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum ConflictAction {
     /// Try again later.
     Wait,
     /// Give up.
@@ -236,10 +236,10 @@ pub enum Next {
 
 /// What is to be done, as the repository's settings say. Who waits for too long gives up: the lease
 /// of a claim in the way can be renewed for ever.
-pub fn next(on_overlap: OnOverlap, waited: u64, timeout: u64) -> Next {
+pub fn next(on_overlap: OnOverlap, waited: u64, timeout: u64) -> ConflictAction {
     match on_overlap {
-        OnOverlap::Wait if waited < timeout => Next::Wait,
-        OnOverlap::Wait | OnOverlap::Refuse => Next::Refuse,
+        OnOverlap::Wait if waited < timeout => ConflictAction::Wait,
+        OnOverlap::Wait | OnOverlap::Refuse => ConflictAction::Refuse,
     }
 }
 
@@ -394,7 +394,7 @@ mod tests {
         let child = ClaimRequest { line: vec![id("parent")], ..wish("child", "src/a/**") };
         assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
         let child = child.granted(Fence(2), 0);
-        assert_eq!(holding(&above, std::slice::from_ref(&child)), Holding::Holds);
+        assert_eq!(holding(&above, std::slice::from_ref(&child)), FenceState::Valid);
         // Siblings are in each other's way.
         let sibling = ClaimRequest { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
         assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
@@ -404,14 +404,14 @@ mod tests {
     fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
         let own = wish("one", "src/**").granted(Fence(3), 0);
         let higher = wish("two", "src/a").granted(Fence(5), 200);
-        assert_eq!(holding(&own, &[]), Holding::Holds);
-        let Holding::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
+        assert_eq!(holding(&own, &[]), FenceState::Valid);
+        let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
         assert_eq!(by.claim.fence, Fence(5));
         // The other one holds: the lower fence came first and is over.
-        assert_eq!(holding(&higher, std::slice::from_ref(&own)), Holding::Holds);
+        assert_eq!(holding(&higher, std::slice::from_ref(&own)), FenceState::Valid);
         // Also if nothing came of it: what it did to the base is not known here.
         let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
-        assert!(matches!(holding(&own, &[Claim { release, ..higher }]), Holding::Stale(_)));
+        assert!(matches!(holding(&own, &[Claim { release, ..higher }]), FenceState::Stale(_)));
     }
 
     #[test]
@@ -420,7 +420,7 @@ mod tests {
             let release = Some(Release { outcome, at: 7 });
             let own = Claim { release, ..wish("one", "a").granted(Fence(1), 0) };
             assert_eq!(
-                holding(&own, &[]) == Holding::Holds,
+                holding(&own, &[]) == FenceState::Valid,
                 outcome == ClaimOutcome::Expired,
                 "{outcome}"
             );
@@ -454,8 +454,8 @@ mod tests {
 
     #[test]
     fn who_waits_gives_up_at_the_end_of_his_patience() {
-        assert_eq!(next(OnOverlap::Wait, 9, 10), Next::Wait);
-        assert_eq!(next(OnOverlap::Wait, 10, 10), Next::Refuse);
-        assert_eq!(next(OnOverlap::Refuse, 0, 10), Next::Refuse);
+        assert_eq!(next(OnOverlap::Wait, 9, 10), ConflictAction::Wait);
+        assert_eq!(next(OnOverlap::Wait, 10, 10), ConflictAction::Refuse);
+        assert_eq!(next(OnOverlap::Refuse, 0, 10), ConflictAction::Refuse);
     }
 }

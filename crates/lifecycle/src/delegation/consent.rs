@@ -12,12 +12,12 @@ const MAX_PREVIEW_CHARS: usize = 8000;
 /// What stands behind something of which more was said.
 const CUT_MARK: &str = " … [cut]";
 
-/// What people have said yes to, and what has not been called since.
+/// Approvals of people that were not used yet.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Consents(Vec<Yes>);
+pub struct Consents(Vec<StoredConsent>);
 
 #[derive(Debug, Clone, PartialEq)]
-struct Yes {
+struct StoredConsent {
     tool: String,
     input: Value,
     at: u64,
@@ -26,7 +26,7 @@ struct Yes {
 impl Consents {
     /// With a yes to this call, given now.
     pub fn with(mut self, tool: &str, input: &Value, now: u64) -> Self {
-        self.0.push(Yes { tool: tool.to_owned(), input: input.clone(), at: now });
+        self.0.push(StoredConsent { tool: tool.to_owned(), input: input.clone(), at: now });
         self
     }
 
@@ -68,7 +68,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What a person reads of a call.
+/// The text of a call as shown to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallText {
     /// The text; where it is cut, a mark says so.

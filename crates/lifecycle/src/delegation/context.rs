@@ -3,7 +3,7 @@
 use bailiwick_model::template::ContextLimits;
 use serde::Serialize;
 
-/// What kind of thing is loaded.
+/// The kind of a context entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -39,7 +39,7 @@ pub struct Load {
     pub tokens: u64,
 }
 
-/// What is written down of a load, whether it was let or not.
+/// The record of a load, allowed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// What it was.
@@ -63,7 +63,7 @@ pub struct Context {
     loaded: Vec<Load>,
 }
 
-/// Why nothing may be loaded at all.
+/// Why the context share is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the share of the window is {0}, and must be above 0 and at most 1")]
 pub struct BadShare(pub f64);
@@ -96,8 +96,8 @@ impl Context {
         self.tokens
     }
 
-    /// Asks for one thing more. What is loaded already is not loaded twice, and costs nothing. The
-    /// entry is to be written down in any case.
+    /// Asks for one thing more. What is loaded already is not loaded twice, and costs nothing. The entry is
+    /// to be recorded in any case.
     #[must_use]
     pub fn load(mut self, load: Load) -> (Self, Entry) {
         let again = |other: &Load| other.kind == load.kind && other.name == load.name;

@@ -5,7 +5,7 @@ use std::fmt;
 /// What an agent is told that may not start another.
 pub const REACHED: &str = "Agent depth limit reached. Solve the task yourself.";
 
-/// How far below the first agent another is; the first is at 0.
+/// The depth of an agent below the first one, which is at 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Depth(pub u32);
 
@@ -59,35 +59,35 @@ impl Limits {
     }
 
     /// Whether an agent of this depth may begin.
-    pub fn enter(&self, depth: Depth) -> Result<(), TooDeep> {
+    pub fn enter(&self, depth: Depth) -> Result<(), DepthExceeded> {
         match self.smallest() {
-            Some((most, setter)) if depth > most => Err(TooDeep { depth, most, setter }),
+            Some((most, setter)) if depth > most => Err(DepthExceeded { depth, most, setter }),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Whether an agent of this depth may start another; gives the depth of that one.
-    pub fn spawn(&self, depth: Depth) -> Result<Depth, TooDeep> {
+    /// Whether an agent of this depth may start another; returns the depth of that one.
+    pub fn spawn(&self, depth: Depth) -> Result<Depth, DepthExceeded> {
         match depth.0.checked_add(1).map(Depth) {
             Some(child) => self.enter(child).map(|()| child),
-            None => Err(TooDeep { depth, most: depth, setter: Setter::Stack }),
+            None => Err(DepthExceeded { depth, most: depth, setter: Setter::Stack }),
         }
     }
 }
 
-/// Why an agent may not be there. What the agent is told are the words of the contract alone.
+/// The depth limit is exceeded. The agent only gets the text of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{REACHED}")]
-pub struct TooDeep {
-    /// Where it would be.
+pub struct DepthExceeded {
+    /// The depth of the new agent.
     pub depth: Depth,
     /// The limit.
     pub most: Depth,
-    /// Who set it.
+    /// Which limit it is.
     pub setter: Setter,
 }
 
-impl TooDeep {
+impl DepthExceeded {
     /// The same for people: which limit, and who set it.
     pub fn reason(&self) -> String {
         let Self { depth, most, setter } = self;

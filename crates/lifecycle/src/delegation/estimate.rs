@@ -5,7 +5,7 @@ use bailiwick_model::attempt::Allowance;
 use crate::supervision::Spent;
 use crate::supervision::budget::{Budget, Limit};
 
-/// What is known of a run that has not begun.
+/// The inputs of an estimate for a run that has not begun.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// What the caller thinks.
@@ -33,7 +33,7 @@ pub enum Origin {
     Share,
 }
 
-/// What a run is thought to take of one thing.
+/// An estimate of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// How much.
@@ -55,7 +55,7 @@ impl Estimate {
 
 impl Known {
     /// Whether the caller said anything.
-    pub fn is_said(&self) -> bool {
+    pub fn is_specified(&self) -> bool {
         self.caller != Allowance::default()
     }
 

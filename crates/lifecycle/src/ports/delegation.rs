@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 
-/// What a person said of a call before it came.
+/// The consent of a person to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consent {
     /// They let exactly this call happen, this once.
@@ -14,7 +14,7 @@ pub enum Consent {
     Absent,
 }
 
-/// Answers the delegation tools for one caller, whom it knows.
+/// Answers the delegation tools for one caller.
 pub trait Delegation: Send + Sync {
     /// Answers a call; the words of a refusal go to the agent. May take as long as the tool waits, but
     /// not once `gone` says that nobody needs the answer any more.

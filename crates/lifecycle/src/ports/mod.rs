@@ -49,7 +49,7 @@ pub struct NewRun {
     pub named: Option<RunName>,
 }
 
-/// Why the store did not do what it was asked.
+/// Why the store failed.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The id belongs to a run already.
@@ -100,7 +100,7 @@ pub enum StoreError {
     },
 }
 
-/// Runs, kept for good.
+/// The store of runs.
 pub trait RunStore {
     /// The run of this id.
     fn find(&self, id: &AgentId) -> impl Future<Output = Result<Option<Run>, StoreError>> + Send;
@@ -124,7 +124,7 @@ pub trait RunStore {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// What there is of a workspace.
+/// The existing parts of a workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeenWorkspace {
     /// The directory with task and prompt.

@@ -16,19 +16,19 @@ use thiserror::Error;
 use super::{Snapshot, StoreError, WorkError};
 use crate::check_result::CheckResult;
 
-/// Keeps the events of one run for good.
+/// Stores the events of one run.
 pub trait Events: Send {
     /// Keeps these, in this order, and gives each its number. What comes back without an error is kept.
     fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError>;
 }
 
-/// Judges tool calls: looks up what must be known, decides by the policy, and keeps the decision.
+/// Evaluates tool calls: looks up the facts, decides by the policy and records the decision.
 pub trait Judge: Send + Sync {
     /// What is answered. Whatever goes wrong is a denial.
     fn judge(&self, question: &Question) -> Judgement;
 }
 
-/// The answer to a call, and what the call was.
+/// The decision on a call, with the call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// The answer.
@@ -37,7 +37,7 @@ pub struct Judgement {
     pub call: RecordedCall,
     /// What the tool is given, as the program says it; for comparing with what the model asked for.
     pub input: Value,
-    /// What a tool of ours is told, as people read it, without secrets; nothing for other tools.
+    /// What a tool of ours is told, as people read it, without secrets; `None` for other tools.
     pub own_tool_text: Option<String>,
     /// What a person is shown of what the tool is given before they say yes, without secrets; empty for a
     /// command, which is shown as it is.
@@ -65,7 +65,7 @@ pub struct ForbiddenFile {
     pub capability: String,
 }
 
-/// Why checks could not be run, whatever the tree is.
+/// Why checks could not be run, independent of the tree.
 #[derive(Debug, Error)]
 pub enum ChecksNotRun {
     /// The base of the work is not known.
@@ -76,10 +76,10 @@ pub enum ChecksNotRun {
     Check(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Checks an agent's tree while it works, by what its role has marked for that.
+/// Checks an agent's tree between its calls, with the checks that its role marks for that.
 pub trait TreeChecks: Send + Sync {
     /// The tree as it is now; why there is none where it cannot be told.
-    fn look(&self) -> Result<Snapshot, WorkError>;
+    fn snapshot(&self) -> Result<Snapshot, WorkError>;
 
     /// Runs every marked check on that tree, one after the other, and ends what runs once `gone` says that
     /// nobody needs the verdicts any more. A check that took too long has failed. An error means that one

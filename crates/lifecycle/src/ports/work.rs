@@ -36,7 +36,7 @@ pub struct Base {
     pub found: String,
 }
 
-/// What a three-way merge of the work onto the base gives.
+/// The result of a three-way merge of the work onto the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merge {
     /// A tree.
@@ -77,7 +77,7 @@ pub struct Landing {
     pub agent: String,
     /// The branch to advance, by its full name.
     pub branch: String,
-    /// Where that branch must be; nothing if it must not be there yet.
+    /// Where that branch must be; `None` if it must not be there yet.
     pub expected: Option<CommitId>,
     /// The commit of the base branch that the tree was verified on.
     pub onto: CommitId,
@@ -161,7 +161,7 @@ pub struct Commit {
     pub parents: Vec<CommitId>,
 }
 
-/// Why source control could not say or do something.
+/// Why a source control operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
 pub struct WorkError {
@@ -184,7 +184,7 @@ pub trait Work {
     /// What differs between two trees.
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError>;
 
-    /// An error if a changed submodule points to a commit that nobody but the agent has.
+    /// Returns an error if a changed submodule points to a commit that nobody but the agent has.
     fn require_submodule_commits(&self, changes: &[Change]) -> Result<(), WorkError>;
 
     /// Every path that a commit of the work touched, also where nothing is left of it at the end.

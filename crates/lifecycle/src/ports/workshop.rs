@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::Preparation;
 
-/// Why there is no place to run checks.
+/// Why no check environment could be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
 pub struct WorkshopError {
@@ -28,7 +28,7 @@ pub enum SetUp {
     EachTree,
 }
 
-/// A place in which the jobs of one tree at a time are run.
+/// Runs the jobs of checks, one tree at a time.
 pub trait CheckEnvironment {
     /// An empty directory for the next tree; what was there before is gone.
     fn clear(&mut self) -> Result<&Path, WorkshopError>;

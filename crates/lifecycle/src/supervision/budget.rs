@@ -16,7 +16,7 @@ pub const DEFAULT_TOKENS: u64 = 20_000_000;
 /// Answers of the model for such a run.
 pub const DEFAULT_TURNS: u64 = 500;
 
-/// One of the things that can be spent.
+/// A limit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -58,11 +58,11 @@ impl Limit {
     }
 }
 
-/// What may be spent; nothing means as much as one likes.
+/// The limits of a budget; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget(pub Allowance);
 
-/// What is spent, with the time that it took.
+/// Usage with elapsed time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// What was counted.

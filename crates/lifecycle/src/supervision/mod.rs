@@ -15,7 +15,7 @@ pub mod redaction;
 pub mod trees;
 
 pub use budget::{Budget, BudgetState, Spent};
-pub use enforcement::{CallTracker, CliBehaviour, EnforcementBreach, Evidence, Unfinished};
+pub use enforcement::{CallTracker, CliBehaviour, EnforcementBreach, Evidence, IncompleteCalls};
 pub use prices::Prices;
 pub use redaction::Redaction;
 pub use trees::Trees;

@@ -21,12 +21,12 @@ impl Prices {
         Self { known }
     }
 
-    /// What a model costs; nothing if nobody has said.
+    /// What a model costs; `None` if nobody has said.
     pub fn of(&self, model: &str) -> Option<&Price> {
         self.known.iter().find(|(glob, _)| matches(glob, model)).map(|(_, price)| price)
     }
 
-    /// What an answer cost, in millionths of a dollar; nothing if the model has no price.
+    /// What an answer cost, in millionths of a dollar; `None` if the model has no price.
     pub fn cost(&self, usage: &Usage) -> Option<u64> {
         let price = self.of(&usage.model)?;
         let kept = price.cache_read.unwrap_or(price.input);

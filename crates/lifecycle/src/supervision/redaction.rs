@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A secret that is shorter cannot be told from ordinary words, and is refused.
 pub const SHORTEST: usize = 8;
 
-/// The secrets of a run. Clones share them: what is added to one is hidden by all.
+/// The secrets of a run. Clones share them: a secret that is added to one is redacted by all.
 #[derive(Clone, Default)]
 pub struct Redaction {
     values: Arc<RwLock<Vec<String>>>,

@@ -19,15 +19,15 @@ const INSTEAD: &str = "mend what you have changed; your calls go on from here, a
 /// How much of what was found the agent is told, in characters.
 const MAX_FOUND_CHARS: usize = 6000;
 
-/// What is known of an agent's trees.
+/// The checked trees of an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Trees {
     /// Whether the next tree is the one that the agent begins with.
     begins: bool,
     seen: BTreeSet<String>,
-    /// A tree that fails, of which the agent has not been told.
+    /// A failing tree that was not reported to the agent.
     pending: Option<(String, Objection)>,
-    /// What the agent was told last.
+    /// The last objection that the agent received.
     last_taken: Option<(String, Objection)>,
     /// Why the agent's files were no tree when they were last looked at.
     refused: Option<Objection>,
@@ -49,7 +49,7 @@ impl Trees {
         trees
     }
 
-    /// The agent has this tree now. Tells whether it has to be checked: not what the agent was given, and
+    /// The agent has this tree now. Returns whether it has to be checked: not what the agent was given, and
     /// nothing twice.
     pub fn is_new(&mut self, work: &Snapshot) -> bool {
         self.refused = None;
@@ -71,7 +71,7 @@ impl Trees {
         }
     }
 
-    /// A tree was checked; gives what is to be kept of that.
+    /// A tree was checked; returns what is to be kept of that.
     pub fn checked(&mut self, tree: &str, results: &[CheckResult]) -> Vec<EventKind> {
         let checked = results.iter().map(|result| {
             let (check, ok) = (result.capability.clone(), result.verdict.is_pass());

@@ -8,10 +8,10 @@ use bailiwick_verify::executed_tests::Comparison;
 use bailiwick_verify::{ExecutedTests, Facts, Job, JobOutcome, Pass};
 
 use super::reuse;
-use super::run::{Running, Tree};
+use super::run::{RunningVerification, Tree};
 use crate::ports::Work;
 
-impl<W: Work> Running<'_, '_, W> {
+impl<W: Work> RunningVerification<'_, '_, W> {
     /// The executed tests of each job that passed on this tree, compared with the base.
     pub(super) fn executed_tests(
         &mut self,

@@ -22,13 +22,13 @@ use crate::ports::{Base, Preparation, Snapshot};
 pub use crate::check_result::CheckResult;
 pub use plan::{NoCheck, of_capability, of_role};
 pub use reuse::Verdicts;
-pub use run::{Checked, World, check_tree, nothing_found, verify};
+pub use run::{TreeCheckOutcome, VerificationPorts, check_tree, nothing_found, verify};
 pub use set_up::ChangedSetup;
 
 /// The name under which a merge that cannot be made is reported.
 pub const TRIAL_MERGE: &str = "bailiwick::trial-merge";
 
-/// What is to be verified.
+/// The work to verify.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The agent, where it has an id.
@@ -74,7 +74,7 @@ pub(crate) fn includes(mode: RunMode, pass: Pass) -> bool {
     }
 }
 
-/// What came of all of them.
+/// The results of all checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verification {
     /// The branch that the work is to land on; not known if it could not be found out.
@@ -106,7 +106,7 @@ impl Verification {
     }
 }
 
-/// What is being done, for a watcher.
+/// Progress of a verification, for an observer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// The work is being looked at.

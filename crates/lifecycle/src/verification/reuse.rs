@@ -7,7 +7,7 @@ use bailiwick_verify::{Check, ExecutedTests, Job, Needs, Verdict, checks::CheckM
 
 use super::Request;
 
-/// Verdicts that were reached before.
+/// Stored verdicts, for reuse.
 pub trait Verdicts {
     /// The verdict that is kept under this key.
     fn find(&self, key: &str) -> Option<Verdict>;

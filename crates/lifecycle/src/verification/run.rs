@@ -15,19 +15,19 @@ use crate::ports::{
     Base, CheckEnvironment, Merge, Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
 };
 
-/// What a verification needs of the world.
-pub struct World<'a, W> {
+/// The ports of a verification.
+pub struct VerificationPorts<'a, W> {
     /// The agent's work.
     pub work: &'a W,
     /// Makes a place to run checks in, when the first check has to run something.
     pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn CheckEnvironment + 'a>, WorkshopError>,
     /// Reads the agent's report.
     pub report: &'a dyn Fn() -> Report,
-    /// A digest of the files that the task copies from the checkout; nothing if they cannot be read.
+    /// A digest of the files that the task copies from the checkout; `None` if they cannot be read.
     pub copied: &'a dyn Fn() -> Option<String>,
     /// The agent's row in the ledger.
     pub ledger: Option<Run>,
-    /// Verdicts that were reached before.
+    /// Stored verdicts, for reuse.
     pub verdicts: &'a mut dyn Verdicts,
     /// Hears of what is being done.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
@@ -35,14 +35,14 @@ pub struct World<'a, W> {
 
 /// Runs every check on every tree that it looks at. Whatever cannot be looked up is a failure of the
 /// checks that need it, so that a verification always ends.
-pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verification {
+pub fn verify<W: Work>(request: &Request<'_>, world: VerificationPorts<'_, W>) -> Verification {
     let left_out = request.checks.iter().filter(|planned| {
         ![Pass::Worktree, Pass::SimulatedMerge]
             .iter()
             .any(|pass| planned.runs_in(*pass, request.mode))
     });
     let left_out = left_out.map(|planned| planned.check.capability.to_string()).collect();
-    let mut running = Running::new(request, world);
+    let mut running = RunningVerification::new(request, world);
     (running.world.tell)(Progress::Snapshot);
     let found = running.world.work.base();
     let found = found.and_then(|base| Ok((running.world.work.snapshot(&base)?, base)));
@@ -92,25 +92,25 @@ pub fn verify<W: Work>(request: &Request<'_>, world: World<'_, W>) -> Verificati
     Verification { base: Some(base), work: Some(work), merged, results, left_out }
 }
 
-/// What came of checks on the agent's tree alone.
+/// The results of checks on the agent's tree alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct TreeCheckOutcome {
     /// The verdicts. A check that could not be run has failed.
     pub results: Vec<CheckResult>,
-    /// Why one could not be run, where the tree is not why: its verdict says nothing of the tree.
+    /// Why a check could not be run for a reason outside the tree: its verdict says nothing about the tree.
     pub trouble: Option<String>,
 }
 
 /// Runs the checks on the agent's tree alone, as a snapshot has it.
 pub fn check_tree<W: Work>(
     request: &Request<'_>,
-    world: World<'_, W>,
+    world: VerificationPorts<'_, W>,
     base: &Base,
     work: &Snapshot,
-) -> Checked {
-    let mut running = Running::new(request, world);
+) -> TreeCheckOutcome {
+    let mut running = RunningVerification::new(request, world);
     running.pass(&worktree(base, work));
-    Checked { results: running.results, trouble: running.trouble }
+    TreeCheckOutcome { results: running.results, trouble: running.trouble }
 }
 
 /// The verification of work that cannot be found: every check has failed.
@@ -151,12 +151,12 @@ fn worktree<'a>(base: &'a Base, work: &'a Snapshot) -> Tree<'a> {
     }
 }
 
-/// Where checks run what they have to run.
-enum Place<'a> {
+/// The check environment, opened at first use.
+enum CheckPlace<'a> {
     NotOpened,
     Open {
         workshop: Box<dyn CheckEnvironment + 'a>,
-        holds: Option<(TreeId, Result<(), Unready>)>,
+        holds: Option<(TreeId, Result<(), TreeNotReady>)>,
         /// The trees that dependencies were fetched for.
         fetched: Vec<TreeId>,
         /// The tree whose setup the trees after it see.
@@ -167,38 +167,38 @@ enum Place<'a> {
 
 /// Why a tree is not ready for its checks.
 #[derive(Debug, Clone)]
-struct Unready {
+struct TreeNotReady {
     why: String,
     /// Whether the tree may be why.
     caused_by_work: bool,
 }
 
-impl From<WorkError> for Unready {
+impl From<WorkError> for TreeNotReady {
     fn from(error: WorkError) -> Self {
         Self { why: error.to_string(), caused_by_work: error.caused_by_work }
     }
 }
 
-impl From<WorkshopError> for Unready {
+impl From<WorkshopError> for TreeNotReady {
     fn from(error: WorkshopError) -> Self {
         Self { why: error.to_string(), caused_by_work: error.caused_by_work }
     }
 }
 
-pub(super) struct Running<'a, 'b, W> {
+pub(super) struct RunningVerification<'a, 'b, W> {
     pub(super) request: &'b Request<'b>,
-    pub(super) world: World<'a, W>,
-    place: Place<'a>,
+    pub(super) world: VerificationPorts<'a, W>,
+    place: CheckPlace<'a>,
     pub(super) results: Vec<CheckResult>,
-    /// Why something could not be looked up or run, where the tree is not why.
+    /// Why a check could not be run for a reason outside the tree.
     pub(super) trouble: Option<String>,
     /// The digest of the files that are copied from the checkout, once it was needed.
     copied: Option<String>,
 }
 
-impl<'a, 'b, W: Work> Running<'a, 'b, W> {
-    fn new(request: &'b Request<'b>, world: World<'a, W>) -> Self {
-        let place = Place::NotOpened;
+impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
+    fn new(request: &'b Request<'b>, world: VerificationPorts<'a, W>) -> Self {
+        let place = CheckPlace::NotOpened;
         Self { request, world, place, results: Vec::new(), trouble: None, copied: None }
     }
 
@@ -367,7 +367,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         (verdict, false)
     }
 
-    /// The key of a verdict; nothing where it cannot be reused.
+    /// The key of a verdict; `None` where it cannot be reused.
     fn key(&mut self, planned: &Planned, needs: &Needs, tree: &Tree<'_>) -> Option<String> {
         if !reuse::is_reusable(needs) {
             return None;
@@ -377,7 +377,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         Some(reuse::key(self.request, &planned.check, needs, trees, &copied))
     }
 
-    /// The digest of the files that are copied from the checkout; nothing if they cannot be read.
+    /// The digest of the files that are copied from the checkout; `None` if they cannot be read.
     pub(super) fn copied_files(&mut self) -> Option<String> {
         if self.request.preparation.copy.is_empty() {
             return Some(String::new());
@@ -389,7 +389,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     }
 
     pub(super) fn run(&mut self, job: &Job, tree: &Tree<'_>) -> JobOutcome {
-        if let Err(Unready { why, caused_by_work }) = self.make_ready(tree) {
+        if let Err(TreeNotReady { why, caused_by_work }) = self.make_ready(tree) {
             if !caused_by_work {
                 self.trouble.get_or_insert_with(|| why.clone());
             }
@@ -397,11 +397,11 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         }
         let Self { place, world, .. } = self;
         let outcome = match place {
-            Place::Open { workshop, .. } => {
+            CheckPlace::Open { workshop, .. } => {
                 workshop.run(job, &mut |line| (world.tell)(Progress::Running(line)))
             }
-            Place::Refused(why) => JobOutcome::CouldNotRun { why: why.clone() },
-            Place::NotOpened => {
+            CheckPlace::Refused(why) => JobOutcome::CouldNotRun { why: why.clone() },
+            CheckPlace::NotOpened => {
                 JobOutcome::CouldNotRun { why: "there is no place to run it".into() }
             }
         };
@@ -413,22 +413,26 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
     }
 
     /// Opens the workshop and puts the tree into it, each once.
-    fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), Unready> {
-        if matches!(self.place, Place::NotOpened) {
+    fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), TreeNotReady> {
+        if matches!(self.place, CheckPlace::NotOpened) {
             self.place = match (self.world.workshop)() {
                 Ok(workshop) => {
-                    Place::Open { workshop, holds: None, fetched: Vec::new(), set_up: None }
+                    CheckPlace::Open { workshop, holds: None, fetched: Vec::new(), set_up: None }
                 }
-                Err(error) => Place::Refused(error.to_string()),
+                Err(error) => CheckPlace::Refused(error.to_string()),
             };
         }
         let Self { place, world, request, .. } = self;
         let (workshop, holds, fetched, set_up) = match place {
-            Place::Open { workshop, holds, fetched, set_up } => (workshop, holds, fetched, set_up),
-            Place::Refused(why) => return Err(Unready { why: why.clone(), caused_by_work: false }),
-            Place::NotOpened => {
+            CheckPlace::Open { workshop, holds, fetched, set_up } => {
+                (workshop, holds, fetched, set_up)
+            }
+            CheckPlace::Refused(why) => {
+                return Err(TreeNotReady { why: why.clone(), caused_by_work: false });
+            }
+            CheckPlace::NotOpened => {
                 let why = "there is no place to run it".to_owned();
-                return Err(Unready { why, caused_by_work: false });
+                return Err(TreeNotReady { why, caused_by_work: false });
             }
         };
         if let Some((_, made)) = holds.as_ref().filter(|(held, _)| *held == tree.tree) {
@@ -436,7 +440,7 @@ impl<'a, 'b, W: Work> Running<'a, 'b, W> {
         }
         (world.tell)(Progress::Preparing(&tree.tree));
         let mut tell = |line: &str| (world.tell)(Progress::Running(line));
-        let mut ready = || -> Result<(), Unready> {
+        let mut ready = || -> Result<(), TreeNotReady> {
             let changes = world.work.changes(&tree.before, &tree.tree)?;
             let preparation = &request.preparation;
             if !preparation.prefetch.is_empty() {

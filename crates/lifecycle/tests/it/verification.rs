@@ -12,7 +12,8 @@ use bailiwick_lifecycle::ports::{
     Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
 };
 use bailiwick_lifecycle::verification::{
-    ChangedSetup, Planned, Progress, Request, Verdicts, Verification, World, check_tree, verify,
+    ChangedSetup, Planned, Progress, Request, Verdicts, Verification, VerificationPorts,
+    check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
@@ -263,7 +264,7 @@ fn run_copying(
     let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
     verify(
         &request,
-        World {
+        VerificationPorts {
             work: repository,
             workshop: &mut workshop,
             report: &missing,
@@ -416,7 +417,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
         let (base, mut kept) = (repository.base().unwrap(), Kept::default());
         let work = repository.snapshot(&base).unwrap();
-        let world = World {
+        let world = VerificationPorts {
             work: repository,
             workshop: &mut workshop,
             report: &missing,

@@ -5,7 +5,7 @@ const MAX_EXPANDED: usize = 16;
 
 /// A glob that matches no path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OddGlob {
+pub struct UnmatchableGlob {
     /// Why it matches nothing.
     pub why: &'static str,
     /// What means what was meant.
@@ -13,7 +13,7 @@ pub struct OddGlob {
 }
 
 /// What is odd about a glob; nothing if it can match a path.
-pub fn odd(glob: &str) -> Option<OddGlob> {
+pub fn odd(glob: &str) -> Option<UnmatchableGlob> {
     let expanded = expanded(glob);
     let why = if expanded.len() > 1 {
         "braces are not expanded, so this means a name with braces in it"
@@ -24,7 +24,7 @@ pub fn odd(glob: &str) -> Option<OddGlob> {
     } else {
         return None;
     };
-    Some(OddGlob { why, instead: expanded.iter().map(|glob| tidied(glob)).collect() })
+    Some(UnmatchableGlob { why, instead: expanded.iter().map(|glob| tidied(glob)).collect() })
 }
 
 /// A glob without `.` and empty parts. One that began at the root still does.

@@ -91,9 +91,9 @@ const TEXTS: [&str; 23] = [
     "value",
 ];
 
-/// What the arguments of a tool name.
+/// The commands and files that the arguments of a tool name.
 #[derive(Default)]
-struct Named {
+struct McpArguments {
     commands: Vec<String>,
     targets: Vec<Target>,
 }
@@ -109,9 +109,9 @@ pub(super) fn touched(server: &str, tool: &str, input: &Object) -> Result<Action
     let looks = LOOKS.iter().any(|verb| tool.starts_with(verb));
     let changes = CHANGES.iter().any(|verb| tool.contains(verb));
     let touch = if looks && !changes { Touch::Read } else { Touch::Change };
-    let mut named = Named::default();
+    let mut named = McpArguments::default();
     of_object(input, touch, &mut named)?;
-    let Named { commands, targets } = named;
+    let McpArguments { commands, targets } = named;
     Ok(match (commands.is_empty(), targets.is_empty()) {
         (true, true) => Action::NoKnownEffect,
         (true, false) => Action::Files(targets),
@@ -120,7 +120,7 @@ pub(super) fn touched(server: &str, tool: &str, input: &Object) -> Result<Action
     })
 }
 
-fn of_object(object: &Object, touch: Touch, named: &mut Named) -> Result<(), Unreadable> {
+fn of_object(object: &Object, touch: Touch, named: &mut McpArguments) -> Result<(), Unreadable> {
     for (key, value) in object {
         let words = match value {
             Value::Array(words) => words.iter().map(Value::as_str).collect::<Option<Vec<_>>>(),
@@ -144,7 +144,12 @@ fn of_object(object: &Object, touch: Touch, named: &mut Named) -> Result<(), Unr
     Ok(())
 }
 
-fn of_value(key: &str, value: &Value, touch: Touch, named: &mut Named) -> Result<(), Unreadable> {
+fn of_value(
+    key: &str,
+    value: &Value,
+    touch: Touch,
+    named: &mut McpArguments,
+) -> Result<(), Unreadable> {
     match value {
         // What lies elsewhere than in the file system is no file.
         Value::String(path) if key == "uri" && !path.starts_with("file://") => {}

@@ -17,7 +17,7 @@ use bailiwick_model::capability::GateSeverity;
 /// The largest payload that is read.
 pub const MAX_PAYLOAD_SIZE: usize = 16 * 1024 * 1024;
 
-/// Whose payloads are read and whose answers are given.
+/// The agent program whose hook payloads are read and answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
@@ -50,7 +50,7 @@ pub struct HookReply {
     pub stderr: String,
 }
 
-/// A payload that is no tool call we understand.
+/// A payload that cannot be read as a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(String);

@@ -1,4 +1,4 @@
-//! Everything that a gate may look at.
+//! The inputs of a gate.
 
 use std::cell::OnceCell;
 
@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::paths::WriteTarget;
 use crate::policy::Policy;
 
-/// Everything that a gate may look at.
+/// The inputs of a gate.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     /// What binds the agent.

@@ -101,7 +101,7 @@ fn is_enforced_by_mounts(module: GateModule) -> bool {
 /// A command that a person has to approve: one that matches, or of which nobody can tell.
 pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Option<Objection> {
     const RULE: &str = "limit::ask-commands";
-    const INSTEAD: &str = "wait for the answer, or go on with what needs no approval";
+    const INSTEAD: &str = "wait for the answer, or continue with what needs no approval";
     for text in context.command_lines() {
         // A damaged table asks: nobody can tell that it does not match.
         if patterns.matches(text).unwrap_or(true) {
@@ -161,7 +161,7 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-/// What a gate cares about that may be hidden.
+/// Which hidden effects a gate objects to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Concern {
     /// Which programs run.
@@ -225,7 +225,7 @@ pub(crate) fn hidden(context: &Context<'_>, rule: &str, concern: Concern) -> Opt
             "save it to a file, read it, and run the commands themselves",
         ),
         HiddenReason::Interactive => (
-            format!("it would wait for text that nobody sees ({text})"),
+            format!("it would wait for input that the gate cannot see ({text})"),
             "give the program its whole input in the command",
         ),
         HiddenReason::UnknownOption => (

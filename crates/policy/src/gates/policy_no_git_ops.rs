@@ -135,7 +135,7 @@ fn is_program_place(path: &str) -> bool {
     ["/bin/", "/sbin/", "/libexec/", "/git-core/"].iter().any(|place| path.contains(place))
 }
 
-/// Whether `gh` may look at repositories of a forge.
+/// Whether `gh` may read repositories of a forge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadAccess {
     Allowed,

@@ -13,9 +13,9 @@ pub(super) struct Finite {
     pub(super) equals: Vec<String>,
 }
 
-/// One way to match: the text so far, and where it may stand.
+/// One alternative of a pattern: its text so far, and whether it is anchored.
 #[derive(Debug, Clone, Default)]
-struct Way {
+struct Alternative {
     text: String,
     started: bool,
     ended: bool,
@@ -24,7 +24,7 @@ struct Way {
 /// The fixed beginnings that a pattern stands for, if it stands for nothing else.
 pub(super) fn beginnings(pattern: &Hir) -> Option<Finite> {
     let mut finite = Finite::default();
-    for way in ways(pattern, vec![Way::default()])? {
+    for way in ways(pattern, vec![Alternative::default()])? {
         if !way.started {
             return None;
         }
@@ -41,7 +41,7 @@ pub(super) fn beginnings(pattern: &Hir) -> Option<Finite> {
     Some(finite)
 }
 
-fn ways(pattern: &Hir, before: Vec<Way>) -> Option<Vec<Way>> {
+fn ways(pattern: &Hir, before: Vec<Alternative>) -> Option<Vec<Alternative>> {
     let after = match pattern.kind() {
         HirKind::Empty => before,
         HirKind::Literal(literal) => {
@@ -61,10 +61,10 @@ fn ways(pattern: &Hir, before: Vec<Way>) -> Option<Vec<Way>> {
         HirKind::Look(Look::Start) => {
             // Behind a character there is no start, so that way leads nowhere.
             let first = before.into_iter().filter(|way| way.text.is_empty());
-            first.map(|way| Way { started: true, ..way }).collect()
+            first.map(|way| Alternative { started: true, ..way }).collect()
         }
         HirKind::Look(Look::End) => {
-            before.into_iter().map(|way| Way { ended: true, ..way }).collect()
+            before.into_iter().map(|way| Alternative { ended: true, ..way }).collect()
         }
         HirKind::Look(_) => return None,
         HirKind::Repetition(repeated) => {
@@ -100,17 +100,17 @@ fn ways(pattern: &Hir, before: Vec<Way>) -> Option<Vec<Way>> {
 
 /// Every way with every text behind it; behind an end nothing can follow, and what has not started
 /// with the text may be preceded by anything.
-fn extended(before: &[Way], texts: &[String]) -> Vec<Way> {
+fn extended(before: &[Alternative], texts: &[String]) -> Vec<Alternative> {
     let mut all = Vec::new();
     for way in before.iter().filter(|way| !way.ended) {
         for text in texts {
-            all.push(Way { text: format!("{}{text}", way.text), ..way.clone() });
+            all.push(Alternative { text: format!("{}{text}", way.text), ..way.clone() });
         }
     }
     all
 }
 
-/// What a text must begin with for a pattern to match at all; nothing if that is not known.
+/// What a text must begin with for a pattern to match at all; `None` if that is not known.
 pub(super) fn prefixes(pattern: &Hir) -> Vec<String> {
     if !pattern.properties().look_set_prefix().contains(Look::Start) {
         return Vec::new();

@@ -1,6 +1,6 @@
 //! `$'…'`: what the escapes stand for.
 
-/// The text that an ANSI-C string stands for; nothing if it is not sure.
+/// The text that an ANSI-C string stands for; `None` if it is not sure.
 pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut rest = text.chars().peekable();

@@ -15,7 +15,7 @@ const MAX_WORK: usize = 2 << 20;
 const MAX_EFFECTS: usize = 1_000;
 const MAX_HIDDEN: usize = 64;
 
-/// What has been paid so far.
+/// The cost so far.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     depth: usize,

@@ -12,7 +12,7 @@ const MAX_FOLLOWED: usize = 64 * 1024;
 /// A document that was taken out.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
-    /// Its text; nothing if it is too long to be followed.
+    /// Its text; `None` if it is too long to be followed.
     pub(super) text: Option<String>,
     /// Whether it stands inside of a substitution, whose text is parsed by itself.
     pub(super) inside: bool,
@@ -60,7 +60,7 @@ struct PendingDocument {
     tabs: bool,
 }
 
-/// Takes documents out of a text; `first` is the number of the first. Nothing if there are none.
+/// Takes documents out of a text; `first` is the number of the first. `None` if there are none.
 pub(super) fn extract(text: &str, first: usize) -> Option<Extracted> {
     if !text.contains("<<") || is_marked(text) {
         return None;
@@ -121,7 +121,7 @@ impl<'a> Scan<'a> {
         closes
     }
 
-    /// One sign, or what it begins; nothing if the scan is lost.
+    /// One sign, or what it begins; `None` if the scan is lost.
     fn step(&mut self, c: char) -> Option<()> {
         let inside = self.open.last().copied();
         let quoted = inside == Some(Context::Double);

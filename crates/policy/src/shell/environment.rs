@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// What `$name` may stand for; nothing if that is unknown.
+    /// What `$name` may stand for; `None` if that is unknown.
     pub(super) fn possible(&self) -> Option<Vec<Field>> {
         match self {
             Self::Fields(fields) => Some(fields.clone()),
@@ -95,7 +95,7 @@ impl Value {
         }
     }
 
-    /// The texts that `$name` may stand for; nothing if that is unknown.
+    /// The texts that `$name` may stand for; `None` if that is unknown.
     pub(super) fn scalars(&self) -> Option<Vec<String>> {
         match self {
             Self::Unknown | Self::Fields(_) => None,
@@ -114,12 +114,12 @@ pub(super) struct Function {
     pub(super) sure: bool,
 }
 
-/// What is known at one point of the text.
+/// The state of the shell at one point of the text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Environment {
     pub(super) variables: HashMap<String, Value>,
     pub(super) functions: HashMap<String, Function>,
-    /// `$1`, `$2` …; nothing if they are unknown.
+    /// `$1`, `$2` …; `None` if they are unknown.
     pub(super) positional: Option<Vec<String>>,
     /// Aliases, as text.
     pub(super) aliases: HashMap<String, Option<String>>,

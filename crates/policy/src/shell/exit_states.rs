@@ -4,7 +4,7 @@
 use super::environment::Environment;
 use super::walk::Walker;
 
-/// What is known where something is left early.
+/// The states at early exits.
 #[derive(Debug, Default)]
 pub(super) struct ExitStates {
     /// By `break` and `continue`, and by the condition of a loop.

@@ -41,7 +41,7 @@ pub(super) enum Piece {
     UnknownMany,
 }
 
-/// What the text decides of a path.
+/// What the text determines about a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     /// Exactly this.

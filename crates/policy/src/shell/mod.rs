@@ -79,9 +79,9 @@ pub enum LinkPlace {
 /// A copy in which links stay links. Whether there are any, only a look at the source can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyWithLinks {
-    /// What is copied; nothing if that is unknown.
+    /// What is copied; `None` if that is unknown.
     pub from: Option<LinkPlace>,
-    /// Where the copy is; nothing if it may be anywhere.
+    /// Where the copy is; `None` if it may be anywhere.
     pub at: Option<LinkPlace>,
     /// Whether it is there only if no directory was there before, into which it would go instead.
     pub unless_directory: bool,
@@ -153,7 +153,7 @@ pub enum WriteKind {
 /// A directory in which a command may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Directory {
-    /// Absolute, or relative to where the whole command starts; nothing if that is unknown.
+    /// Absolute, or relative to where the whole command starts; `None` if that is unknown.
     pub path: Option<String>,
     /// Only reached if this directory cannot be entered.
     pub unless: Option<String>,
@@ -166,7 +166,7 @@ impl Directory {
     }
 }
 
-/// Something that cannot be read off the text.
+/// An effect that the text does not determine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hidden {
     pub why: HiddenReason,
@@ -174,7 +174,7 @@ pub struct Hidden {
     pub text: String,
 }
 
-/// Why something cannot be read off the text.
+/// Why the text does not determine an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HiddenReason {
     /// A character that shells and parsers take differently.
@@ -230,7 +230,7 @@ impl HiddenReason {
             Self::ComputedPath => "the file that is written is only known when it runs",
             Self::ComputedDeletion => "the file that is deleted is only known when it runs",
             Self::PipedIntoShell => "a shell would run what another program prints",
-            Self::Interactive => "waits for text that nobody sees",
+            Self::Interactive => "waits for input that the gate cannot see",
             Self::UnknownOption => "an unknown option, which may hide a program",
             Self::RunsText => "can run text from elsewhere",
         }

@@ -18,7 +18,7 @@ pub(super) struct Program {
     pub(super) documents: Vec<usize>,
 }
 
-/// The syntax tree of a text; nothing if it does not parse.
+/// The syntax tree of a text; `None` if it does not parse.
 pub(super) fn program(text: &str) -> Option<Program> {
     if let Some(tree) = plain::program(text) {
         return Some(Program { tree, documents: Vec::new() });
@@ -88,7 +88,7 @@ fn is_deep(tokens: &[Token]) -> bool {
     most > MAX_DEPTH
 }
 
-/// The pieces of a word; nothing if it does not parse or not in a way that is sure.
+/// The pieces of a word; `None` if it does not parse or not in a way that is sure.
 pub(super) fn word(text: &str) -> Option<Vec<WordPiece>> {
     if guard::is_tangled(text) || guard::has_long_number(text) {
         return None;
@@ -129,7 +129,7 @@ fn is_sure(piece: &WordPiece) -> bool {
     }
 }
 
-/// The words that a word with braces stands for; nothing if they are too many or not sure.
+/// The words that a word with braces stands for; `None` if they are too many or not sure.
 pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if !text.contains('{') {
         return Some(vec![text.to_owned()]);
@@ -197,7 +197,7 @@ fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What stands in a range; nothing if it is long.
+/// What stands in a range; `None` if it is long.
 fn range(start: i64, end: i64, increment: i64) -> Option<Vec<i64>> {
     let step = increment.checked_abs()?.max(1);
     let count = usize::try_from(end.checked_sub(start)?.checked_abs()? / step).ok()? + 1;

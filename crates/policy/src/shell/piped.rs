@@ -6,7 +6,7 @@ use super::Write;
 use super::field::Field;
 use super::redirect::Input;
 use super::walk::Walker;
-use super::writers::{Found, listed};
+use super::writers::{FoundFiles, listed};
 
 /// More texts than this are as good as unknown.
 const MAX_COUNT: usize = 8;
@@ -35,7 +35,7 @@ impl Walker {
     }
 
     /// The files whose names a command prints.
-    fn finds(&mut self, simple: &ast::SimpleCommand) -> Option<Found> {
+    fn finds(&mut self, simple: &ast::SimpleCommand) -> Option<FoundFiles> {
         let words = only_words_of(simple)?;
         let name = words.first()?;
         if !matches!(name.as_str(), "find" | "grep" | "egrep" | "fgrep" | "rg")
@@ -53,7 +53,7 @@ impl Walker {
     }
 
     /// The same for words that are expanded. A name with a blank in it would be taken apart.
-    pub(super) fn found(&self, argv: &[Field]) -> Option<Found> {
+    pub(super) fn found(&self, argv: &[Field]) -> Option<FoundFiles> {
         let odd = |write: &Write| write.path.to_string().contains(char::is_whitespace);
         let names = self.reading.writes.iter().any(odd);
         listed(argv).filter(|_| !names && self.links.is_empty())

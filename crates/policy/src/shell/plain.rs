@@ -13,7 +13,7 @@ use brush_parser::ast::{
 
 use super::parse::is_reserved;
 
-/// The syntax tree, without places in the text; nothing if the text has more than simple commands.
+/// The syntax tree, without places in the text; `None` if the text has more than simple commands.
 pub(super) fn program(text: &str) -> Option<Program> {
     let mut scan = Scan { text, at: 0 };
     let mut parser = Parser { token: scan.token(), scan, items: Vec::new(), span: None };
@@ -131,7 +131,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Goes to the end of a word; nothing if it substitutes or does not end.
+    /// Goes to the end of a word; `None` if it substitutes or does not end.
     fn word(&mut self) -> Option<()> {
         while let Some(byte) = self.peek() {
             match byte {
@@ -176,7 +176,7 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
-    /// `$name` and `${name}`; nothing for any other expansion.
+    /// `$name` and `${name}`; `None` for any other expansion.
     fn dollar(&mut self) -> Option<()> {
         self.at += 1;
         if matches!(self.peek(), Some(b'(' | b'[')) {

@@ -5,7 +5,7 @@ use brush_parser::ast::{IoFileRedirectKind, IoFileRedirectTarget, IoHereDocument
 use super::environment::Value;
 use super::field::Field;
 use super::walk::Walker;
-use super::writers::Found;
+use super::writers::FoundFiles;
 use super::{HiddenReason, WriteKind, documents};
 
 /// What a command reads.
@@ -15,11 +15,11 @@ pub(super) enum Input {
     Inherited,
     /// What another program prints.
     Pipe,
-    /// One of these texts; nothing if that is unknown.
+    /// One of these texts; `None` if that is unknown.
     Text(Option<Vec<String>>),
     File(Field),
     /// The names of files, one a line.
-    Names(Found),
+    Names(FoundFiles),
 }
 
 impl Walker {

@@ -75,7 +75,7 @@ impl Field {
             (Piece::Text(text), rest) => (text.as_str(), rest),
             _ => ("", self.pieces()),
         };
-        // A name that is begun goes on in what follows; a directory above which all is, does not.
+        // A name that is begun continues in what follows; a directory above which all is, does not.
         let whole = matches!(rest.first(), Some(Piece::Below)) && !head.is_empty();
         let (directory, begun) = match head.rsplit_once('/') {
             _ if whole => (head, ""),
@@ -164,7 +164,7 @@ impl Field {
         self.split_name().map_or_else(|| Self::of(vec![Piece::Name]), |(_, name)| name)
     }
 
-    /// The directory it is in; nothing if that is not known.
+    /// The directory it is in; `None` if that is not known.
     pub(super) fn parent(&self) -> Option<Self> {
         self.split_name().map(|(parent, _)| parent.unwrap_or_else(|| Self::text(".")))
     }
@@ -212,7 +212,7 @@ impl Field {
         Some((None, Self::of(behind)))
     }
 
-    /// Without this text at its end; nothing if it is not sure to end so.
+    /// Without this text at its end; `None` if it is not sure to end so.
     pub(super) fn without_suffix(&self, suffix: &str) -> Option<Self> {
         let mut pieces = self.pieces().to_vec();
         let (text, make): (String, fn(String) -> Piece) = match pieces.pop()? {

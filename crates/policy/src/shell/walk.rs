@@ -25,7 +25,7 @@ pub(super) const MAX_ROUNDS: usize = 4;
 pub(super) const MAX_SETTINGS: usize = 500;
 const MAX_UNROLLED: usize = 8;
 
-/// Goes through a command and gathers what it runs and writes.
+/// Walks a command and collects what it runs and writes.
 #[derive(Debug, Default)]
 pub(super) struct Walker {
     pub(super) reading: Reading,
@@ -67,7 +67,7 @@ pub(super) struct Walker {
     /// Variables that stand in front of the command that is started next.
     pub(super) prefix_assignments: Vec<(String, Value)>,
     /// Texts of files that the command writes.
-    pub(super) written: inline::Written,
+    pub(super) written: inline::WrittenFiles,
     /// Here documents that were taken out of the text.
     pub(super) documents: Vec<Document>,
     pub(super) budget: Budget,

@@ -12,19 +12,19 @@ const MAX_COUNT: usize = 6;
 
 /// A directory in which the command may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Absolute, or relative to where the whole command starts; nothing if that is unknown.
+pub(super) struct WorkingDirectory {
+    /// Absolute, or relative to where the whole command starts; `None` if that is unknown.
     pub(super) path: Option<Field>,
     /// Only reached if this directory cannot be entered.
     pub(super) unless: Option<String>,
 }
 
-impl Place {
+impl WorkingDirectory {
     fn unknown() -> Self {
         Self { path: None, unless: None }
     }
 
-    /// As it is told to others; nothing if only a field can say it.
+    /// As it is told to others; `None` if only a field can say it.
     pub(super) fn directory(&self) -> Option<Directory> {
         let path = match &self.path {
             Some(path) => Some(path.known()?),
@@ -37,17 +37,17 @@ impl Place {
 /// Everything about directories at one point of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorkingDirectories {
-    pub(super) places: Rc<Vec<Place>>,
+    pub(super) places: Rc<Vec<WorkingDirectory>>,
     /// Where `cd -` leads, if that is known.
-    previous: Option<Rc<Vec<Place>>>,
+    previous: Option<Rc<Vec<WorkingDirectory>>>,
     /// What `pushd` left behind, if that is known.
-    stack: Option<Vec<Rc<Vec<Place>>>>,
+    stack: Option<Vec<Rc<Vec<WorkingDirectory>>>>,
 }
 
 thread_local! {
     /// Where every command starts: shared, since it is asked for often.
-    static START: Rc<Vec<Place>> =
-        Rc::new(vec![Place { path: Some(Field::text("")), unless: None }]);
+    static START: Rc<Vec<WorkingDirectory>> =
+        Rc::new(vec![WorkingDirectory { path: Some(Field::text("")), unless: None }]);
 }
 
 impl Default for WorkingDirectories {
@@ -59,7 +59,7 @@ impl Default for WorkingDirectories {
 impl WorkingDirectories {
     /// Anywhere.
     pub(super) fn lost() -> Self {
-        Self { places: Rc::new(vec![Place::unknown()]), previous: None, stack: None }
+        Self { places: Rc::new(vec![WorkingDirectory::unknown()]), previous: None, stack: None }
     }
 
     /// What is known where two ways meet.
@@ -80,11 +80,11 @@ impl WorkingDirectories {
                 [Some(path), ..] => path.known(),
                 _ => None,
             };
-            let unless = |path| Place { path, unless: place.unless.clone() };
+            let unless = |path| WorkingDirectory { path, unless: place.unless.clone() };
             entered.extend(paths.into_iter().map(unless));
             // An older condition says more: that directory was there before all this.
             let unless = place.unless.clone().or(named);
-            stayed.push(Place { path: place.path.clone(), unless });
+            stayed.push(WorkingDirectory { path: place.path.clone(), unless });
         }
         let there = Self {
             places: few(entered),
@@ -95,23 +95,23 @@ impl WorkingDirectories {
     }
 }
 
-fn few(places: impl IntoIterator<Item = Place>) -> Rc<Vec<Place>> {
-    let mut distinct: Vec<Place> = Vec::new();
+fn few(places: impl IntoIterator<Item = WorkingDirectory>) -> Rc<Vec<WorkingDirectory>> {
+    let mut distinct: Vec<WorkingDirectory> = Vec::new();
     for place in places {
         // Without a condition it is reached in any case.
-        let known = |other: &Place| {
+        let known = |other: &WorkingDirectory| {
             other.path == place.path && (other.unless.is_none() || other.unless == place.unless)
         };
         if !distinct.iter().any(known) {
             distinct.push(place);
         }
     }
-    Rc::new(if distinct.len() > MAX_COUNT { vec![Place::unknown()] } else { distinct })
+    Rc::new(if distinct.len() > MAX_COUNT { vec![WorkingDirectory::unknown()] } else { distinct })
 }
 
 /// The directories that a path may mean, seen from a place: the shell takes `..` back along the
 /// name by which it came, and the way of the file system if that does not work.
-fn led_to(place: &Place, target: &Field) -> Vec<Option<Field>> {
+fn led_to(place: &WorkingDirectory, target: &Field) -> Vec<Option<Field>> {
     let Some(path) = from_place(place.path.as_ref(), target) else { return vec![None] };
     match path.known() {
         Some(text) => {
@@ -126,7 +126,7 @@ fn led_to(place: &Place, target: &Field) -> Vec<Option<Field>> {
     }
 }
 
-/// A path as seen from where the whole command starts; nothing if that is not known.
+/// A path as seen from where the whole command starts; `None` if that is not known.
 pub(super) fn from_place(place: Option<&Field>, target: &Field) -> Option<Field> {
     if let Some((Piece::Start, rest)) = target.pieces().split_first() {
         let rest = Field::of(rest.to_vec());

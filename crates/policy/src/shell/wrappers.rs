@@ -135,7 +135,7 @@ fn variables(walker: &mut Walker, arguments: &[Field]) {
     }
 }
 
-/// What stands behind `run` in `uv run …`; nothing if it is another command.
+/// What stands behind `run` in `uv run …`; `None` if it is another command.
 fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions<'a> {
     if wrapper.words.is_empty() {
         return AfterOptions::Program(arguments);

@@ -26,10 +26,10 @@ pub trait Adapter: Send + Sync {
     /// The program to look for on `PATH`.
     fn program(&self) -> &str;
 
-    /// Whose tool calls it makes; nothing if it can have no gate.
+    /// Whose tool calls it makes; `None` if it can have no gate.
     fn dialect(&self) -> Option<Dialect>;
 
-    /// How it speaks to its model; nothing if it has none, or cannot be redirected.
+    /// How it speaks to its model; `None` if it has none, or cannot be redirected.
     fn wire(&self) -> Option<ModelApi>;
 
     /// The small models that it asks by itself, beside the one that it is told; `*` stands for any text.
@@ -43,8 +43,8 @@ pub trait Adapter: Send + Sync {
         false
     }
 
-    /// What the model that a task names is called in requests: a program may have short names, and more
-    /// than one model. Nothing if all that is known is that it will be one.
+    /// What the model that a task names is called in requests: a program may have short names, and more than
+    /// one model. `None` if all that is known is that it will be one.
     fn asked_as(&self, model: Option<&str>) -> Vec<String> {
         model.map(str::to_owned).into_iter().collect()
     }
@@ -76,8 +76,8 @@ pub trait Adapter: Send + Sync {
     /// later attempt: whatever else an agent leaves in its home could change how the next one is held.
     fn conversations(&self) -> Vec<String>;
 
-    /// What is run before the program if it has a conversation; nothing where that holds nothing that
-    /// could change how it is held.
+    /// What is run before the program if it has a conversation; `None` where that holds nothing that could
+    /// change how it is held.
     fn conversation_cleanup(&self) -> Option<ConversationCleanup> {
         None
     }
@@ -85,8 +85,8 @@ pub trait Adapter: Send + Sync {
     /// Reads what it prints while it works in `worktree`.
     fn reader(&self, worktree: &Path) -> Box<dyn Reader>;
 
-    /// How it asks its gate where it does so on its own standard streams; nothing where it starts the
-    /// gate as a program.
+    /// How it asks its gate where it does so on its own standard streams; `None` where it starts the gate as
+    /// a program.
     fn stdio_gate(&self) -> Option<Box<dyn ControlProtocol>> {
         None
     }
@@ -181,7 +181,7 @@ pub struct Capabilities {
     /// The same for those of `models` where it differs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub model_efforts: BTreeMap<String, Vec<String>>,
-    /// Whether a conversation can be taken up again.
+    /// Whether a conversation can be resumed.
     pub resume: bool,
     /// Whether it can start agents by itself.
     pub sub_agents: bool,
@@ -206,7 +206,7 @@ impl Capabilities {
     }
 }
 
-/// All that a launch is made from.
+/// The inputs of a launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// The program's version.

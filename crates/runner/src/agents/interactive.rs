@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, IncompleteCalls};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use super::claude_code;
 use super::help::list;
 use super::objections::{given, objection};
 use super::texts::pretty;
-use super::wiring::{OURS, PLACEHOLDER, announcing, asking, hook_timeout};
+use super::wiring::{OURS, PLACEHOLDER, announcing, gate_command, hook_timeout};
 use crate::proxy::ModelApi;
 
 /// What is the person's own.
@@ -32,7 +32,7 @@ pub struct Person {
     pub arguments: Vec<String>,
     /// Where the person is.
     pub directory: PathBuf,
-    /// What is in those of their own files that [`Interactive::looks_at`] names, by those names.
+    /// What is in those of their own files that [`Interactive::appearance_files`] names, by those names.
     pub files: BTreeMap<String, String>,
 }
 
@@ -58,7 +58,7 @@ impl Interactive {
     }
 
     /// Files below the person's home that say how the program looks and feels.
-    pub fn looks_at(adapter: &dyn Adapter) -> Vec<String> {
+    pub fn appearance_files(adapter: &dyn Adapter) -> Vec<String> {
         match adapter.name() {
             "claude-code" => list(&[CLAUDE_STATE]),
             _ => Vec::new(),
@@ -98,8 +98,8 @@ impl Adapter for Interactive {
     fn behaviour(&self) -> CliBehaviour {
         // Nothing of what it says for people is read.
         let unfinished = match self.inner.behaviour().unfinished {
-            Unfinished::Runs | Unfinished::ReportsRun => Unfinished::Runs,
-            Unfinished::RunsUnlessBroken => Unfinished::RunsUnlessBroken,
+            IncompleteCalls::Runs | IncompleteCalls::ReportsRun => IncompleteCalls::Runs,
+            IncompleteCalls::RunsUnlessBroken => IncompleteCalls::RunsUnlessBroken,
         };
         let behaviour = CliBehaviour { unfinished, ..self.inner.behaviour() };
         let by_people: &[&str] = match self.inner.dialect() {
@@ -158,7 +158,7 @@ impl Adapter for Interactive {
     }
 
     fn reader(&self, _worktree: &Path) -> Box<dyn Reader> {
-        Box::new(Unread)
+        Box::new(IgnoredOutput)
     }
 
     fn shell_call(&self, command: &str) -> (String, Value) {
@@ -258,9 +258,9 @@ impl Adapter for Unattended {
 }
 
 /// What a program prints for people is not read.
-struct Unread;
+struct IgnoredOutput;
 
-impl Reader for Unread {
+impl Reader for IgnoredOutput {
     fn line(&mut self, _line: &str) -> Vec<ParsedEvent> {
         Vec::new()
     }
@@ -380,7 +380,7 @@ fn silence(launch: &mut Launch, gate: Option<&Gate>) {
         "disableAllHooks": false,
         "disableSkillShellExecution": true,
         "hooks": {
-            "PreToolUse": [{"matcher": "*", "hooks": hook(asking(gate, Dialect::Claude, &[]))}],
+            "PreToolUse": [{"matcher": "*", "hooks": hook(gate_command(gate, Dialect::Claude, &[]))}],
             "SessionStart": [{"hooks": hook(announcing(gate, Dialect::Claude))}],
         },
     }));

@@ -49,7 +49,7 @@ pub(super) fn error_words(message: &str) -> String {
 
 /// A tool call that has begun.
 #[derive(Debug, Clone)]
-pub(super) struct Open {
+pub(super) struct OpenCall {
     pub(super) tool: String,
     pub(super) input: Value,
 }
@@ -58,11 +58,11 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Calls {
     worktree: PathBuf,
-    open: BTreeMap<String, Open>,
+    open: BTreeMap<String, OpenCall>,
 }
 
 /// How a call ended.
-pub(super) struct Closed<'a> {
+pub(super) struct ClosedCall<'a> {
     pub(super) id: &'a str,
     pub(super) ok: bool,
     pub(super) output: String,
@@ -78,35 +78,35 @@ impl Calls {
 
     /// A call begins.
     pub(super) fn begin(&mut self, id: &str, tool: &str, input: &Value) -> EventKind {
-        let open = Open { tool: tool.to_owned(), input: input.clone() };
+        let open = OpenCall { tool: tool.to_owned(), input: input.clone() };
         self.open.insert(id.to_owned(), open);
         EventKind::ToolCall { id: id.to_owned(), tool: tool.to_owned(), input: input.clone() }
     }
 
     /// A call ends: its result, and what that means for commands, files, servers and agents.
-    pub(super) fn end(&mut self, closed: Closed<'_>) -> Vec<EventKind> {
-        let Closed { id, ok, output, exit, added } = closed;
+    pub(super) fn end(&mut self, closed: ClosedCall<'_>) -> Vec<EventKind> {
+        let ClosedCall { id, ok, output, exit, added } = closed;
         let result = EventKind::ToolResult { id: id.to_owned(), ok, output: output.clone() };
         let Some(open) = self.open.remove(id) else { return vec![result] };
-        let mut whats = vec![result];
+        let mut kinds = vec![result];
         if let Some((server, tool)) = of_server(&open.tool) {
-            whats.push(EventKind::Mcp { server: server.to_owned(), tool: tool.to_owned(), ok });
+            kinds.push(EventKind::Mcp { server: server.to_owned(), tool: tool.to_owned(), ok });
         }
         let known = Tool::named(&open.tool);
         match known.map(|tool| tool.class) {
             Some(Class::Shell) if ok || exit.is_some() => {
-                whats.push(EventKind::Command { command: text(&open.input, "/command"), exit });
+                kinds.push(EventKind::Command { command: text(&open.input, "/command"), exit });
             }
             Some(Class::Writes) if ok => {
                 let change = if added { FileChange::Added } else { FileChange::Changed };
-                whats.extend(written(&open.input).map(|path| self.changed(&path, change)));
+                kinds.extend(written(&open.input).map(|path| self.changed(&path, change)));
             }
             Some(Class::Other) if known.is_some_and(|tool| tool.name == "Agent") => {
-                whats.push(EventKind::SubAgent { id: id.to_owned(), text: output, ended: true });
+                kinds.push(EventKind::SubAgent { id: id.to_owned(), text: output, ended: true });
             }
             _ => {}
         }
-        whats
+        kinds
     }
 
     /// A file of the worktree is other than before; its path is told from the root.

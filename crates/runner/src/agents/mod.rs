@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::process::first_words;
+use crate::process::short_output;
 
 /// An agent program: our name for it, and its program.
 const KNOWN: [(&str, &str); 4] =
@@ -59,9 +59,9 @@ pub fn adapter(name: &str) -> Option<Box<dyn Adapter>> {
 pub struct FoundAgent {
     /// Our name for it.
     pub name: &'static str,
-    /// Where it is; nothing if it is not installed.
+    /// Where it is; `None` if it is not installed.
     pub path: Option<PathBuf>,
-    /// What it says of its version; nothing if it does not answer.
+    /// What it says of its version; `None` if it does not answer.
     pub version: Option<String>,
 }
 
@@ -75,7 +75,7 @@ pub fn find(path: &std::ffi::OsStr, home: &Path) -> Vec<FoundAgent> {
         let version = found.as_ref().and_then(|file| {
             let mut command = Command::new(file);
             command.arg("--version").env_clear().env("PATH", path).env("HOME", home);
-            let said = first_words(command.current_dir(home), Duration::from_secs(20))?;
+            let said = short_output(command.current_dir(home), Duration::from_secs(20))?;
             said.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
         });
         FoundAgent { name, path: found, version }

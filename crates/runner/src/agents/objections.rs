@@ -9,7 +9,7 @@ fn is_flag(word: &str, flag: &str) -> bool {
     word == flag || word.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))
 }
 
-const OWN_SETTINGS: &str = "the gate stands in the settings that Bailiwick gives it";
+const OWN_SETTINGS: &str = "the gate is configured in the settings that Bailiwick gives it";
 const NO_HOOKS: &str = "it would not ask the gate";
 const OUTSIDE: &str = "it would bring in code or work elsewhere, where no gate is asked";
 

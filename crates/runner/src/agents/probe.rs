@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::adapter::{Adapter, Capabilities};
 use super::help;
-use crate::process::first_words;
+use crate::process::short_output;
 
 /// How long it may take to answer; on a busy machine some need long to start.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -25,8 +25,8 @@ pub struct Probed {
     pub capabilities: Capabilities,
 }
 
-/// Looks for an adapter's program on `path`, and asks it for its version and its help; nothing if it is
-/// not there, or does not answer.
+/// Looks for an adapter's program on `path`, and asks it for its version and its help; `None` if it is not
+/// there, or does not answer.
 ///
 /// It runs with an empty environment and `home` as its home, so that nothing of the person's is read or
 /// changed.
@@ -51,7 +51,7 @@ fn ask(program: &Path, arguments: &[String], path: &OsStr, home: &Path) -> Optio
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(program);
     command.args(arguments).env_clear().env("PATH", path).env("HOME", home);
-    first_words(command.current_dir(home), LIMIT)
+    short_output(command.current_dir(home), LIMIT)
 }
 
 /// The first program of this name on `path`.

@@ -39,7 +39,7 @@ pub(super) fn called<'a>(
 
 /// A command line for `/bin/sh` that asks about a call: any end but a yes or a no becomes a no, with a
 /// word on standard error, because some programs run a call that is denied in silence.
-pub(super) fn asking(gate: &Gate, dialect: Dialect, more: &[&str]) -> String {
+pub(super) fn gate_command(gate: &Gate, dialect: Dialect, more: &[&str]) -> String {
     let line = quoted(&words(gate, dialect, more));
     format!(
         "{line}; case $? in 0) ;; 2) exit 2;; *) echo '{GATE_COULD_NOT_RUN}' >&2; exit 2;; esac"
@@ -134,7 +134,7 @@ mod tests {
         {
             let command = ["sh", "-c", script, "gate"].map(str::to_owned).to_vec();
             let seconds = if script == "sleep 60" { 1 } else { 60 };
-            let line = asking(&Gate { command, seconds }, Dialect::Claude, &[]);
+            let line = gate_command(&Gate { command, seconds }, Dialect::Claude, &[]);
             let ran = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
             assert_eq!(ran.status.code(), Some(code), "{script}");
             assert_eq!(code == 2 && script != "exit 2", !ran.stderr.is_empty(), "{script}");

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bailiwick_verify::job::CommandResult;
 
-use super::guard::Guard;
+use super::guard::TreeGuard;
 use super::job_error::JobError;
 use super::objects;
 use super::places::{ONLY, Places};
 use super::slot::{self, Slot};
-use super::times::{self, Settled};
-use super::work::{Apart, Shared, Work, Writes};
+use super::times::{self, TimedTree};
+use super::work::{Shared, Work, WriteIsolation, WriteMode};
 use crate::environment::{self, ProjectEnvironment, Share};
-use crate::process::{self, Capture, Limits, Until};
+use crate::process::{self, Cancellation, Capture, Limits};
 use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
-use crate::toolchain::{self, Host, Toolchain, Visible};
+use crate::toolchain::{self, Host, Toolchain, VisibleToolchain};
 
 /// What cargo gets of the person's settings.
 const SETTINGS: &str = "cargo.toml";
 
-/// A slot with its sandbox.
+/// Runs programs of checks in a sandbox around a slot.
 #[derive(Debug)]
 pub(super) struct Bench {
     pub(super) slot: Slot,
@@ -33,22 +33,22 @@ pub(super) struct Bench {
     pub(super) trust_build: bool,
     tree: PathBuf,
     target: PathBuf,
-    settled: Option<Settled>,
+    settled: Option<TimedTree>,
     /// What no check may change.
-    guard: Option<Guard>,
+    guard: Option<TreeGuard>,
     /// The compilers that rustup chooses.
     toolchain: Option<Toolchain>,
     /// Where git finds the objects of the tree's repository.
     objects: Vec<PathBuf>,
-    apart: Apart,
-    /// How many places were made for programs.
+    apart: WriteIsolation,
+    /// The number of directories that were made for programs.
     made: AtomicU32,
     level: Level,
     pub(super) limits: Limits,
-    pub(super) until: Until,
+    pub(super) until: Cancellation,
     pub(super) launcher: Launcher,
     pub(super) host: Host,
-    visible: Visible,
+    visible: VisibleToolchain,
     /// What trees are given besides their own files.
     pub(super) environment: ProjectEnvironment,
     /// Those of its directories that the tree has room for.
@@ -70,10 +70,10 @@ pub(super) enum Sources {
     Fetched,
 }
 
-/// Why nothing can be run on a tree.
-pub(super) struct Unsettled {
+/// Why no program can be run on a tree.
+pub(super) struct TreeNotRunnable {
     pub(super) why: String,
-    /// Whether that is what the tree says of itself.
+    /// Whether the tree itself is the cause.
     pub(super) caused_by_work: bool,
 }
 
@@ -84,16 +84,16 @@ pub(super) struct Program<'a> {
     pub(super) argv: Vec<String>,
     /// Where it starts, as it sees it.
     pub(super) directory: &'a Path,
-    /// What its environment has beside ours, or its whole environment.
+    /// Additions to the default environment, or the whole environment.
     pub(super) environment: Environment<'a>,
     pub(super) capture: Capture,
 }
 
 /// A program's environment.
 pub(super) enum Environment<'a> {
-    /// Ours, with this.
+    /// The default environment with these additions.
     With(&'a [(String, String)]),
-    /// This.
+    /// The environment that a program gets instead.
     Whole(&'a [(String, String)]),
 }
 
@@ -101,7 +101,7 @@ impl Bench {
     pub(super) fn new(
         slot: Slot,
         level: Level,
-        (limits, until): (Limits, Until),
+        (limits, until): (Limits, Cancellation),
         launcher: Launcher,
         host: Host,
     ) -> Result<Self, JobError> {
@@ -119,7 +119,7 @@ impl Bench {
             guard: None,
             toolchain: None,
             objects: Vec::new(),
-            apart: Apart::Jobs,
+            apart: WriteIsolation::Jobs,
             made: AtomicU32::new(0),
             level,
             limits,
@@ -137,18 +137,18 @@ impl Bench {
     }
 
     /// Whether layers can be had here, seen by writing in one. Only a machine that has none gets copies.
-    fn observe_apart(&mut self) -> Result<Apart, JobError> {
-        self.apart = Apart::Overlays;
+    fn observe_apart(&mut self) -> Result<WriteIsolation, JobError> {
+        self.apart = WriteIsolation::Overlays;
         let write = "echo x > file && ! test -e $CARGO_TARGET_DIR/file && cat file";
         let seen = self
-            .begin(Writes::Apart, Writes::Apart)
+            .begin(WriteMode::Private, WriteMode::Private)
             .and_then(|job| self.alone(&job, &self.shell_program(write)));
         let stayed = match seen {
-            Err(JobError::LayersUnsupported(_)) => return Ok(Apart::Copies),
+            Err(JobError::LayersUnsupported(_)) => return Ok(WriteIsolation::Copies),
             seen => seen.map(|(ran, _)| ran.succeeded() && ran.tail == "x\n")?,
         };
         if stayed && !self.tree.join("file").exists() {
-            return Ok(Apart::Overlays);
+            return Ok(WriteIsolation::Overlays);
         }
         let why = "a file that was written to a layer is not where it belongs";
         Err(JobError::CouldNotRun(why.to_owned()))
@@ -164,7 +164,7 @@ impl Bench {
         self.level
     }
 
-    /// What every program can read of the host, besides the system.
+    /// Host directories that every program can read, besides the system.
     pub(super) fn seen(&self) -> Vec<PathBuf> {
         self.visible.binds.iter().map(|bind| bind.source.clone()).collect()
     }
@@ -203,26 +203,28 @@ impl Bench {
     /// Notes the files of the tree as it was given, before anything else is put there.
     pub(super) fn guard_tree(&mut self) -> io::Result<()> {
         if self.guard.is_none() {
-            self.guard = Some(Guard::observe(&self.tree)?);
+            self.guard = Some(TreeGuard::observe(&self.tree)?);
         }
         Ok(())
     }
 
     /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
     /// it.
-    pub(super) fn settle(&mut self) -> Result<(), Unsettled> {
-        self.guard_tree().map_err(|error| Unsettled {
+    pub(super) fn prepare_tree(&mut self) -> Result<(), TreeNotRunnable> {
+        self.guard_tree().map_err(|error| TreeNotRunnable {
             why: format!("the tree cannot be read: {error}"),
             caused_by_work: false,
         })?;
         if self.settled.is_none() {
             let toolchain = self.host.toolchain(&self.tree);
-            self.toolchain = toolchain
-                .map_err(|error| Unsettled { why: error.to_string(), caused_by_work: true })?;
+            self.toolchain = toolchain.map_err(|error| TreeNotRunnable {
+                why: error.to_string(),
+                caused_by_work: true,
+            })?;
             self.objects = objects::observe(&self.tree);
             self.shares = self.environment.fitting(&self.tree);
-            let settled = times::settle(&self.tree, &self.slot.times());
-            self.settled = Some(settled.map_err(|error| Unsettled {
+            let settled = times::set_times(&self.tree, &self.slot.times());
+            self.settled = Some(settled.map_err(|error| TreeNotRunnable {
                 why: format!("the times of the tree's files cannot be set: {error}"),
                 caused_by_work: false,
             })?);
@@ -239,42 +241,45 @@ impl Bench {
     }
 
     /// A place for what a job writes.
-    pub(super) fn begin(&self, tree: Writes, target: Writes) -> Result<Work, JobError> {
+    pub(super) fn begin(&self, tree: WriteMode, target: WriteMode) -> Result<Work, JobError> {
         let shared = Shared { tree: &self.tree, target: &self.target };
         Work::begin(self.place(), self.apart, shared, tree, target).map_err(no_place)
     }
 
     /// A place for a job of cargo's, which builds.
     pub(super) fn begin_build(&self) -> Result<Work, JobError> {
-        self.begin(Writes::Apart, if self.trust_build { Writes::Through } else { Writes::Apart })
+        self.begin(
+            WriteMode::Private,
+            if self.trust_build { WriteMode::Shared } else { WriteMode::Private },
+        )
     }
 
     fn place(&self) -> PathBuf {
         match self.apart {
-            Apart::Jobs => self.slot.work(ONLY),
-            Apart::Overlays | Apart::Copies => {
+            WriteIsolation::Jobs => self.slot.work(ONLY),
+            WriteIsolation::Overlays | WriteIsolation::Copies => {
                 self.slot.work(&self.made.fetch_add(1, Ordering::Relaxed).to_string())
             }
         }
     }
 
-    /// How many programs can be kept apart at once.
+    /// How many programs can run at once without sharing their writes.
     pub(super) fn most_at_once(&self) -> usize {
         match self.apart {
-            Apart::Jobs | Apart::Copies => 1,
-            Apart::Overlays => std::thread::available_parallelism().map_or(1, usize::from),
+            WriteIsolation::Jobs | WriteIsolation::Copies => 1,
+            WriteIsolation::Overlays => std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
 
-    /// Runs a command line in the tree, of which nothing is kept.
+    /// Runs a command line in the tree and discards its writes.
     pub(super) fn shell(&self, line: &str) -> Result<CommandResult, JobError> {
-        let job = self.begin(Writes::Apart, Writes::Apart)?;
+        let job = self.begin(WriteMode::Private, WriteMode::Private)?;
         self.run(&job, &self.shell_program(line)).map(|(ran, _)| ran)
     }
 
     /// Runs a command line that makes the tree ready; what it writes there stays.
     pub(super) fn prepare(&self, line: &str, network: Network) -> Result<CommandResult, JobError> {
-        let job = self.begin(Writes::Through, Writes::Apart)?;
+        let job = self.begin(WriteMode::Shared, WriteMode::Private)?;
         let mut program = self.shell_program(line);
         if self.level == Level::Off {
             program.directory = &self.tree;
@@ -306,7 +311,7 @@ impl Bench {
             argv: ["/bin/sh", "-c", line].map(str::to_owned).into(),
             directory: &self.places.tree,
             environment: Environment::With(&[]),
-            capture: Capture::Together,
+            capture: Capture::Merged,
         }
     }
 
@@ -320,7 +325,7 @@ impl Bench {
         Ok((ran, output))
     }
 
-    /// Runs a program of which nothing is kept.
+    /// Runs a program and discards its writes.
     pub(super) fn alone(
         &self,
         job: &Work,
@@ -329,7 +334,7 @@ impl Bench {
         self.run(&self.above(job)?, program)
     }
 
-    /// What a program may use up.
+    /// Limits of a program.
     pub(super) fn limits(&self) -> Limits {
         self.limits
     }
@@ -371,7 +376,7 @@ impl Bench {
         Ok((ran, finished.output, finished.printed))
     }
 
-    /// Refuses what a program has said if it changed files of the tree.
+    /// Rejects the result of a program that changed files of the tree.
     fn compare(&self, work: &Work, program: &Program<'_>) -> Result<(), JobError> {
         let (Some(guard), Some(written)) = (&self.guard, work.written()) else { return Ok(()) };
         let paths = guard.changed(&self.tree, &written, work.part()).map_err(|error| {

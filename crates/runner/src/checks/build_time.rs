@@ -58,7 +58,7 @@ fn running(packages: &[Package]) -> BTreeSet<&Path> {
     found
 }
 
-/// Every package of the tree; nothing if a manifest cannot be read.
+/// Every package of the tree; `None` if a manifest cannot be read.
 fn packages(tree: &Path) -> Option<Vec<Package>> {
     let mut packages = Vec::new();
     let mut left = vec![PathBuf::new()];

@@ -5,12 +5,12 @@ use bailiwick_verify::job::{CommandResult, Crates, Termination, Warnings};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;
-use super::messages::{self, Said};
+use super::messages::{self, CargoMessage};
 use super::work::Work;
 use super::workspaces::{self, Chosen, Found};
 use crate::process::Capture;
 
-/// What cargo itself exits with when a build fails.
+/// The exit code of cargo when a build fails.
 const FAILED: i32 = 101;
 
 pub(super) fn run(
@@ -51,10 +51,10 @@ fn check(
     let (line, mut argv) = chosen.command(bench.tree(), arguments);
     tell(&line);
     let capture = match warnings {
-        Warnings::Allowed => Capture::Together,
+        Warnings::Allowed => Capture::Merged,
         Warnings::Denied => {
             argv.push("--message-format=json".to_owned());
-            Capture::Apart
+            Capture::Separate
         }
     };
     let (mut ran, output) = bench.run(
@@ -77,7 +77,7 @@ fn count_warnings(ran: &mut CommandResult, output: &[u8]) {
     let mut said = String::new();
     let mut warnings = 0_usize;
     for message in messages::parse(output) {
-        let Said::Diagnostic { message } = message else { continue };
+        let CargoMessage::Diagnostic { message } = message else { continue };
         said.push_str(&message.rendered.unwrap_or_default());
         warnings += usize::from(message.level == "warning");
     }

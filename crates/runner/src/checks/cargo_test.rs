@@ -1,4 +1,4 @@
-//! The tests of workspaces, each told apart.
+//! The tests of workspaces, one result per test.
 //!
 //! Cargo builds the test programs and "runs" each with a recorder of ours in its place, which only
 //! keeps the directory and environment that cargo would have given it. Then each test is run exactly so,
@@ -9,13 +9,13 @@ use bailiwick_verify::job::{CommandResult, CrateTests, Crates, TestProgram};
 
 use super::bench::{Bench, Environment, Program};
 use super::job_error::JobError;
-use super::messages::{self, Artifact, Metadata, Package, Said, Target};
-use super::test_program::{self, Recorded};
+use super::messages::{self, Artifact, CargoMessage, Metadata, Package, Target};
+use super::test_program::{self, TestInvocation};
 use super::work::Work;
 use super::workspaces::{self, Chosen, Found};
 use crate::process::Capture;
 
-/// What is in the place of a test program while cargo builds.
+/// What is in place of a test program while cargo builds.
 const RECORDER: &str = r#"# Keeps how cargo runs a test program: $1 is the program.
 record="$BAILIWICK_RECORDS/${1##*/}"
 pwd -P > "$record.directory" && cat /proc/self/environ > "$record.environment"
@@ -47,11 +47,11 @@ pub(super) fn run(
     Ok(JobOutcome::Tests { build: builds, crates })
 }
 
-/// Test programs that were built, and whose they are.
+/// Built test programs and their packages.
 #[derive(Default)]
 struct Built {
     packages: Vec<Package>,
-    programs: Vec<(Artifact, Recorded)>,
+    programs: Vec<(Artifact, TestInvocation)>,
 }
 
 fn build(
@@ -64,7 +64,7 @@ fn build(
     let ask = ["metadata", "--no-deps", "--format-version", "1"].map(str::to_owned);
     let (line, argv) = chosen.command(bench.tree(), ask.into());
     let environment = Environment::With(&[]);
-    let capture = Capture::Apart;
+    let capture = Capture::Separate;
     let (ran, output) =
         bench.run(job, &Program { line, argv, directory: &directory, environment, capture })?;
     if !ran.succeeded() {
@@ -94,13 +94,13 @@ fn build(
         return Ok((ran, Built::default()));
     }
     let artifacts = messages::parse(&output).into_iter().filter_map(|message| match message {
-        Said::Artifact(artifact) if artifact.profile.test => Some(artifact),
-        Said::Artifact(_) | Said::Diagnostic { .. } | Said::Other => None,
+        CargoMessage::Artifact(artifact) if artifact.profile.test => Some(artifact),
+        CargoMessage::Artifact(_) | CargoMessage::Diagnostic { .. } | CargoMessage::Other => None,
     });
     let programs = artifacts
         .filter_map(|artifact| {
             let program = artifact.executable.clone()?;
-            let recorded = Recorded::read(&job.results(), &program).map_err(|error| {
+            let recorded = TestInvocation::read(&job.results(), &program).map_err(|error| {
                 let name = &artifact.target.name;
                 JobError::CouldNotRun(format!("cargo did not run {name} by itself: {error}"))
             });
@@ -116,7 +116,7 @@ fn build(
     Ok((ran, Built { packages, programs }))
 }
 
-/// Writes the recorder, and gives the variables that make cargo use it.
+/// Writes the recorder; returns the variables that make cargo use it.
 fn recorder(bench: &Bench, job: &Work) -> Result<Vec<(String, String)>, JobError> {
     let failed = |error: std::io::Error| format!("the tests cannot be recorded: {error}");
     std::fs::write(bench.slot.tools().join("record"), RECORDER).map_err(failed)?;
@@ -127,7 +127,7 @@ fn recorder(bench: &Bench, job: &Work) -> Result<Vec<(String, String)>, JobError
     let runners = ["GNU", "MUSL"].map(|library| {
         (format!("CARGO_TARGET_{architecture}_UNKNOWN_LINUX_{library}_RUNNER"), recorder.clone())
     });
-    Ok(runners.into_iter().chain([(Recorded::VARIABLE.to_owned(), records)]).collect())
+    Ok(runners.into_iter().chain([(TestInvocation::VARIABLE.to_owned(), records)]).collect())
 }
 
 fn run_all(
@@ -161,7 +161,7 @@ fn run_one(
     job: &Work,
     package: &Package,
     artifact: &Artifact,
-    recorded: &Recorded,
+    recorded: &TestInvocation,
     tell: &mut dyn FnMut(&str),
 ) -> Result<TestProgram, JobError> {
     let (target, option) = describe(&artifact.target);
@@ -189,13 +189,13 @@ fn document(
             argv,
             directory: &bench.places.tree.join(&chosen.root),
             environment: Environment::With(&[]),
-            capture: Capture::Together,
+            capture: Capture::Merged,
         },
     )?;
     Ok(ran)
 }
 
-/// What a target is called, and the option that chooses it.
+/// The name of a target and the option that selects it.
 fn describe(target: &Target) -> (String, String) {
     let name = &target.name;
     match target.kind.first().map(String::as_str) {

@@ -20,7 +20,7 @@ impl Challenge {
     }
 }
 
-/// A test that there is not, with a name that nobody can know before, and one that there is and that is skipped.
+/// A test that does not exist, with an unpredictable name, and an existing test that is skipped.
 pub(super) fn all(tests: &[&String]) -> Vec<Challenge> {
     let random = RandomState::new().build_hasher().finish();
     let count = u64::try_from(tests.len()).unwrap_or(u64::MAX).max(1);

@@ -15,37 +15,37 @@ use super::{plain, times};
 const MAX_MOUNTS: usize = 20_000;
 /// How many for each of many tests.
 const MAX_MOUNTS_PER_TEST: usize = 4_096;
-/// How many changed files are told.
+/// How many changed files a message names.
 const TOLD: usize = 10;
 /// What the kernel marks a directory with in a layer that hides what is below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// The paths of a tree as it was given.
+/// The tracked paths of a tree before checks run.
 #[derive(Debug, Default)]
-pub(super) struct Guard {
+pub(super) struct TreeGuard {
     files: BTreeSet<PathBuf>,
     links: BTreeSet<PathBuf>,
 }
 
-/// What a program is, for how its tree is held.
+/// The kind of a program; it decides how its tree is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ProgramScope {
     /// A command, or a build that others depend on.
     Whole,
-    /// One of many, of which nothing is kept.
-    OneOfMany,
+    /// One of many tests; its writes are discarded.
+    SingleTest,
 }
 
-/// Where what a program wrote to its tree can be seen.
+/// Where the writes of a program to its tree are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum ChangedTree {
     /// A layer with nothing but that.
     Layer(PathBuf),
     /// A whole copy.
     Copy(PathBuf),
 }
 
-impl Guard {
+impl TreeGuard {
     /// The files of a tree that is as it was given; git's own are none of them.
     pub(super) fn observe(tree: &Path) -> io::Result<Self> {
         let mut guard = Self::default();
@@ -60,17 +60,17 @@ impl Guard {
     }
 
     /// The files to mount read-only, below the place where the tree is seen.
-    pub(super) fn mounted(&self, seen: &Path, part: Part) -> Vec<PathBuf> {
+    pub(super) fn mounted(&self, seen: &Path, part: ProgramScope) -> Vec<PathBuf> {
         match self.is_mounted(part) {
             true => self.files.iter().map(|path| seen.join(path)).collect(),
             false => Vec::new(),
         }
     }
 
-    fn is_mounted(&self, part: Part) -> bool {
+    fn is_mounted(&self, part: ProgramScope) -> bool {
         let most = match part {
-            Part::Whole => MAX_MOUNTS,
-            Part::OneOfMany => MAX_MOUNTS_PER_TEST,
+            ProgramScope::Whole => MAX_MOUNTS,
+            ProgramScope::SingleTest => MAX_MOUNTS_PER_TEST,
         };
         self.files.len() <= most
     }
@@ -80,18 +80,18 @@ impl Guard {
     pub(super) fn changed(
         &self,
         tree: &Path,
-        written: &Written,
-        part: Part,
+        written: &ChangedTree,
+        part: ProgramScope,
     ) -> io::Result<Vec<String>> {
         let mut changed = BTreeSet::new();
         match written {
-            Written::Copy(copy) => {
+            ChangedTree::Copy(copy) => {
                 let other = |path: &&PathBuf| !is_same(tree, copy, path);
                 changed.extend(self.all().filter(other).cloned());
             }
-            Written::Layer(layer) => {
-                let undone_counts = part == Part::Whole && !self.is_mounted(part);
-                let look = Look { guard: self, tree, layer, undone_counts };
+            ChangedTree::Layer(layer) => {
+                let undone_counts = part == ProgramScope::Whole && !self.is_mounted(part);
+                let look = LayerScan { guard: self, tree, layer, undone_counts };
                 look.directory(Path::new(""), &mut changed)?;
             }
         }
@@ -115,15 +115,15 @@ impl Guard {
     }
 }
 
-/// A look at a layer, which has what was written and marks for what was removed.
-struct Look<'a> {
-    guard: &'a Guard,
+/// A scan of an overlay layer, which has the written files and marks for removed ones.
+struct LayerScan<'a> {
+    guard: &'a TreeGuard,
     tree: &'a Path,
     layer: &'a Path,
     undone_counts: bool,
 }
 
-impl Look<'_> {
+impl LayerScan<'_> {
     fn directory(&self, place: &Path, changed: &mut BTreeSet<PathBuf>) -> io::Result<()> {
         for entry in fs::read_dir(self.layer.join(place))? {
             let entry = entry?;
@@ -195,9 +195,9 @@ mod tests {
             fs::write(root.join("a/b"), "text").unwrap();
             fs::write(root.join("c"), "text").unwrap();
         }
-        let guard = Guard::observe(&tree).unwrap();
-        let written = Written::Copy(copy.clone());
-        let changed = || guard.changed(&tree, &written, Part::Whole).unwrap();
+        let guard = TreeGuard::observe(&tree).unwrap();
+        let written = ChangedTree::Copy(copy.clone());
+        let changed = || guard.changed(&tree, &written, ProgramScope::Whole).unwrap();
         fs::write(copy.join("a/new"), "").unwrap();
         assert_eq!(changed(), Vec::<String>::new());
         fs::write(copy.join("a/b"), "other").unwrap();
@@ -213,10 +213,10 @@ mod tests {
             fs::create_dir_all(root.join("a")).unwrap();
             fs::write(root.join("a/b"), "text").unwrap();
         }
-        let guard = Guard::observe(&tree).unwrap();
+        let guard = TreeGuard::observe(&tree).unwrap();
         let strict = |undone_counts| {
             let mut changed = BTreeSet::new();
-            let look = Look { guard: &guard, tree: &tree, layer: &layer, undone_counts };
+            let look = LayerScan { guard: &guard, tree: &tree, layer: &layer, undone_counts };
             look.directory(Path::new(""), &mut changed).unwrap();
             changed.len()
         };

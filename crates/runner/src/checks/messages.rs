@@ -1,13 +1,13 @@
-//! What cargo says on standard output with `--message-format=json` and in `cargo metadata`.
+//! Messages of cargo: `--message-format=json` and `cargo metadata`.
 
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// A line of cargo's that is of interest.
+/// A message of cargo.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "reason")]
-pub(super) enum Said {
+pub(super) enum CargoMessage {
     #[serde(rename = "compiler-message")]
     Diagnostic { message: Diagnostic },
     #[serde(rename = "compiler-artifact")]
@@ -59,7 +59,7 @@ pub(super) struct Package {
 }
 
 /// The lines that are cargo's; a program's own are none of them.
-pub(super) fn parse(output: &[u8]) -> Vec<Said> {
+pub(super) fn parse(output: &[u8]) -> Vec<CargoMessage> {
     output
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())

@@ -1,4 +1,4 @@
-//! Running the jobs of checks on a tree: `/bin/sh`, `cargo check`, tests that are told apart.
+//! Runs the jobs of checks on a tree: `/bin/sh`, `cargo check`, single tests.
 //!
 //! ```text
 //!  CheckWorkshop ── Slot       where the tree is, and its build cache
@@ -37,10 +37,10 @@ use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, JobOutcome};
 
 use crate::environment::{self, BaseTrust, Prepared, ProjectEnvironment};
-use crate::process::{Limits, Until};
+use crate::process::{Cancellation, Limits};
 use crate::sandbox::{self, Launcher, Level, Network};
 use crate::toolchain::Host;
-use bench::{Bench, Sources, Unsettled};
+use bench::{Bench, Sources, TreeNotRunnable};
 use copying::CopyError;
 use job_error::JobError;
 use slot::Slot;
@@ -60,13 +60,13 @@ pub struct Setup {
     pub checkout: PathBuf,
     /// Directories of installed packages in the checkout, which git ignores there.
     pub installed: Vec<String>,
-    /// What must hold the programs.
+    /// The required sandbox level.
     pub level: Level,
-    /// What each may use up.
+    /// The limits of each program.
     pub limits: Limits,
-    /// When all of them are ended, whatever each has left.
-    pub until: Until,
-    /// How a sandbox is started.
+    /// Cancels all programs.
+    pub until: Cancellation,
+    /// Starts the sandboxes.
     pub launcher: Launcher,
     /// Where the person's tools are.
     pub host: Host,
@@ -164,7 +164,7 @@ impl CheckEnvironment for CheckWorkshop {
         self.bench.guard_tree().map_err(unread)?;
         self.copy(&how.copy)?;
         self.bench.place_files().map_err(unread)?;
-        self.bench.settle().map_err(|Unsettled { why, caused_by_work }| {
+        self.bench.prepare_tree().map_err(|TreeNotRunnable { why, caused_by_work }| {
             let what = "the tree cannot be used".to_owned();
             WorkshopError { what, why, caused_by_work }
         })?;
@@ -234,7 +234,7 @@ impl CheckEnvironment for CheckWorkshop {
     }
 
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> JobOutcome {
-        if let Err(Unsettled { why, .. }) = self.bench.settle() {
+        if let Err(TreeNotRunnable { why, .. }) = self.bench.prepare_tree() {
             return JobOutcome::CouldNotRun { why };
         }
         let went = match job {
@@ -337,11 +337,11 @@ impl CheckWorkshop {
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
         self.bench
-            .settle()
-            .map_err(|Unsettled { why, .. }| unusable("the tree cannot be used", why))?;
+            .prepare_tree()
+            .map_err(|TreeNotRunnable { why, .. }| unusable("the tree cannot be used", why))?;
         let way = self
             .bench
-            .way_out(&how.hosts, self.base, level)
+            .fetch_access(&how.hosts, self.base, level)
             .map_err(|error| unusable("there is no home for the setup", error.to_string()))?;
         for line in &how.setup {
             tell(line);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::plain;
 
-/// A file of alternates that is larger is nobody's.
+/// The maximum size of a valid alternates file.
 const MAX_SIZE: u64 = 1024 * 1024;
 /// How often one directory of objects may lead to another; git itself follows as many.
 const DEPTH: usize = 5;

@@ -10,17 +10,17 @@ use bailiwick_verify::job::CommandResult;
 use super::bench::Bench;
 use super::job_error::JobError;
 use super::slot;
-use super::work::Writes;
+use super::work::WriteMode;
 use crate::environment::{self, BaseTrust, Gateway, Registries};
-use crate::process::{self, Doorkeeper};
+use crate::process::{self, ListenerService};
 use crate::sandbox::{Bind, Level, Network};
 use crate::toolchain::OFFLINE;
 
-/// The port of the gateway inside of the sandbox, where nobody else listens.
+/// The port of the gateway inside the sandbox.
 const PROXY_PORT: u16 = 4118;
 
-/// What a setup is given to fetch packages with.
-pub(super) struct WayOut {
+/// The network access and settings with which a setup fetches packages.
+pub(super) struct FetchAccess {
     home: PathBuf,
     registries: Registries,
     gateway: Gateway,
@@ -28,8 +28,8 @@ pub(super) struct WayOut {
     level: Level,
 }
 
-impl WayOut {
-    /// Why it failed, and what can be done if that was seen.
+impl FetchAccess {
+    /// Why it failed, with advice if the cause is known.
     pub(super) fn explain(&self, why: String) -> String {
         match environment::advice(&self.gateway.refusals(), &why) {
             Some(advice) => format!("{why}\n{advice}"),
@@ -51,24 +51,24 @@ impl Bench {
     }
 
     /// A fresh home for a setup, and the hosts that it can reach.
-    pub(super) fn way_out(
+    pub(super) fn fetch_access(
         &self,
         hosts: &[String],
         trust: BaseTrust,
         level: Level,
-    ) -> io::Result<WayOut> {
+    ) -> io::Result<FetchAccess> {
         let home = if self.is_open() { self.slot.home() } else { self.slot.setup_home() };
         slot::remove(&home)?;
         fs::create_dir_all(&home)?;
         let registries = Registries::observe(&self.host, self.tree(), trust, hosts);
         registries.write(&home)?;
         let gateway = Gateway::new(registries.hosts.clone(), &self.host.proxies);
-        Ok(WayOut { home, registries, gateway, level })
+        Ok(FetchAccess { home, registries, gateway, level })
     }
 
     /// Runs a command line of a setup; what it writes to the tree and to its home stays.
-    pub(super) fn set_up(&self, line: &str, way: &WayOut) -> Result<CommandResult, JobError> {
-        let job = self.begin(Writes::Through, Writes::Apart)?;
+    pub(super) fn set_up(&self, line: &str, way: &FetchAccess) -> Result<CommandResult, JobError> {
+        let job = self.begin(WriteMode::Shared, WriteMode::Private)?;
         let program = self.shell_program(line);
         let mut sandbox = self.sandbox(&job, &program, Network::None);
         sandbox.level = way.level;
@@ -85,7 +85,7 @@ impl Bench {
         sandbox.environment.retain(|(name, _)| OFFLINE.iter().all(|(other, _)| name != other));
         sandbox.environment.extend(variables(&self.places.home));
         sandbox.environment.extend(way.registries.variables.iter().cloned());
-        let keeper: Doorkeeper<'_> = &|listener| Ok(Box::new(way.gateway.open(listener)?));
+        let keeper: ListenerService<'_> = &|listener| Ok(Box::new(way.gateway.open(listener)?));
         let finished = process::run_with_door(
             &self.launcher,
             &sandbox,
@@ -106,7 +106,7 @@ impl Bench {
     }
 }
 
-/// How programs find the way out. Java and newer versions of yarn read no variables of the usual names.
+/// The proxy settings of programs. Java and newer versions of yarn ignore the usual variables.
 fn variables(home: &Path) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let mut all: Vec<(String, String)> = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"]

@@ -33,7 +33,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The first slot that nobody uses.
+    /// The first unused slot.
     pub(super) fn take(state: &Path, repository: &str) -> io::Result<Self> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if repository.is_empty() || repository.starts_with('.') || !repository.chars().all(plain) {
@@ -149,7 +149,7 @@ pub fn remove_build_cache(place: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether somebody runs checks in a build cache at this moment.
+/// Whether a build cache is in use.
 pub fn is_build_cache_in_use(place: &Path) -> io::Result<bool> {
     Ok(try_lock(place)?.is_none())
 }

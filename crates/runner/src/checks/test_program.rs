@@ -1,4 +1,4 @@
-//! Running one test program, a test at a time, and hearing how each of them went.
+//! Runs one test program, one test at a time, and reads each result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,14 +25,14 @@ const LOG: &str = "log";
 /// How much of what all tests printed is told, in bytes.
 const TAIL: usize = 64 * 1024;
 
-/// How cargo would run a test program.
-pub(super) struct Recorded {
+/// The directory and environment in which cargo would run a test program.
+pub(super) struct TestInvocation {
     program: String,
     directory: PathBuf,
     environment: Vec<(String, String)>,
 }
 
-impl Recorded {
+impl TestInvocation {
     /// The variable that tells the recorder where to write.
     pub(super) const VARIABLE: &str = "BAILIWICK_RECORDS";
 
@@ -65,22 +65,22 @@ impl Recorded {
 pub(super) fn run(
     bench: &Bench,
     job: &Work,
-    recorded: &Recorded,
+    recorded: &TestInvocation,
     line: &str,
     own: bool,
 ) -> Result<(Harness, CommandResult), JobError> {
-    let program = Alone { bench, job, recorded, line, budget: Budget::new(bench.limits()) };
+    let program = TestRunner { bench, job, recorded, line, budget: Budget::new(bench.limits()) };
     if own {
-        return Ok((Harness::Custom, program.start(&[], Capture::Together)?.ran));
+        return Ok((Harness::Custom, program.start(&[], Capture::Merged)?.ran));
     }
-    let listing = program.start(&["--list", "--format", "terse"], Capture::Apart)?;
+    let listing = program.start(&["--list", "--format", "terse"], Capture::Separate)?;
     if !listing.ran.succeeded() {
         let nothing = Harness::Standard { listed: Vec::new(), results: BTreeMap::new() };
         return Ok((nothing, listing.ran));
     }
     let listed = libtest::parse_listing(&listing.output);
     let ignored =
-        program.start(&["--list", "--format", "terse", "--ignored"], Capture::Apart)?.output;
+        program.start(&["--list", "--format", "terse", "--ignored"], Capture::Separate)?.output;
     let ignored: BTreeSet<String> = libtest::parse_listing(&ignored).into_iter().collect();
     let (ignored, active): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|test| ignored.contains(*test));
@@ -97,11 +97,11 @@ pub(super) fn run(
     Ok((Harness::Standard { listed, results }, ran))
 }
 
-/// A program that is started again and again, each time as if it were the first.
-struct Alone<'a> {
+/// Runs each test in a new process and a new sandbox.
+struct TestRunner<'a> {
     bench: &'a Bench,
     job: &'a Work,
-    recorded: &'a Recorded,
+    recorded: &'a TestInvocation,
     line: &'a str,
     budget: Budget,
 }
@@ -116,12 +116,12 @@ struct Started {
 /// A test that was run.
 struct AttemptEnd {
     test: String,
-    /// Nothing where it left without a word.
+    /// `None` where it left without a word.
     result: Option<TestResult>,
     ran: CommandResult,
 }
 
-impl Alone<'_> {
+impl TestRunner<'_> {
     fn start(&self, arguments: &[&str], capture: Capture) -> Result<Started, JobError> {
         let own = self.bench.above(self.job)?;
         let arguments = arguments.iter().map(|one| (*one).to_owned());
@@ -143,7 +143,7 @@ impl Alone<'_> {
         let log = self.bench.places.results.join(LOG).display().to_string();
         let mut arguments = challenge.arguments();
         arguments.extend(["--logfile", &log]);
-        let started = self.start(&arguments, Capture::Together)?;
+        let started = self.start(&arguments, Capture::Merged)?;
         let silent = started.log.as_ref().is_ok_and(Vec::is_empty) || started.log.is_err();
         Ok((!silent).then_some(started.ran))
     }
@@ -190,12 +190,12 @@ impl Alone<'_> {
             }
             JobError::CouldNotRun(_) | JobError::LayersUnsupported(_) => error,
         };
-        let started = self.start(&["--exact", test, "--logfile", &log], Capture::Together);
+        let started = self.start(&["--exact", test, "--logfile", &log], Capture::Merged);
         let started = started.map_err(named)?;
         let (result, ran) = match started.log {
             // It does not know the option: then its exit code has to say all.
             Err(_) if started.ran.ended == Termination::Exit(FAILED) => {
-                let ran = self.start(&["--exact", test], Capture::Together).map_err(named)?.ran;
+                let ran = self.start(&["--exact", test], Capture::Merged).map_err(named)?.ran;
                 (Some(TestResult::Ok), ran)
             }
             log => (libtest::parse_log(&log.unwrap_or_default(), test), started.ran),
@@ -220,7 +220,7 @@ fn together(listing: &CommandResult, went: &[AttemptEnd], took: Duration) -> Com
     CommandResult { line: listing.line.clone(), ended, tail, took, executed_tests: None }
 }
 
-/// What all tests of a program may use up together.
+/// The limits of all tests of a program together.
 struct Budget {
     begun: Instant,
     limits: Limits,

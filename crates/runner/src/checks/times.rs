@@ -32,9 +32,9 @@ use sha2::{Digest as _, Sha256};
 /// The coarsest step of the clock that files get their times from.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What is kept of a slot's last tree, where nobody inside can write.
+/// The record of a slot's last tree, outside of the sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct SlotRecord {
     /// Nothing was built in the slot after this.
     until: Time,
     files: BTreeMap<String, (Content, Time)>,
@@ -53,26 +53,26 @@ enum Content {
     Link(String),
 }
 
-/// A tree whose times are set.
+/// A tree whose file times are set.
 #[derive(Debug)]
-pub(super) struct Settled {
-    /// Content, the time it got, and when its inode last changed; nothing where names are no text.
+pub(super) struct TimedTree {
+    /// Content, the time it got, and when its inode last changed; `None` where names are no text.
     files: Option<BTreeMap<String, (Content, Time, Time)>>,
 }
 
 /// Sets the times of a tree's files by what is kept in `record`.
-pub(super) fn settle(tree: &Path, record: &Path) -> io::Result<Settled> {
+pub(super) fn set_times(tree: &Path, record: &Path) -> io::Result<TimedTree> {
     let last = read(record);
     let contents = contents(tree)?;
     let now = Time::from(SystemTime::now()).max(last.until.next());
     // A process that is killed from here on leaves only this.
-    write(record, &Kept { until: now, files: BTreeMap::new() })?;
+    write(record, &SlotRecord { until: now, files: BTreeMap::new() })?;
     let Some(contents) = contents else {
-        return Ok(Settled { files: None });
+        return Ok(TimedTree { files: None });
     };
     let before: BTreeMap<&str, &Content> =
         last.files.iter().map(|(path, (content, _))| (path.as_str(), content)).collect();
-    let fresh = Fresh::between(&before, &contents);
+    let fresh = TouchedFiles::between(&before, &contents);
     let mut files = BTreeMap::new();
     for (path, content) in contents {
         let old = last.files.get(&path).filter(|_| !fresh.covers(&path)).map(|(_, time)| *time);
@@ -83,13 +83,13 @@ pub(super) fn settle(tree: &Path, record: &Path) -> io::Result<Settled> {
     }
     // What is built from now on is later, and what changes a file from now on is seen.
     std::thread::sleep(TICK);
-    Ok(Settled { files: Some(files) })
+    Ok(TimedTree { files: Some(files) })
 }
 
-impl Settled {
+impl TimedTree {
     /// Keeps what of the tree is as it was, before it is removed.
     pub(super) fn keep(self, tree: &Path, record: &Path) -> io::Result<()> {
-        let mut kept = Kept { until: Time::from(SystemTime::now()), files: BTreeMap::new() };
+        let mut kept = SlotRecord { until: Time::from(SystemTime::now()), files: BTreeMap::new() };
         let files = self.files.unwrap_or_default();
         if !was_added_to(tree, &files)? {
             for (path, (content, time, changed)) in files {
@@ -106,9 +106,9 @@ impl Settled {
     }
 }
 
-/// What gets a new time.
+/// The files that get a new modification time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Fresh {
+enum TouchedFiles {
     Everything,
     /// All files of these packages.
     Packages {
@@ -117,7 +117,7 @@ enum Fresh {
     },
 }
 
-impl Fresh {
+impl TouchedFiles {
     fn between(before: &BTreeMap<&str, &Content>, now: &BTreeMap<String, Content>) -> Self {
         let manifest =
             |path: &str| Path::new(path).file_name().is_some_and(|name| name == "Cargo.toml");
@@ -176,7 +176,7 @@ fn was_added_to(tree: &Path, files: &BTreeMap<String, (Content, Time, Time)>) ->
     Ok(added)
 }
 
-/// What is in each file; nothing where a name is no text.
+/// What is in each file; `None` where a name is no text.
 fn contents(tree: &Path) -> io::Result<Option<BTreeMap<String, Content>>> {
     let mut found = Some(BTreeMap::new());
     walk(tree, &mut |path, data| {
@@ -227,12 +227,12 @@ fn set(file: &Path, time: Time) -> io::Result<()> {
     Ok(utimensat(AT_FDCWD, file, &time, &time, UtimensatFlags::NoFollowSymlink)?)
 }
 
-/// What was kept; nothing where it cannot be read.
-fn read(record: &Path) -> Kept {
+/// What was kept; `None` where it cannot be read.
+fn read(record: &Path) -> SlotRecord {
     fs::read(record).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-fn write(record: &Path, kept: &Kept) -> io::Result<()> {
+fn write(record: &Path, kept: &SlotRecord) -> io::Result<()> {
     let fresh = record.with_extension("new");
     fs::write(&fresh, serde_json::to_vec(kept)?)?;
     fs::rename(fresh, record)
@@ -275,7 +275,7 @@ mod tests {
     fn fresh(before: &[(&str, &str)], now: &[(&str, &str)]) -> Vec<String> {
         let (before, now) = (tree(before), tree(now));
         let before = before.iter().map(|(path, content)| (path.as_str(), content)).collect();
-        let fresh = Fresh::between(&before, &now);
+        let fresh = TouchedFiles::between(&before, &now);
         now.into_keys().filter(|path| fresh.covers(path)).collect()
     }
 

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::times;
 
-/// How many changed files are told.
+/// How many changed files a message names.
 const TOLD: usize = 10;
 
 /// Files, and what is in them.

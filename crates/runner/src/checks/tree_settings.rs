@@ -1,5 +1,5 @@
-//! The settings of cargo that a tree brings: what would put something of the tree in the place of the
-//! compiler, or silence it, is refused.
+//! The settings of cargo that a tree brings: what would put something of the tree in place of the compiler,
+//! or silence it, is refused.
 //!
 //! Wrappers and other compilers that are named without a path are not: the environment of checks says
 //! that there is none, and cargo listens to that first.

@@ -1,4 +1,4 @@
-//! Keeping apart what programs write: a place for each of them, that is gone after it.
+//! Isolates the writes of programs: each has a directory of its own that is removed after it.
 //!
 //! ```text
 //!  a test                   what it writes     gone after the test
@@ -18,28 +18,28 @@ use nix::fcntl::AT_FDCWD;
 use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 
-use super::guard::{Part, Written};
+use super::guard::{ChangedTree, ProgramScope};
 use super::slot;
 use crate::sandbox::{Bind, Fallback, Overlay};
 
-/// How what is written is kept apart.
+/// How the writes of programs are isolated from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Apart {
-    /// In layers over what is there.
+pub(super) enum WriteIsolation {
+    /// In overlay layers.
     Overlays,
     /// In copies of the tree, and a build cache that is empty at first.
     Copies,
-    /// As [`Apart::Copies`], for a whole job.
+    /// As [`WriteIsolation::Copies`], for a whole job.
     Jobs,
 }
 
-/// Where what is written to a shared directory goes.
+/// Whether writes reach the shared directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writes {
-    /// Into it.
-    Through,
-    /// Into a place of its own.
-    Apart,
+pub(super) enum WriteMode {
+    /// Writes go to the shared directory.
+    Shared,
+    /// Writes go to a private directory.
+    Private,
 }
 
 /// The directories of a slot that a program is given.
@@ -49,15 +49,15 @@ pub(super) struct Shared<'a> {
     pub(super) target: &'a Path,
 }
 
-/// A place for what programs write; gone when this is dropped.
+/// A directory for the writes of programs; removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Work {
     place: PathBuf,
     /// The work that this one begins with.
     below: Option<PathBuf>,
-    apart: Apart,
-    tree: Writes,
-    target: Writes,
+    apart: WriteIsolation,
+    tree: WriteMode,
+    target: WriteMode,
     owned: bool,
 }
 
@@ -65,17 +65,17 @@ impl Work {
     /// A place for a job.
     pub(super) fn begin(
         place: PathBuf,
-        apart: Apart,
+        apart: WriteIsolation,
         shared: Shared<'_>,
-        tree: Writes,
-        target: Writes,
+        tree: WriteMode,
+        target: WriteMode,
     ) -> io::Result<Self> {
         // With copies there is no cache that could be kept.
-        let target = if apart == Apart::Overlays { target } else { Writes::Apart };
+        let target = if apart == WriteIsolation::Overlays { target } else { WriteMode::Private };
         slot::remove(&place)?;
         let work = Self { place, below: None, apart, tree, target, owned: true };
         work.make()?;
-        if apart != Apart::Overlays && tree == Writes::Apart {
+        if apart != WriteIsolation::Overlays && tree == WriteMode::Private {
             copy(shared.tree, &work.upper("tree"))?;
         }
         Ok(work)
@@ -83,10 +83,10 @@ impl Work {
 
     /// A place for one program that begins with what this one has.
     pub(super) fn above(&self, place: PathBuf) -> io::Result<Self> {
-        let (tree, target) = (Writes::Apart, Writes::Apart);
+        let (tree, target) = (WriteMode::Private, WriteMode::Private);
         let (place, owned) = match self.apart {
-            Apart::Overlays | Apart::Copies => (place, true),
-            Apart::Jobs => (self.place.clone(), false),
+            WriteIsolation::Overlays | WriteIsolation::Copies => (place, true),
+            WriteIsolation::Jobs => (self.place.clone(), false),
         };
         if !owned {
             self.clear_results()?;
@@ -94,7 +94,7 @@ impl Work {
         let below = Some(self.place.clone());
         let work = Self { place, below, apart: self.apart, tree, target, owned };
         work.make()?;
-        if self.apart == Apart::Copies {
+        if self.apart == WriteIsolation::Copies {
             for name in ["tree", "target"] {
                 copy(&self.upper(name), &work.upper(name))?;
             }
@@ -123,18 +123,22 @@ impl Work {
         self.place.join(name).join("upper")
     }
 
-    /// Where what is written to the tree can be seen; nothing where it is written itself.
-    pub(super) fn written(&self) -> Option<Written> {
+    /// Where what is written to the tree can be seen; `None` where it is written itself.
+    pub(super) fn written(&self) -> Option<ChangedTree> {
         match (self.tree, self.apart) {
-            (Writes::Through, _) => None,
-            (Writes::Apart, Apart::Overlays) => Some(Written::Layer(self.upper("tree"))),
-            (Writes::Apart, Apart::Copies | Apart::Jobs) => Some(Written::Copy(self.upper("tree"))),
+            (WriteMode::Shared, _) => None,
+            (WriteMode::Private, WriteIsolation::Overlays) => {
+                Some(ChangedTree::Layer(self.upper("tree")))
+            }
+            (WriteMode::Private, WriteIsolation::Copies | WriteIsolation::Jobs) => {
+                Some(ChangedTree::Copy(self.upper("tree")))
+            }
         }
     }
 
     /// Whether this is a job, or one of the programs that begin with what a job has.
-    pub(super) fn part(&self) -> Part {
-        if self.below.is_some() { Part::OneOfMany } else { Part::Whole }
+    pub(super) fn part(&self) -> ProgramScope {
+        if self.below.is_some() { ProgramScope::SingleTest } else { ProgramScope::Whole }
     }
 
     /// What a program is given at these places.
@@ -145,8 +149,8 @@ impl Work {
             ("target", self.target, shared.target, seen.target),
         ] {
             match (writes, self.apart) {
-                (Writes::Through, _) => binds.push(Bind::new(source, target)),
-                (Writes::Apart, Apart::Overlays) => {
+                (WriteMode::Shared, _) => binds.push(Bind::new(source, target)),
+                (WriteMode::Private, WriteIsolation::Overlays) => {
                     let below = self.below.iter().map(|place| place.join(name).join("upper"));
                     let lower = below.chain([source.to_owned()]).collect();
                     let layer = self.place.join(name);
@@ -157,7 +161,7 @@ impl Work {
                         fallback: Fallback::Fail,
                     });
                 }
-                (Writes::Apart, Apart::Copies | Apart::Jobs) => {
+                (WriteMode::Private, WriteIsolation::Copies | WriteIsolation::Jobs) => {
                     binds.push(Bind::new(self.upper(name), target));
                 }
             }
@@ -212,9 +216,9 @@ mod tests {
         fs::write(tree.join("file"), "first").unwrap();
         fs::write(target.join("built"), "by somebody").unwrap();
         let shared = Shared { tree: &tree, target: &target };
-        let (writes, apart) = (Writes::Apart, Apart::Copies);
-        let job =
-            Work::begin(place.path().join("job"), apart, shared, writes, Writes::Through).unwrap();
+        let (writes, apart) = (WriteMode::Private, WriteIsolation::Copies);
+        let job = Work::begin(place.path().join("job"), apart, shared, writes, WriteMode::Shared)
+            .unwrap();
         assert!(!job.upper("target").join("built").exists());
         fs::write(job.upper("target").join("built"), "by the job").unwrap();
         let one = job.above(place.path().join("one")).unwrap();

@@ -164,7 +164,7 @@ fn root_of(
             argv: argv.map(str::to_owned).into(),
             directory: &directory,
             environment: Environment::With(&[]),
-            capture: Capture::Apart,
+            capture: Capture::Separate,
         },
     )?;
     if !ran.succeeded() {
@@ -223,7 +223,7 @@ fn left_out(
             argv: argv.map(str::to_owned).into(),
             directory: &bench.places.tree.join(root),
             environment: Environment::With(&[]),
-            capture: Capture::Apart,
+            capture: Capture::Separate,
         },
     )?;
     if !ran.succeeded() {

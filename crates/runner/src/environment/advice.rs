@@ -10,7 +10,7 @@ const WITHOUT_LOGIN: &str = "a setup is given no passwords and no tokens. Name a
 const BESIDE_STATUS: [&str; 7] =
     ["unauthorized", "forbidden", "authoriz", "authentic", "status", "error", "http"];
 
-/// One sentence for each cause that was seen; nothing if there was none.
+/// One sentence for each cause that was seen; `None` if there was none.
 pub(crate) fn advice(refusals: &Refusals, printed: &str) -> Option<String> {
     let list = |hosts: &std::collections::BTreeSet<String>| {
         hosts.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -25,14 +25,14 @@ pub(crate) fn advice(refusals: &Refusals, printed: &str) -> Option<String> {
     }
     if !refusals.without_login.is_empty() {
         causes.push(format!("{} wants a login: {WITHOUT_LOGIN}", list(&refusals.without_login)));
-    } else if refusals.hosts.is_empty() && tells_of_login(printed) {
+    } else if refusals.hosts.is_empty() && mentions_login(printed) {
         causes.push(format!("a registry wants a login (401 or 403): {WITHOUT_LOGIN}"));
     }
     (!causes.is_empty()).then(|| causes.join("\n"))
 }
 
 /// Whether a package manager says that it was refused: what is in a tunnel can be seen by nobody else.
-fn tells_of_login(printed: &str) -> bool {
+fn mentions_login(printed: &str) -> bool {
     printed.lines().any(|line| {
         let line = line.to_ascii_lowercase();
         let mut words = line.split(|letter: char| !letter.is_ascii_alphanumeric());

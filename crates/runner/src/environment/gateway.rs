@@ -34,12 +34,12 @@ pub(crate) struct Refusals {
     pub(crate) without_login: BTreeSet<String>,
 }
 
-/// A running gateway; it ends when this is dropped.
-pub(crate) struct Open {
+/// A running gateway; it stops when this is dropped.
+pub(crate) struct RunningGateway {
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-impl Drop for Open {
+impl Drop for RunningGateway {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -47,12 +47,12 @@ impl Drop for Open {
     }
 }
 
-/// What a program asks the proxy for.
+/// The target of a proxy request.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct ProxyTarget {
     host: String,
     port: u16,
-    /// What is sent to the host first; nothing for a tunnel.
+    /// What is sent to the host first; `None` for a tunnel.
     forward: Option<Vec<u8>>,
 }
 
@@ -85,7 +85,7 @@ impl Gateway {
     }
 
     /// Answers all connections to `listener`.
-    pub(crate) fn open(&self, listener: TcpListener) -> io::Result<Open> {
+    pub(crate) fn open(&self, listener: TcpListener) -> io::Result<RunningGateway> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         listener.set_nonblocking(true)?;
@@ -98,12 +98,12 @@ impl Gateway {
             while let Ok((program, _)) = listener.accept().await {
                 let gateway = gateway.clone();
                 tokio::spawn(async move {
-                    // How it ended is the affair of the two who speak.
+                    // The result matters only to the two ends.
                     let _ = gateway.serve(program).await;
                 });
             }
         });
-        Ok(Open { runtime: Some(runtime) })
+        Ok(RunningGateway { runtime: Some(runtime) })
     }
 
     async fn serve(&self, mut program: TcpStream) -> io::Result<()> {
@@ -111,7 +111,7 @@ impl Gateway {
         let Some(asked) = parse(&head) else {
             return refuse(&mut program, "400 Bad Request", "this is not a proxy request").await;
         };
-        let Asked { host, port, forward } = asked;
+        let ProxyTarget { host, port, forward } = asked;
         if !self.allows(&host, port) {
             self.note(|refusals| {
                 refusals.hosts.insert(format!("{host}:{port}"));
@@ -221,14 +221,14 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
 }
 
 /// What is asked for: `CONNECT host:port`, or a request with a whole address.
-fn parse(head: &str) -> Option<Asked> {
+fn parse(head: &str) -> Option<ProxyTarget> {
     let mut lines = head.split("\r\n");
     let mut first = lines.next()?.split(' ');
     let (method, target, version) = (first.next()?, first.next()?, first.next()?);
     if method == "CONNECT" {
         let (host, port) = target.rsplit_once(':')?;
         let host = host.trim_matches(['[', ']']).to_owned();
-        return Some(Asked { host, port: port.parse().ok()?, forward: None });
+        return Some(ProxyTarget { host, port: port.parse().ok()?, forward: None });
     }
     let rest = target.strip_prefix("http://")?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -249,7 +249,7 @@ fn parse(head: &str) -> Option<Asked> {
         }
     }
     forward.push_str("Connection: close\r\n\r\n");
-    Some(Asked { host: host.to_owned(), port, forward: Some(forward.into_bytes()) })
+    Some(ProxyTarget { host: host.to_owned(), port, forward: Some(forward.into_bytes()) })
 }
 
 #[cfg(test)]
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn tunnels_and_whole_addresses_are_understood_and_nothing_else() {
         let tunnel = parse("CONNECT a.org:443 HTTP/1.1\r\nHost: a.org:443\r\n\r\n").unwrap();
-        assert_eq!(tunnel, Asked { host: "a.org".into(), port: 443, forward: None });
+        assert_eq!(tunnel, ProxyTarget { host: "a.org".into(), port: 443, forward: None });
         let head = "GET http://a.org:81/x?y HTTP/1.1\r\nHost: a.org:81\r\nProxy-Connection: \
                     keep-alive\r\n\r\n";
         let plain = parse(head).unwrap();

@@ -22,7 +22,7 @@ use crate::sandbox::Bind;
 
 pub(crate) use advice::advice;
 pub(crate) use gateway::Gateway;
-pub(crate) use prepared::{InUse, Prepared, key, place};
+pub(crate) use prepared::{Prepared, UseLock, key, place};
 pub use prepared::{is_setup_in_use, kept_setups, remove_setup};
 pub(crate) use registries::Registries;
 
@@ -82,7 +82,7 @@ pub struct ProjectEnvironment {
     /// Directories at which the tree is seen as well: absolute paths in installed packages lead there.
     pub aliases: Vec<PathBuf>,
     /// Keeps the result of the setup from being removed.
-    pub(crate) in_use: Option<InUse>,
+    pub(crate) in_use: Option<UseLock>,
 }
 
 impl ProjectEnvironment {
@@ -109,7 +109,7 @@ impl ProjectEnvironment {
         }
     }
 
-    /// The same with what the setup of a task installed, in the place of what the checkout has.
+    /// The same with what the setup of a task installed, in place of what the checkout has.
     pub(crate) fn with_setup(&self, prepared: &Prepared) -> Self {
         let home = prepared.home();
         let mut in_home: Vec<Share> = self.in_home.clone();

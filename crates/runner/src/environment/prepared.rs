@@ -31,21 +31,21 @@ const MAX_DIRECTORIES: usize = 100;
 pub(crate) struct Prepared {
     place: PathBuf,
     contents: Contents,
-    in_use: InUse,
+    in_use: UseLock,
 }
 
-/// As long as this is there, nobody removes the result.
+/// Keeps the result from being removed.
 #[derive(Debug, Clone)]
-pub(crate) struct InUse(#[expect(dead_code, reason = "it is held, not read")] Arc<File>);
+pub(crate) struct UseLock(#[expect(dead_code, reason = "it is held, not read")] Arc<File>);
 
-impl PartialEq for InUse {
+impl PartialEq for UseLock {
     /// Which file holds a lock makes no difference.
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for InUse {}
+impl Eq for UseLock {}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Contents {
@@ -102,7 +102,7 @@ impl Prepared {
     /// The same for who holds the lock, which others share from now on.
     pub(crate) fn find_locked(place: &Path, lock: File) -> io::Result<Self> {
         lock.lock_shared()?;
-        Self::read(place, lock).ok_or_else(|| io::Error::other("somebody has removed it"))
+        Self::read(place, lock).ok_or_else(|| io::Error::other("it was removed"))
     }
 
     fn read(place: &Path, lock: File) -> Option<Self> {
@@ -112,10 +112,10 @@ impl Prepared {
         if let Ok(directory) = File::open(place) {
             let _ = directory.set_modified(SystemTime::now());
         }
-        Some(Self { place: place.to_owned(), contents, in_use: InUse(Arc::new(lock)) })
+        Some(Self { place: place.to_owned(), contents, in_use: UseLock(Arc::new(lock)) })
     }
 
-    pub(crate) fn in_use(&self) -> InUse {
+    pub(crate) fn in_use(&self) -> UseLock {
         self.in_use.clone()
     }
 

@@ -151,14 +151,16 @@ impl Registries {
     }
 
     fn add_files(&mut self, host: &Host, cargo: &str) {
-        let npm = told(&read(&host.home.join(".npmrc")), |key| {
+        let npm = public_lines(&read(&host.home.join(".npmrc")), |key| {
             NPM_KEYS.contains(&key) || key.ends_with(":registry")
         });
         let pip = [".config/pip/pip.conf", ".pip/pip.conf"].map(|name| read(&host.home.join(name)));
-        let pip = told(&pip.join("\n"), |key| PIP_KEYS.contains(&key));
-        let yarn = words_told(&read(&host.home.join(".yarnrc")), "registry");
-        let berry = words_told(&read(&host.home.join(".yarnrc.yml")), "npmRegistryServer:");
-        let bundler = words_told(&read(&host.home.join(".bundle/config")), "BUNDLE_MIRROR__");
+        let pip = public_lines(&pip.join("\n"), |key| PIP_KEYS.contains(&key));
+        let yarn = public_lines_starting(&read(&host.home.join(".yarnrc")), "registry");
+        let berry =
+            public_lines_starting(&read(&host.home.join(".yarnrc.yml")), "npmRegistryServer:");
+        let bundler =
+            public_lines_starting(&read(&host.home.join(".bundle/config")), "BUNDLE_MIRROR__");
         let uv = whole(read(&host.home.join(".config/uv/uv.toml")));
         let all = [
             (".npmrc", npm),
@@ -217,7 +219,7 @@ fn default_hosts() -> impl Iterator<Item = String> {
 }
 
 /// The lines of a settings file whose keys may be told, without those that have credentials.
-fn told(text: &str, may: impl Fn(&str) -> bool) -> String {
+fn public_lines(text: &str, may: impl Fn(&str) -> bool) -> String {
     let plain = text.lines().filter(|line| {
         let key = line.split_once('=').map(|(key, _)| key.trim());
         key.is_some_and(&may) && !has_credentials(line) && !line.contains("${")
@@ -226,7 +228,7 @@ fn told(text: &str, may: impl Fn(&str) -> bool) -> String {
 }
 
 /// The lines that begin with a word, without those that have credentials.
-fn words_told(text: &str, word: &str) -> String {
+fn public_lines_starting(text: &str, word: &str) -> String {
     let plain = text.lines().filter(|line| line.starts_with(word) && !has_credentials(line));
     plain.map(|line| format!("{line}\n")).collect()
 }
@@ -302,7 +304,7 @@ mod tests {
         let npm = "registry=https://npm.corp.example:8443/api/\n//npm.corp.example/:_authToken=s3cret\n\
                    @x:registry=https://user:pw@x.example/\nemail=a@b.example\n";
         assert_eq!(hosts_in(npm), ["npm.corp.example:8443", "x.example"]);
-        let kept = told(npm, |key| NPM_KEYS.contains(&key) || key.ends_with(":registry"));
+        let kept = public_lines(npm, |key| NPM_KEYS.contains(&key) || key.ends_with(":registry"));
         assert_eq!(kept, "registry=https://npm.corp.example:8443/api/\n");
         let settings = "<settings><servers><password>s3cret</password></servers><mirrors><mirror><url>\
                         https://m.example</url></mirror></mirrors></settings>";
@@ -312,7 +314,7 @@ mod tests {
         assert_eq!(maven("<mirrors>https://me:s3cret@m.example</mirrors>"), "");
         let berry = "npmRegistryServer: \"https://b.example\"\nnpmAuthToken: s3cret\n";
         assert_eq!(
-            words_told(berry, "npmRegistryServer:"),
+            public_lines_starting(berry, "npmRegistryServer:"),
             "npmRegistryServer: \"https://b.example\"\n"
         );
         assert_eq!(whole("[[index]]\nurl = \"https://me:pw@i.example\"\n".to_owned()), "");

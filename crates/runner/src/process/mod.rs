@@ -1,7 +1,7 @@
 //! Running programs within limits.
 
-mod first_words;
 mod output;
+mod short_output;
 
 use std::io;
 use std::net::TcpListener;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use bailiwick_verify::job::Termination;
 use nix::sys::signal::Signal;
 
-pub use first_words::first_words;
+pub use short_output::short_output;
 
-use crate::sandbox::{Launcher, Next, Report, Sandbox, SandboxError};
+use crate::sandbox::{Launcher, Received, Report, Sandbox, SandboxError};
 use output::Output;
 
-/// What a program may use up.
+/// Limits of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How long it may run.
@@ -33,35 +33,35 @@ impl Default for Limits {
     }
 }
 
-/// When programs are ended before their own time is over.
+/// Cancels running programs.
 #[derive(Debug, Clone, Default)]
-pub struct Until {
-    /// Set when nobody needs them any more.
+pub struct Cancellation {
+    /// Set when their results are no longer needed.
     pub gone: Arc<AtomicBool>,
-    /// When the time that all of them have together is over, where they have one.
+    /// The common deadline of all programs, if there is one.
     pub deadline: Option<Instant>,
 }
 
-/// How often it is looked whether a program is still needed.
+/// The interval at which cancellation is checked.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// What becomes of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capture {
-    /// It goes with standard error, both as they come.
-    Together,
-    /// It is kept in full, apart; only standard error is in the tail.
-    Apart,
+    /// Merged with standard error, in order of arrival.
+    Merged,
+    /// Captured in full and separately; the tail only has standard error.
+    Separate,
 }
 
-/// A program that has ended, and nothing of which is left.
+/// A program that has ended, with all its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// How.
     pub ended: Termination,
     /// The last 64 KiB of what it printed.
     pub tail: Vec<u8>,
-    /// Standard output, where it was asked for.
+    /// Standard output, if it was requested.
     pub output: Vec<u8>,
     /// How many bytes it printed.
     pub printed: u64,
@@ -71,9 +71,9 @@ pub struct Finished {
     pub took: Duration,
 }
 
-/// Runs a program in a sandbox, and comes back when it and all that it started are gone.
+/// Runs a program in a sandbox; returns when it and all processes that it started have ended.
 ///
-/// When this process ends before that, however it ends, so do they.
+/// They also end when this process ends, for whatever reason.
 pub fn run(
     launcher: &Launcher,
     sandbox: &Sandbox,
@@ -81,37 +81,36 @@ pub fn run(
     capture: Capture,
     limits: Limits,
 ) -> Result<Finished, SandboxError> {
-    run_until(launcher, sandbox, argv, capture, limits, &Until::default())
+    run_until(launcher, sandbox, argv, capture, limits, &Cancellation::default())
 }
 
-/// Who answers at the door of a sandbox, as long as what this gives is not dropped.
-pub(crate) type Doorkeeper<'a> = &'a dyn Fn(TcpListener) -> io::Result<Box<dyn std::any::Any>>;
+/// Serves connections from a sandbox on this listener until the returned value is dropped.
+pub(crate) type ListenerService<'a> = &'a dyn Fn(TcpListener) -> io::Result<Box<dyn std::any::Any>>;
 
-/// The same, for as long as it is needed. One that nobody needs any more has no end of its own: that is
-/// an error.
+/// Like `run`, with cancellation. A cancelled program is an error.
 pub fn run_until(
     launcher: &Launcher,
     sandbox: &Sandbox,
     argv: &[String],
     capture: Capture,
     limits: Limits,
-    until: &Until,
+    until: &Cancellation,
 ) -> Result<Finished, SandboxError> {
     run_with_door(launcher, sandbox, argv, capture, limits, until, None)
 }
 
-/// The same, with somebody at the door of the sandbox.
+/// Like `run_until`, with a service that the sandbox can connect to.
 pub(crate) fn run_with_door(
     launcher: &Launcher,
     sandbox: &Sandbox,
     argv: &[String],
     capture: Capture,
     limits: Limits,
-    until: &Until,
-    doorkeeper: Option<Doorkeeper<'_>>,
+    until: &Cancellation,
+    doorkeeper: Option<ListenerService<'_>>,
 ) -> Result<Finished, SandboxError> {
     let pipes = |error: io::Error| SandboxError::new("output", error);
-    let unneeded = || SandboxError::new("sandbox", "nobody needs what it does any more");
+    let unneeded = || SandboxError::new("sandbox", "cancelled: its result is no longer needed");
     if until.gone.load(Ordering::SeqCst) {
         return Err(unneeded());
     }
@@ -123,16 +122,18 @@ pub(crate) fn run_with_door(
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
     let seen = watch(&mut running, deadline, &until.gone, doorkeeper);
-    // Whatever was seen: after this nothing of it is left, and nobody holds the pipes.
+    // In every case: after this no process of it is left that holds the pipes.
     running.end();
     let read = reading.finish();
     let ended = match (read.too_much, seen) {
         (true, _) => Termination::TooMuchOutput(limits.output),
-        (false, Seen::TimedOut) => Termination::TimedOut(deadline.saturating_duration_since(begun)),
-        (false, Seen::Ended(ended)) => ended,
-        (false, Seen::Unneeded) => return Err(unneeded()),
-        (false, Seen::Refused(error)) => return Err(error),
-        (false, Seen::Lost) => {
+        (false, WaitResult::TimedOut) => {
+            Termination::TimedOut(deadline.saturating_duration_since(begun))
+        }
+        (false, WaitResult::Ended(ended)) => ended,
+        (false, WaitResult::Unneeded) => return Err(unneeded()),
+        (false, WaitResult::Refused(error)) => return Err(error),
+        (false, WaitResult::Lost) => {
             let said = String::from_utf8_lossy(&read.tail).trim().to_owned();
             return Err(SandboxError::new("sandbox", format!("it ended without a word. {said}")));
         }
@@ -147,7 +148,7 @@ pub(crate) fn run_with_door(
     })
 }
 
-enum Seen {
+enum WaitResult {
     Ended(Termination),
     TimedOut,
     Unneeded,
@@ -159,36 +160,38 @@ fn watch(
     running: &mut crate::sandbox::Running,
     deadline: Instant,
     gone: &AtomicBool,
-    doorkeeper: Option<Doorkeeper<'_>>,
-) -> Seen {
+    doorkeeper: Option<ListenerService<'_>>,
+) -> WaitResult {
     let mut _open = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match running.next_report(left.min(BEAT)) {
-            Next::Report(Report::Held(_)) => {}
-            Next::Report(Report::Door(_)) => {
+            Received::Report(Report::Confinement(_)) => {}
+            Received::Report(Report::Door(_)) => {
                 let Some(keeper) = doorkeeper else { continue };
                 let opened = running.door(Duration::ZERO).and_then(|listener| {
                     keeper(listener).map_err(|error| SandboxError::new("door", error))
                 });
                 match opened {
                     Ok(open) => _open = Some(open),
-                    Err(error) => return Seen::Refused(error),
+                    Err(error) => return WaitResult::Refused(error),
                 }
             }
-            Next::Report(Report::Exit(code)) => return Seen::Ended(Termination::Exit(code)),
-            Next::Report(Report::Signal(signal)) => {
-                return Seen::Ended(Termination::Signal(signal));
+            Received::Report(Report::Exit(code)) => {
+                return WaitResult::Ended(Termination::Exit(code));
             }
-            // As the kernel ends what takes too much.
-            Next::Report(Report::MemorySpent(_)) => {
-                return Seen::Ended(Termination::Signal(Signal::SIGKILL as i32));
+            Received::Report(Report::Signal(signal)) => {
+                return WaitResult::Ended(Termination::Signal(signal));
             }
-            Next::Report(Report::Refused(error)) => return Seen::Refused(error),
-            Next::TimedOut if gone.load(Ordering::SeqCst) => return Seen::Unneeded,
-            Next::TimedOut if left <= BEAT => return Seen::TimedOut,
-            Next::TimedOut => {}
-            Next::Over => return Seen::Lost,
+            // Like the kernel when a process exceeds its memory.
+            Received::Report(Report::MemorySpent(_)) => {
+                return WaitResult::Ended(Termination::Signal(Signal::SIGKILL as i32));
+            }
+            Received::Report(Report::Refused(error)) => return WaitResult::Refused(error),
+            Received::TimedOut if gone.load(Ordering::SeqCst) => return WaitResult::Unneeded,
+            Received::TimedOut if left <= BEAT => return WaitResult::TimedOut,
+            Received::TimedOut => {}
+            Received::Closed => return WaitResult::Lost,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a program prints: counted, its end kept, and the program stopped when it is too much.
+//! The output of a program: counted and limited, with its last part kept.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter, Read as _};
@@ -12,7 +12,7 @@ use bailiwick_verify::executed_tests::TestCounter;
 use super::Capture;
 
 const TAIL: usize = 64 * 1024;
-/// How long the pipes may stay open after everything that could hold them is gone.
+/// How long the pipes may stay open after the program has ended.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The reading ends of a program's output.
@@ -22,7 +22,7 @@ pub(super) struct Output {
 }
 
 /// The writing ends.
-pub(super) struct Ends {
+pub(super) struct OutputWriters {
     pub(super) output: PipeWriter,
     pub(super) errors: PipeWriter,
 }
@@ -53,17 +53,17 @@ pub(super) struct Reading {
 }
 
 impl Output {
-    /// One pipe for both streams keeps them in the order in which they came.
-    pub(super) fn new(capture: Capture) -> io::Result<(Self, Ends)> {
+    /// One pipe for both streams keeps their order.
+    pub(super) fn new(capture: Capture) -> io::Result<(Self, OutputWriters)> {
         let (tail, errors) = io::pipe()?;
         Ok(match capture {
-            Capture::Together => {
+            Capture::Merged => {
                 let output = errors.try_clone()?;
-                (Self { tail, apart: None }, Ends { output, errors })
+                (Self { tail, apart: None }, OutputWriters { output, errors })
             }
-            Capture::Apart => {
+            Capture::Separate => {
                 let (apart, output) = io::pipe()?;
-                (Self { tail, apart: Some(apart) }, Ends { output, errors })
+                (Self { tail, apart: Some(apart) }, OutputWriters { output, errors })
             }
         })
     }
@@ -111,7 +111,7 @@ impl Output {
 impl Reading {
     /// What was read, after the program has ended.
     pub(super) fn finish(self) -> Read {
-        // Without a sandbox something may have got away with the pipe: it is not waited for.
+        // Without a sandbox, an escaped process may keep the pipe open: do not wait for it.
         let deadline = Instant::now() + TIMEOUT;
         while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! Bodies and their forms: what goes back to the program, and how much of anything is kept.
+//! Response bodies and their formats, with size limits.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -12,7 +12,7 @@ use super::upstream::in_full;
 /// What Amazon calls a stream of frames.
 pub(super) const FRAMES: &str = "application/vnd.amazon.eventstream";
 
-/// A shorter key is none, and would be found in any text.
+/// A shorter key would match any text.
 const SHORTEST_SECRET: usize = 8;
 
 /// An answer to the program.
@@ -66,7 +66,7 @@ impl Shape {
     }
 }
 
-/// Why an answer was not read to its end.
+/// Why a response could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CollectError {
     /// The error of the connection with all of its causes.

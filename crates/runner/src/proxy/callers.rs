@@ -1,4 +1,4 @@
-//! Whether who is connected may ask the model: looked up once for a connection.
+//! Whether the connected process may use the model: looked up once per connection.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Callers, UnauthorizedProcess};
 
-/// Strangers of different names that are reported; a program may take as many names as it likes.
+/// The maximum number of unknown program names that are reported; a program can choose any number of names.
 const MAX_REPORTED: usize = 20;
 
-/// Who is at the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Debug)]
 pub(super) struct Caller {
     peer: SocketAddr,
@@ -23,13 +23,13 @@ impl Caller {
     }
 }
 
-/// What a stranger is told, and what is reported of it the first time.
+/// The answer to an unknown process, and the report of its first request.
 pub(super) struct Refusal {
     pub(super) why: String,
     pub(super) told: Option<String>,
 }
 
-/// Who may ask, and which strangers were reported.
+/// The known processes, and the unknown ones that were reported.
 pub(super) struct KnownCallers {
     callers: Option<Arc<dyn Callers>>,
     reported: Mutex<BTreeSet<String>>,
@@ -40,7 +40,7 @@ impl KnownCallers {
         Self { callers, reported: Mutex::default() }
     }
 
-    /// A connection is nobody else's later: who was known stays so.
+    /// The process of a connection does not change, so the result is kept.
     pub(super) fn admit(&self, caller: &Caller) -> Result<(), Refusal> {
         let Some(callers) = &self.callers else { return Ok(()) };
         if caller.known.load(Ordering::Relaxed) {

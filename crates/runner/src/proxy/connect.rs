@@ -1,4 +1,4 @@
-//! Tunnels to other hosts: those that are named, and no address that is not out in the world.
+//! Tunnels to allowed hosts; private and special addresses are refused.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::ProxyError;
 use super::bodies::{Body, empty};
 use super::exchange::Shared;
 
-/// How long a name may take to be looked up, and a connection to be made.
+/// The time limit for looking up a name and connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(30);
-/// Where no port is said.
+/// The default port.
 const PORT: u16 = 443;
 
-/// The hosts that may be reached.
+/// The allowed hosts.
 #[derive(Debug, Clone)]
 pub(super) struct Hosts(Vec<Host>);
 
@@ -92,7 +92,7 @@ impl Host {
     }
 }
 
-/// A connection that has been handed over, and the one to the other host.
+/// The program's connection and the one to the other host.
 pub(super) struct Tunnel {
     program: OnUpgrade,
     host: TcpStream,
@@ -103,7 +103,7 @@ impl Tunnel {
     pub(super) async fn carry(mut self) {
         let Ok(program) = self.program.await else { return };
         let mut program = TokioIo::new(program);
-        // How it ended is the affair of the two who speak.
+        // The result matters only to the two ends.
         let _ = tokio::io::copy_bidirectional(&mut program, &mut self.host).await;
     }
 }
@@ -119,7 +119,7 @@ pub(super) async fn open(
         shared.observer.on_connect(&authority, false);
         shared.error(StatusCode::FORBIDDEN, &format!("{authority} cannot be reached: {why}"))
     };
-    // A port must be said: nobody opens a tunnel without one.
+    // The port is required.
     let asked = authority.rsplit_once(':').and_then(|_| Host::parse(&authority));
     let Some(asked) = asked else { return refuse("it is no host and port") };
     if shared.limits.hosts.allows(&asked).is_none() {
@@ -147,7 +147,7 @@ fn failed(shared: &Shared, host: &str, why: &str) -> Response<Body> {
     shared.error(StatusCode::BAD_GATEWAY, &format!("{host} cannot be reached: {why}"))
 }
 
-/// Why a name has no address.
+/// Why a name could not be resolved.
 #[derive(Debug, thiserror::Error)]
 enum LookupError {
     #[error(transparent)]
@@ -160,7 +160,7 @@ enum LookupError {
 /// to is what was looked at: a name that leads elsewhere a moment later leads nowhere.
 async fn addresses(host: &Host) -> Result<Vec<SocketAddr>, LookupError> {
     let name = match &host.name {
-        // It is named itself, by somebody who knows where it is.
+        // An address that is listed itself is allowed.
         Name::Address(address) => return Ok(vec![SocketAddr::new(*address, host.port)]),
         Name::Exact(name) | Name::Below(name) => name.as_str(),
     };
@@ -172,7 +172,7 @@ async fn addresses(host: &Host) -> Result<Vec<SocketAddr>, LookupError> {
     }
 }
 
-/// Whether an address is out in the world, and not this machine, its network or something special.
+/// Whether an address is public: not this machine, its network or a special range.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -203,11 +203,11 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match [a, b, c, d, e, f] {
-        // An address of the other kind in disguise.
+        // An IPv4 address that is mapped into IPv6.
         [0, 0, 0, 0, 0, 0 | 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => four(g, h),
         [0x2002, high, low, ..] => four(high, low),
         [0x2001, 0..0x200 | 0xdb8, ..] => false,
-        // All that has been given out lies in here.
+        // All allocated global addresses are in this range.
         [first, ..] => (0x2000..0x4000).contains(&first),
     }
 }

@@ -1,4 +1,4 @@
-//! One request of the program, from its first byte to the answer.
+//! One request of the program, from its first byte to the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,32 +17,34 @@ use super::bodies::{
 };
 use super::callers::{Caller, KnownCallers, Refusal};
 use super::connect::{self, Tunnel};
+use super::connections::ActiveRequest;
 use super::frames::framed;
 use super::limits::{Limits, is_json};
-use super::seats::Turn;
-use super::seen::Unreadable;
-use super::upstream::{Model, Sent, Unanswered, clean_query, end_to_end, foreign_query, in_full};
-use super::watched::{Asking, Reading, Watched};
-use super::wires::{Played, Question, Route, Target};
+use super::observed_stream::{ObservedAnswer, ObservedStream, RequestOrigin};
+use super::parsed_answer::Unreadable;
+use super::upstream::{
+    Model, OutgoingRequest, UpstreamError, clean_query, end_to_end, foreign_query, in_full,
+};
+use super::wires::{RequestBody, Route, SyntheticAnswer, Target};
 use super::{Admission, GATE_PATH, HttpGate, ModelApi, ModelRequest, Observer, strict_json};
 
-/// A request may not be longer than this, nor an answer that is no stream.
+/// The maximum size of a request, and of a response that is not a stream.
 const MAX_BODY: usize = 64 << 20;
-/// What is no turn, such as an error or a list of models, may not be longer than this.
+/// The maximum size of other responses, such as an error or a list of models.
 const MAX_ASIDE: usize = 16 << 20;
-/// All requests that are being looked at together may not be longer than this: a program can send many
-/// at once, and what it sends is kept on our side of the sandbox.
+/// The maximum size of all buffered requests together: a program can send many at once, and they use memory
+/// outside of the sandbox.
 const ROOM: usize = 128 << 20;
-/// Questions beside the model that are open at once, with those that wait for a person.
+/// The maximum number of open gate questions, including those that wait for a person.
 const QUESTIONS: usize = 64;
-/// A question may not be longer than this: the largest call, and what escapes add to it.
+/// The maximum size of a gate question: the largest call, with JSON escapes.
 const MAX_QUESTION: usize = 2 * MAX_PAYLOAD_SIZE;
-/// How long a program may take to say what it asks its model.
+/// The time limit for receiving a model request.
 const ASKING_TIME: Duration = Duration::from_mins(10);
-/// How long it may take to say what it asks beside it: that is said at once.
+/// The time limit for receiving a gate question.
 const QUESTION_TIME: Duration = Duration::from_secs(5);
 
-/// What all requests share.
+/// The state that all requests share.
 pub(super) struct Shared {
     pub(super) wire: ModelApi,
     pub(super) model: Option<Model>,
@@ -50,20 +52,20 @@ pub(super) struct Shared {
     pub(super) observer: Arc<dyn Observer>,
     callers: KnownCallers,
     http_gate: Option<Arc<dyn HttpGate>>,
-    /// How many may still ask beside the model.
+    /// The free slots for gate questions.
     places: Semaphore,
-    /// How much may still be taken from programs, in bytes.
+    /// The free buffer space, in bytes.
     room: Arc<Semaphore>,
 }
 
-/// A request's body, and the room that it takes.
-struct Held {
+/// A request body and its share of the buffer space.
+struct BufferedBody {
     text: Bytes,
     room: Option<OwnedSemaphorePermit>,
 }
 
-/// What the program is told in the place of an answer.
-type Refused = Box<Response<Body>>;
+/// The error response to the program.
+type ErrorResponse = Box<Response<Body>>;
 
 impl Shared {
     pub(super) fn new(
@@ -78,12 +80,12 @@ impl Shared {
         Self { wire, model, limits, observer, callers, http_gate, places, room }
     }
 
-    /// Answers a request. A tunnel is opened when the connection has been handed over.
+    /// Answers a request. A tunnel starts after the connection is upgraded.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
         caller: &Caller,
-        turn: &mut Turn,
+        turn: &mut ActiveRequest,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
         let asks_gate = request.uri().authority().is_none() && request.uri().path() == GATE_PATH;
@@ -91,7 +93,7 @@ impl Shared {
             let (parts, body) = request.into_parts();
             let answer = self.answer_gate_question(http_gate, &parts, body, turn).await;
             let mut answer = answer.unwrap_or_else(|refused| *refused);
-            if !turn.stays() {
+            if !turn.may_stay_open() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             return answer;
@@ -137,29 +139,28 @@ impl Shared {
         answer.unwrap_or_else(|refused| *refused)
     }
 
-    /// An error in the wire's own shape.
+    /// An error in the format of the model API.
     pub(super) fn error(&self, status: StatusCode, message: &str) -> Response<Body> {
         let message = format!("bailiwick: {message}");
         whole(status, self.wire.error(status, &message).to_string(), "application/json")
     }
 
-    fn refused(&self, status: StatusCode, message: &str) -> Refused {
+    fn refused(&self, status: StatusCode, message: &str) -> ErrorResponse {
         Box::new(self.error(status, message))
     }
 
-    /// What is asked beside the model.
+    /// A gate question.
     async fn answer_gate_question(
         &self,
         http_gate: &dyn HttpGate,
         parts: &Parts,
         body: Incoming,
-        turn: &Turn,
-    ) -> Result<Response<Body>, Refused> {
+        turn: &ActiveRequest,
+    ) -> Result<Response<Body>, ErrorResponse> {
         if parts.method != Method::POST {
             return Err(self.refused(StatusCode::METHOD_NOT_ALLOWED, "only questions are answered"));
         }
-        // A request too many waits, and so does one that cannot be read: a program may take an
-        // error for a yes.
+        // Excess and unreadable requests get no response: a program may take an error for permission.
         let place = self.places.acquire().await;
         let all = Limited::new(body, MAX_QUESTION).collect();
         let Ok(Ok(all)) = tokio::time::timeout(QUESTION_TIME, all).await else {
@@ -175,14 +176,14 @@ impl Shared {
         })
     }
 
-    /// A request that is none of a model's turns: passed on, and its answer too.
+    /// A request that is not a model turn: forwarded together with its response.
     async fn aside(
         &self,
         parts: &Parts,
         body: Incoming,
         path: &str,
-    ) -> Result<Response<Body>, Refused> {
-        let Held { text, room: _room } = self.body(parts, body).await?;
+    ) -> Result<Response<Body>, ErrorResponse> {
+        let BufferedBody { text, room: _room } = self.body(parts, body).await?;
         let answer = self.send(parts, path, text).await?;
         self.as_it_is(answer).await
     }
@@ -192,8 +193,8 @@ impl Shared {
         parts: &Parts,
         body: Incoming,
         target: Target,
-    ) -> Result<Response<Body>, Refused> {
-        let Held { text, room: _room } = self.body(parts, body).await?;
+    ) -> Result<Response<Body>, ErrorResponse> {
+        let BufferedBody { text, room: _room } = self.body(parts, body).await?;
         let bad = |why: &str| {
             self.observer.on_rejected("a request to the model", why);
             self.refused(StatusCode::BAD_REQUEST, &format!("the request cannot be read: {why}"))
@@ -211,8 +212,8 @@ impl Shared {
             return Err(self.refused(StatusCode::BAD_REQUEST, &why));
         }
         let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
-        let Question { model, streams, offers_tools, results } = question;
-        // Where the path names one, the body must not name another.
+        let RequestBody { model, streams, offers_tools, results } = question;
+        // If the path names a model, the body must not name another one.
         for named in target.model.iter().chain(&model) {
             self.limits.models.admit(named, offers_tools).map_err(|error| {
                 let why = error.to_string();
@@ -222,7 +223,7 @@ impl Shared {
         }
         let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
         let agent = self.wire.agent(&parts.headers);
-        let asking = Asking {
+        let asking = RequestOrigin {
             agent: agent.clone(),
             model: model.clone(),
             by_path: target.model.is_some(),
@@ -231,12 +232,12 @@ impl Shared {
         let shape = Shape::of(parts, target.shape, streams);
         let asked = ModelRequest { agent, model, offers_tools, results };
         let text = self.wire.amended(&text, &value).map_or(text, Bytes::from);
-        // It may wait for a person, and has no need of this.
+        // It may wait for a person and does not need the buffer space.
         drop(value);
         match self.observer.admit(asked).await {
             Admission::Pass => {
-                // From here on it may be paid for, even if nobody waits for the answer any more.
-                let reading = Reading::new(self.wire, Arc::clone(&self.observer), asking);
+                // From here on it may cost money, even if the program disconnects.
+                let reading = ObservedAnswer::new(self.wire, Arc::clone(&self.observer), asking);
                 match self.send(parts, &target.path, text).await {
                     Ok(answer) => self.pass(answer, shape, reading).await,
                     Err(refused) => {
@@ -246,12 +247,16 @@ impl Shared {
                 }
             }
             Admission::Refuse(why) => Err(self.refused(StatusCode::BAD_REQUEST, &why)),
-            Admission::Call(call) => Ok(self.play(Played::Call(&call), &asking.model, shape)),
-            Admission::Say(words) => Ok(self.play(Played::Say(&words), &asking.model, shape)),
+            Admission::Call(call) => {
+                Ok(self.play(SyntheticAnswer::Call(&call), &asking.model, shape))
+            }
+            Admission::Say(words) => {
+                Ok(self.play(SyntheticAnswer::Say(&words), &asking.model, shape))
+            }
         }
     }
 
-    fn play(&self, played: Played<'_>, model: &str, shape: Shape) -> Response<Body> {
+    fn play(&self, played: SyntheticAnswer<'_>, model: &str, shape: Shape) -> Response<Body> {
         let streams = matches!(shape, Shape::Events | Shape::Frames);
         let text = self.wire.play(played, model, streams);
         match shape {
@@ -266,7 +271,7 @@ impl Shared {
     }
 
     /// All of the request's body.
-    async fn body(&self, parts: &Parts, body: Incoming) -> Result<Held, Refused> {
+    async fn body(&self, parts: &Parts, body: Incoming) -> Result<BufferedBody, ErrorResponse> {
         let told = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let told = told.and_then(|length| length.parse().ok());
         if told.is_some_and(|length: usize| length > MAX_BODY) {
@@ -276,7 +281,7 @@ impl Shared {
         tokio::time::timeout(ASKING_TIME, self.read(body)).await.map_err(late)?
     }
 
-    async fn read(&self, mut body: Incoming) -> Result<Held, Refused> {
+    async fn read(&self, mut body: Incoming) -> Result<BufferedBody, ErrorResponse> {
         let mut text = BytesMut::new();
         let mut room: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
@@ -288,7 +293,7 @@ impl Shared {
             }
             let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
             let more = Arc::clone(&self.room).try_acquire_many_owned(length);
-            // Something else will have ended in a while: this one may be tried again.
+            // Buffer space will be free later: the program may retry.
             let more = more.map_err(|_| self.too_much(StatusCode::SERVICE_UNAVAILABLE))?;
             match &mut room {
                 Some(room) => room.merge(more),
@@ -296,50 +301,50 @@ impl Shared {
             }
             text.extend_from_slice(&data);
         }
-        Ok(Held { text: text.freeze(), room })
+        Ok(BufferedBody { text: text.freeze(), room })
     }
 
-    fn too_much(&self, status: StatusCode) -> Refused {
+    fn too_much(&self, status: StatusCode) -> ErrorResponse {
         let why = "the request is longer than can be read";
         self.observer.on_rejected("a request to the model", why);
         self.refused(status, why)
     }
 
-    /// Sends it upstream. What is not answered is not paid for.
+    /// Forwards the request. A request without a response is not charged.
     async fn send(
         &self,
         parts: &Parts,
         path: &str,
         body: Bytes,
-    ) -> Result<reqwest::Response, Refused> {
+    ) -> Result<reqwest::Response, ErrorResponse> {
         let Some(model) = &self.model else {
-            // Not a fault that passes: a program would try such a one again and again.
+            // Not a temporary error: the program would retry for ever.
             let why = "there is no model to ask";
             return Err(self.refused(StatusCode::BAD_REQUEST, why));
         };
         let query = clean_query(parts.uri.query());
         let query = query.as_deref();
         let (method, headers) = (parts.method.clone(), &parts.headers);
-        let sent = model.send(Sent { method, path, query, headers, body }).await;
+        let sent = model.send(OutgoingRequest { method, path, query, headers, body }).await;
         if let Ok(status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) =
             sent.as_ref().map(reqwest::Response::status)
         {
             self.observer.key_refused(status.as_u16());
         }
-        sent.map_err(|Unanswered { why, told }| {
+        sent.map_err(|UpstreamError { why, told }| {
             self.observer.on_rejected("a request to the model", &why);
             let told = format!("the model does not answer: {told}");
             self.refused(StatusCode::BAD_GATEWAY, &told)
         })
     }
 
-    /// The model's answer, read on its way. What is no answer passes as it is, and is no turn.
+    /// The model's response, read while it is forwarded. Other responses are forwarded unread.
     async fn pass(
         &self,
         answer: reqwest::Response,
         shape: Shape,
-        reading: Reading,
-    ) -> Result<Response<Body>, Refused> {
+        reading: ObservedAnswer,
+    ) -> Result<Response<Body>, ErrorResponse> {
         let status = answer.status();
         if !status.is_success() {
             reading.dismiss();
@@ -351,22 +356,22 @@ impl Shared {
             return Err(self.unreadable(reading, "it is compressed"));
         }
         if let Some(framing) = shape.framing(&headers) {
-            // With a length the program would know the end before we have reported it.
+            // With a length, the program would see the end before it is reported.
             headers.remove(CONTENT_LENGTH);
-            let watched = Watched::new(Box::pin(answer.bytes_stream()), framing, reading);
+            let watched = ObservedStream::new(Box::pin(answer.bytes_stream()), framing, reading);
             let body = watched.map_err(BodyError::from).boxed_unsync();
             return Ok(respond(status, headers, body));
         }
         self.whole(answer, headers, reading).await
     }
 
-    /// An answer that is no stream is handed on when it has been read.
+    /// A response that is not a stream is forwarded after it was read.
     async fn whole(
         &self,
         answer: reqwest::Response,
         headers: HeaderMap,
-        mut reading: Reading,
-    ) -> Result<Response<Body>, Refused> {
+        mut reading: ObservedAnswer,
+    ) -> Result<Response<Body>, ErrorResponse> {
         let status = answer.status();
         let body = match collect(answer, MAX_BODY).await {
             Ok(body) => body,
@@ -379,14 +384,13 @@ impl Shared {
         }
     }
 
-    fn unreadable(&self, mut reading: Reading, why: &str) -> Refused {
+    fn unreadable(&self, mut reading: ObservedAnswer, why: &str) -> ErrorResponse {
         reading.give_up(why);
         self.refused(StatusCode::BAD_GATEWAY, &format!("the answer cannot be read: {why}"))
     }
 
-    /// Something short that is no turn, most often an error. A host that repeats our key in it is
-    /// not the one to tell it to the program.
-    async fn as_it_is(&self, answer: reqwest::Response) -> Result<Response<Body>, Refused> {
+    /// A short response, usually an error. If the host repeats the key in it, the key is removed.
+    async fn as_it_is(&self, answer: reqwest::Response) -> Result<Response<Body>, ErrorResponse> {
         let (status, mut headers) = (answer.status(), end_to_end(answer.headers()));
         let body = collect(answer, MAX_ASIDE).await;
         let body =

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::seen::Unreadable;
-use super::sse::{Events, MAX_EVENT, Ready};
+use super::parsed_answer::Unreadable;
+use super::sse::{Events, MAX_EVENT, ReadyEvents};
 
 /// Both lengths and their checksum.
 const PRELUDE: usize = 12;
@@ -29,7 +29,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Takes more of the stream, and gives out all that is whole.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Ready, Unreadable> {
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<ReadyEvents, Unreadable> {
         self.held.extend_from_slice(chunk);
         let (mut bytes, mut data) = (BytesMut::new(), Vec::new());
         while let Some(length) = self.next_length()? {
@@ -37,13 +37,13 @@ impl Frames {
             data.extend(event(&frame)?);
             bytes.extend_from_slice(&frame);
         }
-        Ok(Ready { bytes: bytes.freeze(), data })
+        Ok(ReadyEvents { bytes: bytes.freeze(), data })
     }
 
-    /// Nothing more comes.
-    pub(super) fn end(&mut self) -> Result<Ready, Unreadable> {
+    /// The stream has ended.
+    pub(super) fn end(&mut self) -> Result<ReadyEvents, Unreadable> {
         match self.held.is_empty() {
-            true => Ok(Ready::default()),
+            true => Ok(ReadyEvents::default()),
             false => Err(Unreadable("it ends within a frame")),
         }
     }
@@ -59,7 +59,7 @@ impl Frames {
     }
 }
 
-/// The event in a frame; nothing if it is an error of the host, or another message about the stream.
+/// The event in a frame; `None` if it is an error of the host, or another message about the stream.
 fn event(frame: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
     let payload = payload(frame).ok_or(Unreadable("a frame of it is broken"))?;
     let held: Value = match payload.is_empty() {
@@ -105,7 +105,7 @@ fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Option<Vec<u8>> {
 
 /// Server-sent events as frames.
 pub(super) fn framed(events: &str) -> Result<Bytes, Unreadable> {
-    let unwritable = || Unreadable("an answer of ours cannot be written in frames");
+    let unwritable = || Unreadable("the proxy's own response cannot be encoded in frames");
     let events = Events::default().push(events.as_bytes()).map_err(|_| unwritable())?.data;
     let mut frames = Vec::new();
     for data in events {
@@ -137,7 +137,7 @@ mod tests {
                 bytes.extend_from_slice(&ready.bytes);
                 data.extend(ready.data);
             }
-            assert_eq!(frames.end(), Ok(Ready::default()));
+            assert_eq!(frames.end(), Ok(ReadyEvents::default()));
             assert_eq!(
                 (bytes, data),
                 (all.to_vec(), vec![b"{\"n\":1}".into(), b"{\"n\":2}".into()])
@@ -162,7 +162,7 @@ mod tests {
     fn half_a_frame_is_never_given_out_and_none_is_kept_for_ever() {
         let all = framed(TWO).unwrap();
         let mut frames = Frames::default();
-        assert_eq!(frames.push(&all[..all.len() / 2 - 1]).unwrap(), Ready::default());
+        assert_eq!(frames.push(&all[..all.len() / 2 - 1]).unwrap(), ReadyEvents::default());
         assert!(frames.end().is_err());
         for length in [0, 15, u32::try_from(MAX_EVENT).unwrap() + 1, u32::MAX] {
             assert!(Frames::default().push(&length.to_be_bytes()).is_err(), "{length}");

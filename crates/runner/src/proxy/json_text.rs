@@ -1,4 +1,4 @@
-//! A JSON value that is written piece by piece: when is it whole?
+//! Detects when a JSON value that arrives in pieces is complete.
 
 /// The text of a JSON object or list so far.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ impl JsonText {
         }
     }
 
-    /// Whether all that was opened is closed. A value that is no object or list never is: nothing
-    /// but the end says that a number has no more digits.
+    /// Whether all brackets are closed. Other values are never complete: only the end of the stream ends a
+    /// number.
     pub(super) fn is_whole(&self) -> bool {
         self.whole
     }

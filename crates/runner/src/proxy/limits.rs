@@ -16,7 +16,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Why the model's host may not do this, and what to change.
+    /// Why the model's host must not do this, and what to change.
     pub(super) fn refuses(&self, asked: &ServerSide) -> Option<String> {
         match asked {
             ServerSide::Search(_) if self.searches => None,
@@ -43,7 +43,7 @@ impl Limits {
     }
 }
 
-/// How much of an address is shown that is none.
+/// The maximum length of an invalid address in a message.
 const MAX_SHOWN: usize = 100;
 
 /// The host and port of an address.

@@ -1,35 +1,35 @@
-//! The model proxy: the endpoint that an agent program sees in the place of its model.
+//! The model proxy: the endpoint that an agent program sees in place of its model.
 //!
-//! It holds the key, counts the tokens of every agent and sub-agent, records every tool that a model
-//! asks for, and lets no request through that its [`Observer`] refuses. Streams pass byte by byte.
+//! It adds the key, counts the tokens of every agent and sub-agent, records every tool call of the model, and
+//! rejects requests that its [`Observer`] refuses. Streams are forwarded unchanged.
 //!
 //! ```text
 //!  program ──▶ server ──▶ exchange ──admit──▶ observer
 //!                 │          ├──▶ callers, limits: who asks, for which model, with which tools
 //!                 │          ├──▶ upstream, with the key ──▶ the model
-//!                 │          ◀── watched: sse ──▶ wires ──called, answered──▶ observer
-//!                 ├──▶ desk: the gate, for a program that asks it over HTTP
-//!                 ├──▶ seats: who asks for nothing gives way
+//!                 │          ◀── observed_stream: sse ──▶ wires ──called, answered──▶ observer
+//!                 ├──▶ gate, for a program that asks it over HTTP
+//!                 ├──▶ connections: idle ones are closed for new ones
 //!                 └──▶ connect: tunnels to hosts that are named
 //! ```
 
 mod bodies;
 mod callers;
 mod connect;
+mod connections;
 mod exchange;
 mod frames;
 mod json_text;
 mod limits;
 mod models;
+mod observed_stream;
+mod parsed_answer;
 mod renewal;
-mod seats;
-mod seen;
 mod server;
 mod signature;
 mod sse;
 mod strict_json;
 mod upstream;
-mod watched;
 mod wires;
 
 use std::future::Future;
@@ -41,11 +41,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use models::Models;
-pub use renewal::Fresh;
+pub use renewal::RenewedKey;
 pub use server::{Proxy, ProxyError, Setup, start};
 pub use upstream::{Key, Upstream};
 
-/// How a program speaks to its model.
+/// The API of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelApi {
@@ -62,11 +62,11 @@ pub enum ModelApi {
 /// A request to the model, before it is passed on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The sub-agent that asks, where the program says so.
+    /// The sub-agent that sent it, if the program says so.
     pub agent: Option<String>,
     /// The model that it asks.
     pub model: String,
-    /// Whether the model could ask for a tool; side calls, such as for a title, offer none.
+    /// Whether it offers tools; side requests, such as for a title, offer none.
     pub offers_tools: bool,
     /// What came back from tools, all of the conversation.
     pub results: Vec<ToolResult>,
@@ -79,7 +79,7 @@ pub struct ToolResult {
     pub id: String,
     /// The tool, where the request says it.
     pub tool: Option<String>,
-    /// All that the model is told.
+    /// The text for the model.
     pub output: String,
     /// Whether it is marked as a failure.
     pub failed: bool,
@@ -94,11 +94,11 @@ pub struct ModelResponse {
     pub calls: Vec<ToolCall>,
     /// What it says.
     pub text: String,
-    /// What it took. Where the answer does not say, what was sent and received is estimated.
+    /// Its usage; estimated from the sizes if the response does not say.
     pub usage: Usage,
-    /// Whether it came to its end; a stream may break off.
+    /// Whether the response is complete; a stream may be interrupted.
     pub complete: bool,
-    /// Whether the connection broke off, for the program as well.
+    /// Whether the connection was interrupted, for the program as well.
     pub broke_off: bool,
 }
 
@@ -113,69 +113,69 @@ pub struct ToolCall {
     pub input: Value,
 }
 
-/// Whether a request may go on.
+/// What happens to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Admission {
     /// To the model.
     Pass,
-    /// No: the program is told why, in the wire's own shape of an error that is not tried again.
+    /// Refused: the program gets an error of a kind that is not retried.
     Refuse(String),
-    /// We answer in the model's place: it asks for a tool.
+    /// Answered by the proxy with a tool call.
     Call(ToolCall),
-    /// We answer in the model's place: it says this, and is done.
+    /// Answered by the proxy with this text.
     Say(String),
 }
 
-/// Where a program finds the desk, below the model's address.
+/// The path of the gate, below the model's address.
 pub const GATE_PATH: &str = "/bailiwick/gate";
 
-/// Answers what is asked beside the model: the gate, for a program that asks it over HTTP.
+/// Answers gate questions, for a program that sends them over HTTP.
 pub trait HttpGate: Send + Sync + 'static {
-    /// The answer to what was posted; nothing if none is awaited.
+    /// The answer to what was posted; `None` if none is awaited.
     fn ask<'a>(
         &'a self,
         posted: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
 }
 
-/// Who may ask the model.
+/// Identifies the processes that may use the model.
 pub trait Callers: Send + Sync + 'static {
-    /// Whether the process that is connected from here may ask.
+    /// Whether the process at this address may use the model.
     fn may_ask(&self, peer: SocketAddr) -> Result<(), UnauthorizedProcess>;
 }
 
-/// A process that may not ask the model.
+/// A process that must not use the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnauthorizedProcess {
     /// Its name.
     pub program: String,
 }
 
-/// Decides about requests, and hears of answers.
+/// Decides about requests and is notified of responses.
 pub trait Observer: Send + Sync + 'static {
-    /// May this request go on? It waits as long as this does.
+    /// Decides about a request, which waits for the decision.
     fn admit<'a>(
         &'a self,
         asked: ModelRequest,
     ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>>;
 
-    /// The model asks for this tool; called before the program hears of it.
+    /// The model called this tool; invoked before the program receives the call.
     fn on_tool_call(&self, agent: Option<&str>, call: &ToolCall);
 
-    /// An answer has passed, or broke off; called before the program hears of its end. Answers in
-    /// the model's place are not reported.
+    /// A response has ended or was interrupted; invoked before the program sees the end. Responses of the
+    /// proxy itself are not reported.
     fn on_response(&self, answered: ModelResponse);
 
-    /// A request that was let through came to nothing: there is no answer, and nothing to pay for. Each
-    /// that is let through is either answered or dismissed.
+    /// An admitted request got no response and costs nothing. Each admitted request is either answered or
+    /// dismissed.
     fn release_request(&self) {}
 
-    /// The model's endpoint refused the key, with this status; called before the program hears of it.
+    /// The model's endpoint rejected the key with this status; invoked before the program receives the error.
     fn key_refused(&self, status: u16) {
         let _ = status;
     }
 
-    /// A program asked for another host than the model's: `host:port`.
+    /// The program requested another host than the model's: `host:port`.
     fn on_connect(&self, host: &str, allowed: bool);
 
     /// Something was not passed on, without a question to [`Observer::admit`] or after it: a path

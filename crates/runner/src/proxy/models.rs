@@ -1,4 +1,4 @@
-//! The models that a run may ask: those that its task names, and the small ones that its program uses.
+//! The models that a run may use: those that its task names, and the small ones that its agent program uses.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -56,7 +56,7 @@ impl ModelLimit {
         }
     }
 
-    /// The model that was asked first for a turn. Requests without tools are asides, such as for a title.
+    /// The model of the first turn. Requests without tools are side requests, such as for a title.
     fn first(&self, model: &str, offers_tools: bool) -> Option<String> {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() && offers_tools {
@@ -66,7 +66,7 @@ impl ModelLimit {
     }
 }
 
-/// A model that this run may not ask.
+/// A model that this run must not use.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ForeignModel {
     model: String,

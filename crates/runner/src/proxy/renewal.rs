@@ -16,17 +16,17 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// How long a source of keys may take. It has a limit of its own, and this is longer.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// A key, and until when it is good.
+/// A key and its expiry time.
 #[derive(Debug, Clone)]
-pub struct Fresh {
+pub struct RenewedKey {
     /// The key.
     pub key: Key,
-    /// When it is over; nothing if it never is.
+    /// When it expires; `None` if it does not.
     pub until: Option<SystemTime>,
 }
 
-type Source = Arc<dyn Fn() -> Result<Fresh, NoKey> + Send + Sync>;
-/// Why there is no new key.
+type Source = Arc<dyn Fn() -> Result<RenewedKey, NoKey> + Send + Sync>;
+/// Why no new key could be obtained.
 #[derive(Debug, Clone, Error)]
 pub(super) enum NoKey {
     /// What the source itself says.
@@ -44,33 +44,33 @@ impl NoKey {
     }
 }
 
-/// The key has expired, and there is no new one.
+/// The key has expired and could not be renewed.
 #[derive(Debug, Error)]
-#[error("the login is over, and there is no new one: {0}")]
-pub(super) struct LoginOver(NoKey);
+#[error("the login has expired and could not be renewed: {0}")]
+pub(super) struct LoginExpired(NoKey);
 
-type Hides = Box<dyn Fn(String) + Send + Sync>;
+type SecretCallback = Box<dyn Fn(String) + Send + Sync>;
 
 /// A key that is renewed. Clones share it.
 #[derive(Clone)]
 pub(super) struct Renewal {
     source: Source,
-    now: Arc<Mutex<Held>>,
+    now: Arc<Mutex<KeyState>>,
     /// What must never be shown: of every key that there was.
     secrets: Arc<Plain<Vec<Vec<u8>>>>,
     /// Who keeps it from being shown elsewhere.
-    hides: Arc<OnceLock<Hides>>,
+    hides: Arc<OnceLock<SecretCallback>>,
 }
 
-struct Held {
-    fresh: Fresh,
+struct KeyState {
+    fresh: RenewedKey,
     /// When somebody was asked for another one, and had answered.
     asked: SystemTime,
     /// Why there was none.
     failed: Option<NoKey>,
 }
 
-impl Held {
+impl KeyState {
     /// Whether somebody may be asked again. Who waited for an answer came before it.
     fn rested(&self, now: SystemTime) -> bool {
         match now.duration_since(self.asked) {
@@ -88,14 +88,14 @@ impl fmt::Debug for Renewal {
 }
 
 impl Renewal {
-    pub(super) fn new(first: Fresh, source: Source) -> Self {
+    pub(super) fn new(first: RenewedKey, source: Source) -> Self {
         let secrets = Arc::new(Plain::new(first.key.secrets()));
-        let held = Held { fresh: first, asked: SystemTime::UNIX_EPOCH, failed: None };
+        let held = KeyState { fresh: first, asked: SystemTime::UNIX_EPOCH, failed: None };
         Self { source, now: Arc::new(Mutex::new(held)), secrets, hides: Arc::default() }
     }
 
     /// Every secret that there will be is told before it is used; those that are known are not.
-    pub(super) fn tells(&self, hides: impl Fn(String) + Send + Sync + 'static) {
+    pub(super) fn on_secret(&self, hides: impl Fn(String) + Send + Sync + 'static) {
         // Who was told first goes on being told.
         let _ = self.hides.set(Box::new(hides));
     }
@@ -105,7 +105,7 @@ impl Renewal {
     }
 
     /// The key that is good now. While it is renewed, everyone who needs it waits for that.
-    pub(super) async fn current(&self, now: SystemTime) -> Result<Key, LoginOver> {
+    pub(super) async fn current(&self, now: SystemTime) -> Result<Key, LoginExpired> {
         let mut held = self.now.lock().await;
         let Some(until) = held.fresh.until else { return Ok(held.fresh.key.clone()) };
         let good = now < until;
@@ -114,16 +114,16 @@ impl Renewal {
             return Ok(held.fresh.key.clone());
         }
         if let (false, Some(why)) = (rested, &held.failed) {
-            return Err(LoginOver(why.clone()));
+            return Err(LoginExpired(why.clone()));
         }
         match self.fetch(&mut held, now).await {
             Ok(key) => Ok(key),
             Err(_) if good => Ok(held.fresh.key.clone()),
-            Err(why) => Err(LoginOver(why)),
+            Err(why) => Err(LoginExpired(why)),
         }
     }
 
-    /// Another key in the place of one that the model has refused; nothing if there is none.
+    /// Another key in place of one that the model has refused; `None` if there is none.
     pub(super) async fn instead_of(&self, refused: &Key, now: SystemTime) -> Option<Key> {
         let mut held = self.now.lock().await;
         let other = |key: &Key| key.secrets() != refused.secrets();
@@ -137,7 +137,7 @@ impl Renewal {
         self.fetch(&mut held, now).await.ok().filter(other)
     }
 
-    async fn fetch(&self, held: &mut Held, now: SystemTime) -> Result<Key, NoKey> {
+    async fn fetch(&self, held: &mut KeyState, now: SystemTime) -> Result<Key, NoKey> {
         held.asked = now;
         let begun = Instant::now();
         let source = Arc::clone(&self.source);
@@ -166,9 +166,9 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
-    fn key(number: u64, until: SystemTime) -> Fresh {
+    fn key(number: u64, until: SystemTime) -> RenewedKey {
         let key = Key::new("authorization", &format!("Bearer token-{number}")).unwrap();
-        Fresh { key, until: Some(until) }
+        RenewedKey { key, until: Some(until) }
     }
 
     fn last(key: &Key) -> String {
@@ -228,7 +228,7 @@ mod tests {
         let renewal = Renewal::new(key(0, now + HOUR), Arc::new(source));
         let told: Arc<Plain<Vec<String>>> = Arc::default();
         let heard = Arc::clone(&told);
-        renewal.tells(move |secret| heard.lock().unwrap().push(secret));
+        renewal.on_secret(move |secret| heard.lock().unwrap().push(secret));
         let first = renewal.current(now).await.unwrap();
         for _ in 0..2 {
             let second = renewal.instead_of(&first, now).await.unwrap();

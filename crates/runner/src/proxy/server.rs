@@ -16,10 +16,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::callers::{Caller, KnownCallers};
 use super::connect::{Hosts, Tunnel};
+use super::connections::{ActiveRequest, Connection, Connections, MAX_CONNECTIONS, ResponseBody};
 use super::exchange::Shared;
 use super::limits::Limits;
 use super::models::ModelLimit;
-use super::seats::{MAX_CONNECTIONS, ResponseBody, Seat, Seats, Turn};
 use super::upstream::{Model, Upstream};
 use super::{Callers, HttpGate, ModelApi, Models, Observer};
 
@@ -34,7 +34,7 @@ const BEAT: Duration = Duration::from_millis(100);
 pub struct Setup {
     /// How the program speaks to its model.
     pub wire: ModelApi,
-    /// The model; nothing if every request is answered by the observer.
+    /// The model; `None` if every request is answered by the observer.
     pub upstream: Option<Upstream>,
     /// Where the program finds the proxy.
     pub listener: TcpListener,
@@ -122,7 +122,7 @@ async fn listen(
     shared: Arc<Shared>,
     mut stopped: oneshot::Receiver<Infallible>,
 ) {
-    let (mut connections, seats) = (JoinSet::new(), Seats::new());
+    let (mut connections, seats) = (JoinSet::new(), Connections::new());
     loop {
         // One seat is kept free, so that the next one finds it.
         let full = connections.len() >= MAX_CONNECTIONS;
@@ -146,11 +146,11 @@ async fn listen(
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Seat>, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Connection>, shared: Arc<Shared>) {
     let caller = Arc::new(Caller::new(peer));
     // A stream is told piece by piece; to wait for more would only be late.
     let _ = stream.set_nodelay(true);
-    let opened: Arc<Mutex<Option<(Tunnel, Turn)>>> = Arc::default();
+    let opened: Arc<Mutex<Option<(Tunnel, ActiveRequest)>>> = Arc::default();
     let service = service_fn(|request| {
         let (shared, opened) = (Arc::clone(&shared), Arc::clone(&opened));
         let caller = Arc::clone(&caller);

@@ -29,16 +29,16 @@ pub(super) struct Events {
     begun: bool,
 }
 
-/// What may be given out, and the data of the events in it.
+/// Complete bytes to forward, with the data of their events.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Ready {
+pub(super) struct ReadyEvents {
     pub(super) bytes: Bytes,
     pub(super) data: Vec<Vec<u8>>,
 }
 
 impl Events {
     /// Takes more of the stream, and gives out all that is whole.
-    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Ready, TooLong> {
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Result<ReadyEvents, TooLong> {
         self.held.extend_from_slice(chunk);
         let mut data = Vec::new();
         let mut whole = 0;
@@ -67,15 +67,15 @@ impl Events {
         }
         self.looked_at -= whole;
         self.line = self.line.saturating_sub(whole);
-        Ok(Ready { bytes: self.held.split_to(whole).freeze(), data })
+        Ok(ReadyEvents { bytes: self.held.split_to(whole).freeze(), data })
     }
 
     /// The rest, when nothing more comes: programs read a last event that has no empty line behind it.
-    pub(super) fn end(&mut self) -> Ready {
+    pub(super) fn end(&mut self) -> ReadyEvents {
         self.end_line(self.held.len());
         let data = self.take_data().into_iter().collect();
         (self.looked_at, self.line) = (0, 0);
-        Ready { bytes: self.held.split().freeze(), data }
+        ReadyEvents { bytes: self.held.split().freeze(), data }
     }
 
     /// Reads the line that ends here; true if it is empty, and so the event is whole.
@@ -112,7 +112,7 @@ mod tests {
     fn read(parts: &[&[u8]]) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut events = Events::default();
         let (mut bytes, mut data) = (Vec::new(), Vec::new());
-        let mut keep = |ready: Ready| {
+        let mut keep = |ready: ReadyEvents| {
             bytes.extend_from_slice(&ready.bytes);
             data.extend(ready.data);
         };
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(&ready.bytes[..], b"data: one\n\n");
         assert_eq!(ready.data, [b"one"]);
         let ready = events.push(b"o\n").unwrap();
-        assert_eq!(ready, Ready::default());
+        assert_eq!(ready, ReadyEvents::default());
         let ready = events.push(b"\n").unwrap();
         assert_eq!(&ready.bytes[..], b"data: two\n\n");
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::seen::Unreadable;
+use super::parsed_answer::Unreadable;
 
 /// The value of a text. Of two fields with one name, we might take the one and the model's host the other.
 pub(super) fn parse(text: &[u8]) -> Result<Value, Unreadable> {

@@ -14,7 +14,7 @@ use hyper::{Method, StatusCode};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use super::renewal::{Fresh, LoginOver, NoKey, Renewal};
+use super::renewal::{LoginExpired, NoKey, Renewal, RenewedKey};
 use super::signature::{SignatureError, Signer};
 use super::{ModelApi, ProxyError};
 
@@ -25,9 +25,9 @@ const SILENCE: Duration = Duration::from_mins(10);
 
 /// All that a program is told when there is no key any more: what a person's own programs say of their
 /// login is not for it.
-const LOGIN_OVER: &str = "the login is over, and a person has to log in again";
+const LOGIN_OVER: &str = "the login has expired; a person must log in again";
 
-/// Where the model is, and what opens it.
+/// The model's endpoint and its key.
 #[derive(Debug, Clone)]
 pub struct Upstream {
     /// What stands before the paths of the wire, as the wire's own programs are told it:
@@ -40,18 +40,18 @@ pub struct Upstream {
     pub origin: Option<String>,
 }
 
-/// What opens the model: a header, or keys that sign each request. Nothing shows it.
+/// The key of the model: a header, or keys that sign each request. It is never printed.
 #[derive(Debug, Clone)]
-pub struct Key(Opens);
+pub struct Key(Credential);
 
 #[derive(Clone)]
-enum Opens {
+enum Credential {
     Header { name: HeaderName, value: HeaderValue },
     Signature(Signer),
     Renewed(Renewal),
 }
 
-/// Why a key does not open the model.
+/// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     #[error(transparent)]
@@ -67,57 +67,59 @@ impl Key {
         let name = HeaderName::try_from(header).map_err(|_| ProxyError::Key)?;
         let mut value = HeaderValue::try_from(value).map_err(|_| ProxyError::Key)?;
         value.set_sensitive(true);
-        Ok(Self(Opens::Header { name, value }))
+        Ok(Self(Credential::Header { name, value }))
     }
 
     /// A person's keys at Amazon, with which each request to a region is signed.
     pub fn signing(id: &str, secret: &str, session: Option<&str>, region: &str) -> Self {
-        Self(Opens::Signature(Signer::new(id, secret, session, region)))
+        Self(Credential::Signature(Signer::new(id, secret, session, region)))
     }
 
     /// A key that is good for a while: before its time is over, another one is asked for. That may take a
     /// moment, and must come to an end.
     pub fn renewed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
-        first: Fresh,
-        source: impl Fn() -> Result<Fresh, E> + Send + Sync + 'static,
+        first: RenewedKey,
+        source: impl Fn() -> Result<RenewedKey, E> + Send + Sync + 'static,
     ) -> Self {
         let source = move || source().map_err(NoKey::source);
-        Self(Opens::Renewed(Renewal::new(first, Arc::new(source))))
+        Self(Credential::Renewed(Renewal::new(first, Arc::new(source))))
     }
 
     /// Reports the secrets of every renewed key, before it is used.
-    pub fn tells(&self, hides: impl Fn(String) + Send + Sync + 'static) {
+    pub fn on_secret(&self, hides: impl Fn(String) + Send + Sync + 'static) {
         match &self.0 {
-            Opens::Header { .. } | Opens::Signature(_) => {}
-            Opens::Renewed(renewal) => renewal.tells(hides),
+            Credential::Header { .. } | Credential::Signature(_) => {}
+            Credential::Renewed(renewal) => renewal.on_secret(hides),
         }
     }
 
     /// The secrets themselves: of a header, the last word of the value.
     pub(super) fn secrets(&self) -> Vec<Vec<u8>> {
         match &self.0 {
-            Opens::Header { value, .. } => {
+            Credential::Header { value, .. } => {
                 let value = value.as_bytes();
                 vec![value.rsplit(|&byte| byte == b' ').next().unwrap_or(value).to_vec()]
             }
-            Opens::Signature(signer) => signer.secrets().into_iter().map(<[u8]>::to_vec).collect(),
-            Opens::Renewed(renewal) => renewal.secrets(),
+            Credential::Signature(signer) => {
+                signer.secrets().into_iter().map(<[u8]>::to_vec).collect()
+            }
+            Credential::Renewed(renewal) => renewal.secrets(),
         }
     }
 
     /// The key that is good at this moment.
-    async fn current(&self) -> Result<Self, LoginOver> {
+    async fn current(&self) -> Result<Self, LoginExpired> {
         match &self.0 {
-            Opens::Header { .. } | Opens::Signature(_) => Ok(self.clone()),
-            Opens::Renewed(renewal) => renewal.current(SystemTime::now()).await,
+            Credential::Header { .. } | Credential::Signature(_) => Ok(self.clone()),
+            Credential::Renewed(renewal) => renewal.current(SystemTime::now()).await,
         }
     }
 
-    /// Another one in the place of one that was refused, if it can be had.
+    /// Another one in place of one that was refused, if it can be had.
     async fn instead_of(&self, refused: &Self) -> Option<Self> {
         match &self.0 {
-            Opens::Header { .. } | Opens::Signature(_) => None,
-            Opens::Renewed(renewal) => renewal.instead_of(refused, SystemTime::now()).await,
+            Credential::Header { .. } | Credential::Signature(_) => None,
+            Credential::Renewed(renewal) => renewal.instead_of(refused, SystemTime::now()).await,
         }
     }
 
@@ -130,19 +132,19 @@ impl Key {
         body: &[u8],
     ) -> Result<(), OpenError> {
         match &self.0 {
-            Opens::Header { name, value } => {
+            Credential::Header { name, value } => {
                 headers.insert(name.clone(), value.clone());
                 Ok(())
             }
-            Opens::Signature(signer) => {
+            Credential::Signature(signer) => {
                 Ok(signer.sign(method, url, headers, body, SystemTime::now())?)
             }
-            Opens::Renewed(_) => Err(OpenError::NotCurrent),
+            Credential::Renewed(_) => Err(OpenError::NotCurrent),
         }
     }
 }
 
-impl fmt::Debug for Opens {
+impl fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header { name, .. } => {
@@ -237,8 +239,8 @@ pub(super) struct Model {
     key: Key,
 }
 
-/// What is sent to the model.
-pub(super) struct Sent<'a> {
+/// A request to the model.
+pub(super) struct OutgoingRequest<'a> {
     pub(super) method: Method,
     pub(super) path: &'a str,
     pub(super) query: Option<&'a str>,
@@ -246,19 +248,19 @@ pub(super) struct Sent<'a> {
     pub(super) body: Bytes,
 }
 
-/// What goes to the model, but for the key.
+/// A request to the model without the key.
 #[derive(Clone)]
-struct Keyless {
+struct UnsignedRequest {
     method: Method,
     url: Url,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// There is no answer.
-pub(super) struct Unanswered {
+/// The model did not answer.
+pub(super) struct UpstreamError {
     pub(super) why: String,
-    /// What the program is told.
+    /// The message to the program.
     pub(super) told: String,
 }
 
@@ -287,8 +289,11 @@ impl Model {
     }
 
     /// Sends a request as ours, and gives the answer as soon as it begins.
-    pub(super) async fn send(&self, sent: Sent<'_>) -> Result<reqwest::Response, Unanswered> {
-        let Sent { method, path, query, headers, body } = sent;
+    pub(super) async fn send(
+        &self,
+        sent: OutgoingRequest<'_>,
+    ) -> Result<reqwest::Response, UpstreamError> {
+        let OutgoingRequest { method, path, query, headers, body } = sent;
         let mut url = self.base.clone();
         url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
         url.set_query(query);
@@ -298,10 +303,12 @@ impl Model {
         }
         // What is compressed could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let over =
-            |error: LoginOver| Unanswered { told: LOGIN_OVER.to_owned(), why: error.to_string() };
+        let over = |error: LoginExpired| UpstreamError {
+            told: LOGIN_OVER.to_owned(),
+            why: error.to_string(),
+        };
         let key = self.key.current().await.map_err(over)?;
-        let request = Keyless { method, url, headers, body };
+        let request = UnsignedRequest { method, url, headers, body };
         let answer = self.ask(request.clone(), &key).await?;
         if !refuses_key(&answer) {
             return Ok(answer);
@@ -313,17 +320,21 @@ impl Model {
         }
     }
 
-    async fn ask(&self, request: Keyless, key: &Key) -> Result<reqwest::Response, Unanswered> {
-        let Keyless { method, url, mut headers, body } = request;
+    async fn ask(
+        &self,
+        request: UnsignedRequest,
+        key: &Key,
+    ) -> Result<reqwest::Response, UpstreamError> {
+        let UnsignedRequest { method, url, mut headers, body } = request;
         let unsigned = |error: OpenError| {
             let why = error.to_string();
-            Unanswered { told: why.clone(), why }
+            UpstreamError { told: why.clone(), why }
         };
         key.open(&method, &url, &mut headers, &body).map_err(unsigned)?;
         let request = self.client.request(method, url).headers(headers).body(body);
         request.send().await.map_err(|error| {
             let why = in_full(&error.without_url());
-            Unanswered { told: why.clone(), why }
+            UpstreamError { told: why.clone(), why }
         })
     }
 

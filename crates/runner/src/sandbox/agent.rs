@@ -38,7 +38,7 @@ pub struct AgentPlaces {
     pub temp: PathBuf,
     /// Programs that are not the system's.
     pub programs: Vec<Bind>,
-    /// The gate, and what it reads and asks: nobody inside can replace it.
+    /// The gate with its files and sockets: no process inside can replace it.
     pub gate: Vec<Bind>,
     /// Directories that it can read and that look writable: what it writes there is gone at its end.
     pub layered: Vec<Bind>,
@@ -58,7 +58,7 @@ pub struct AgentPlaces {
     pub environment: Vec<(String, String)>,
     /// The port of its door.
     pub door: Option<u16>,
-    /// What all that it starts may take together.
+    /// Limits for all its processes together.
     pub bounds: Bounds,
     /// What must hold it.
     pub level: Level,

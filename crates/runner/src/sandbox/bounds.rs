@@ -16,9 +16,9 @@ use nix::sys::stat::Mode;
 use serde::{Deserialize, Serialize};
 
 use super::SandboxError;
-use super::line::Line;
+use super::channel::Channel;
 use super::memory::Memory;
-use super::wire::{Order, Report};
+use super::wire::{LaunchRequest, Report};
 
 /// What all that a program starts may take together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,10 @@ fn version(release: &str) -> Option<(u32, u32)> {
 }
 
 /// What bounds the number of processes.
-pub(super) fn processes(order: &Order, namespace: Result<(), String>) -> Result<String, String> {
+pub(super) fn processes(
+    order: &LaunchRequest,
+    namespace: Result<(), String>,
+) -> Result<String, String> {
     let Some(most) = order.sandbox.bounds.processes else {
         return Err("no bound was asked for".to_owned());
     };
@@ -102,7 +105,7 @@ pub(super) fn processes(order: &Order, namespace: Result<(), String>) -> Result<
 }
 
 /// What bounds memory.
-pub(super) fn memory(order: &Order) -> Result<String, String> {
+pub(super) fn memory(order: &LaunchRequest) -> Result<String, String> {
     match order.sandbox.bounds.memory {
         None => Err("no bound was asked for".to_owned()),
         Some(most) if order.grouped => Ok(format!("{}, by a control group", readable_size(most))),
@@ -113,12 +116,12 @@ pub(super) fn memory(order: &Order) -> Result<String, String> {
     }
 }
 
-/// Looks at the memory of everything inside from time to time, and ends it all when it is too much.
-pub(super) fn watch_memory(order: &Order, above: &Line) -> io::Result<()> {
+/// Inspects the memory of everything inside from time to time, and ends it all when it is too much.
+pub(super) fn watch_memory(order: &LaunchRequest, above: &Channel) -> io::Result<()> {
     let Some(most) = order.sandbox.bounds.memory.filter(|_| !order.grouped) else {
         return Ok(());
     };
-    let above = Line::new(above.socket().try_clone()?);
+    let above = Channel::new(above.socket().try_clone()?);
     let memory = Memory::of(&order.sandbox);
     let watch = move || {
         let mut pause = BEAT;

@@ -9,7 +9,7 @@ use std::path::Path;
 /// What is known of this machine and of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// `user.max_user_namespaces`; nothing if the kernel does not have it.
+    /// `user.max_user_namespaces`; `None` if the kernel does not have it.
     pub max_user_namespaces: Option<u64>,
     /// `kernel.unprivileged_userns_clone`, which Debian's kernels have.
     pub unprivileged_userns_clone: Option<u64>,

@@ -160,7 +160,7 @@ fn makes_a_namespace() -> Result<Vec<SeccompRule>, BackendError> {
     NAMESPACES.into_iter().map(one).collect()
 }
 
-/// Putting letters into a terminal as if somebody had typed them.
+/// Inserting characters into a terminal as if they were typed.
 fn types_for_somebody_else() -> Result<Vec<SeccompRule>, BackendError> {
     const TIOCSTI: i32 = 0x5412;
     const TIOCLINUX: i32 = 0x541c;

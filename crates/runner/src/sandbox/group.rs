@@ -12,15 +12,15 @@ use super::{Bounds, Level, Sandbox};
 #[derive(Debug)]
 pub(super) struct Group {
     place: PathBuf,
-    /// The bytes that it may take, as long as nobody has heard that it took more.
+    /// The memory limit in bytes, until it was reported as exceeded.
     memory: Option<u64>,
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Group {
-    /// Makes one with the bounds of a sandbox and moves a process into it; nothing where there are no
-    /// bounds, or it cannot be done. What holds then is said by those inside.
+    /// Makes one with the bounds of a sandbox and moves a process into it; `None` where there are no bounds,
+    /// or it cannot be done. What holds then is said by those inside.
     pub(super) fn make(sandbox: &Sandbox, process: u32) -> Option<Self> {
         let bounds = sandbox.bounds;
         if bounds == Bounds::default() || sandbox.level == Level::Off {

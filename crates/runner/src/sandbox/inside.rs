@@ -14,15 +14,15 @@ use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{sethostname, setsid};
 
-use super::line::Line;
-use super::wire::{self, Held, Order, Report};
+use super::channel::Channel;
+use super::wire::{self, Confinement, LaunchRequest, Report};
 use super::{Level, SandboxError, bounds, fence, filter, program, root};
 
 /// What tells our program that it is this one.
 pub(super) const ARGUMENT: &str = "inside";
 
 pub(super) fn run() -> ExitCode {
-    let Ok(Some((above, order, input))) = wire::receive_order() else {
+    let Ok(Some((above, order, input))) = wire::receive_request() else {
         return ExitCode::from(wire::MISUSED);
     };
     let report = match hold(&above, &order, input) {
@@ -33,7 +33,11 @@ pub(super) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn hold(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<Report, SandboxError> {
+fn hold(
+    above: &Channel,
+    order: &LaunchRequest,
+    input: Option<OwnedFd>,
+) -> Result<Report, SandboxError> {
     let _ = setsid();
     program::take_terminal(order, input.as_ref())?;
     umask(Mode::from_bits_truncate(0o022));
@@ -45,7 +49,7 @@ fn hold(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<Report, S
     drop(processes);
     bounds::lower_limits(&order.sandbox.bounds)?;
     set_no_new_privs().map_err(part("no_new_privs"))?;
-    let held = Held {
+    let held = Confinement {
         landlock: fence::apply(&order.sandbox),
         seccomp: filter::apply(),
         memory: bounds::memory(order),
@@ -57,15 +61,17 @@ fn hold(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<Report, S
             held.as_ref().map_err(|why| SandboxError::new(part, why))?;
         }
     }
-    // Nobody inside can look into this process, or take its line from it.
+    // No process inside can inspect this process or take its channel.
     set_dumpable(false).map_err(part("PID 1"))?;
     wire::die_with(above).map_err(|error| SandboxError::new("PID 1", error))?;
     bounds::watch_memory(order, above).map_err(|error| SandboxError::new("PID 1", error))?;
-    above.send(&Report::Held(held), None).map_err(|error| SandboxError::new("PID 1", error))?;
+    above
+        .send(&Report::Confinement(held), None)
+        .map_err(|error| SandboxError::new("PID 1", error))?;
     start(order, input)
 }
 
-fn start(order: &Order, input: Option<OwnedFd>) -> Result<Report, SandboxError> {
+fn start(order: &LaunchRequest, input: Option<OwnedFd>) -> Result<Report, SandboxError> {
     let child = program::start(order, input)?;
     loop {
         let seen = match waitpid(None, Some(WaitPidFlag::WUNTRACED)) {
@@ -91,7 +97,7 @@ fn start(order: &Order, input: Option<OwnedFd>) -> Result<Report, SandboxError> 
 
 /// A second user namespace, in which the program is who it is outside. What the first one owns, the
 /// mounts and the network above all, is beyond its powers, even where it is root.
-fn give_powers_away(order: &Order, processes: &OwnedFd) -> Result<(), SandboxError> {
+fn give_powers_away(order: &LaunchRequest, processes: &OwnedFd) -> Result<(), SandboxError> {
     unshare(CloneFlags::CLONE_NEWUSER).map_err(part("user namespace"))?;
     let write = |name: &str, text: String| -> io::Result<()> {
         let file =

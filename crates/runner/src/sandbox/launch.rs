@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{getegid, geteuid};
 
+use super::channel::Channel;
 use super::group::Group;
-use super::line::Line;
 use super::streams::Streams;
-use super::wire::{Input, Order, Report};
+use super::wire::{Input, LaunchRequest, Report};
 use super::{Bind, Level, Network, Sandbox, SandboxError};
 
 /// How long our own processes get to end what they hold, before they are killed themselves.
@@ -85,7 +85,7 @@ impl Launcher {
         drop(command);
         // It waits for its order, so that all it starts is in the group.
         let group = Group::make(&sandbox, child.id());
-        let running = Running { child, line: Line::new(line), door: None, group };
+        let running = Running { child, line: Channel::new(line), door: None, group };
         let order = self.order(sandbox, argv, kind, running.group.is_some());
         match running.line.send(&order, input.as_ref().map(AsFd::as_fd)) {
             // It would wait for ever for what cannot be written, such as a path that is not UTF-8.
@@ -108,8 +108,14 @@ impl Launcher {
         command
     }
 
-    fn order(&self, sandbox: Sandbox, argv: &[String], input: Input, grouped: bool) -> Order {
-        Order {
+    fn order(
+        &self,
+        sandbox: Sandbox,
+        argv: &[String],
+        input: Input,
+        grouped: bool,
+    ) -> LaunchRequest {
+        LaunchRequest {
             sandbox,
             argv: argv.to_vec(),
             own: self.arguments.clone(),
@@ -125,52 +131,52 @@ impl Launcher {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    line: Line,
+    line: Channel,
     door: Option<TcpListener>,
     group: Option<Group>,
 }
 
 impl Running {
-    /// The process below which all of it is.
+    /// The parent of all its processes.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Something with which another thread can end it.
+    /// A handle with which another thread can end it.
     pub fn stopper(&self) -> io::Result<Stopper> {
         Ok(Stopper { line: self.line.socket().try_clone()? })
     }
 
     /// The next report; nothing when there is no further one, or none within `timeout`.
-    pub fn next_report(&mut self, timeout: Duration) -> Next {
+    pub fn next_report(&mut self, timeout: Duration) -> Received {
         match self.line.receive_within(timeout) {
             Ok(Some(Report::Door(port))) => {
                 self.door = self.line.file().map(TcpListener::from);
-                Next::Report(Report::Door(port))
+                Received::Report(Report::Door(port))
             }
-            Ok(Some(report)) => Next::Report(report),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Next::TimedOut,
+            Ok(Some(report)) => Received::Report(report),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::TimedOut,
             Ok(None) | Err(_) => match self.group.as_mut().and_then(Group::spent) {
                 // Ours ended with the rest of the group, and could not say so.
-                Some(most) => Next::Report(Report::MemorySpent(most)),
-                None => Next::Over,
+                Some(most) => Received::Report(Report::MemorySpent(most)),
+                None => Received::Closed,
             },
         }
     }
 
-    /// The door that the sandbox was to have: who accepts there speaks with what is inside. It is open
-    /// before the program starts, so this waits for it no longer than for that.
+    /// The listener inside the sandbox: connections that are accepted on it come from the program. It is open
+    /// before the program starts.
     pub fn door(&mut self, timeout: Duration) -> Result<TcpListener, SandboxError> {
         if self.door.is_none() {
             match self.next_report(timeout) {
-                Next::Report(Report::Refused(error)) => return Err(error),
-                Next::Report(_) | Next::TimedOut | Next::Over => {}
+                Received::Report(Report::Refused(error)) => return Err(error),
+                Received::Report(_) | Received::TimedOut | Received::Closed => {}
             }
         }
         self.door.take().ok_or_else(|| SandboxError::new("door", "there is none"))
     }
 
-    /// Ends it, and comes back when nothing of it is left.
+    /// Ends it; returns when none of its processes is left.
     pub fn end(&mut self) {
         let _ = self.line.socket().shutdown(Shutdown::Both);
         let deadline = Instant::now() + TIMEOUT;
@@ -195,15 +201,15 @@ impl Drop for Running {
     }
 }
 
-/// What was heard of a program.
+/// The result of waiting for a report.
 #[derive(Debug)]
-pub enum Next {
-    /// This.
+pub enum Received {
+    /// A report of the program.
     Report(Report),
-    /// Nothing yet.
+    /// No report within the timeout.
     TimedOut,
-    /// Nothing more will come.
-    Over,
+    /// The connection is closed.
+    Closed,
 }
 
 /// Ends a program from another thread.

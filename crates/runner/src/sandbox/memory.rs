@@ -93,7 +93,7 @@ impl Memory {
         bytes
     }
 
-    /// A process's share of memory without a name that nobody has open.
+    /// A process's share of unnamed memory that no process has open.
     fn shares(&self, process: &Path, open: &BTreeSet<u64>) -> u64 {
         let Some(device) = self.unnamed else { return 0 };
         let device = format!("{:02x}:{:02x}", major(device), minor(device));

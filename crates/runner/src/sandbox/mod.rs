@@ -1,4 +1,4 @@
-//! Running a program that nobody trusts.
+//! Runs untrusted programs.
 //!
 //! A [`Sandbox`] is a plain value that says what the program may see; a [`Launcher`] starts it:
 //!
@@ -15,6 +15,7 @@
 
 mod agent;
 mod bounds;
+mod channel;
 pub mod diagnosis;
 mod fence;
 mod filter;
@@ -22,7 +23,6 @@ mod freeze;
 mod group;
 mod inside;
 mod launch;
-mod line;
 mod loopback;
 mod memory;
 mod mounts;
@@ -44,13 +44,13 @@ use thiserror::Error;
 
 pub use agent::{AgentPlaces, WorktreeAccess, agent};
 pub use bounds::Bounds;
-pub use launch::{Launcher, Next, Running, Stopper};
+pub use launch::{Launcher, Received, Running, Stopper};
 pub use probe::{Part, level, probe, probe_with};
 pub use shell_command::{CommandPlaces, CommandRepository, GitAccess, shell_command};
 pub use streams::{Streams, Terminal};
-pub use wire::{Held, Report};
+pub use wire::{Confinement, Report};
 
-/// What a program may see and do.
+/// The file system, network and resources of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     /// Files and directories that it can read, beside the system's.
@@ -76,17 +76,17 @@ pub struct Sandbox {
     pub environment: Vec<(String, String)>,
     /// Where it starts.
     pub directory: PathBuf,
-    /// What it can reach.
+    /// Its network.
     pub network: Network,
     /// The port on its loopback where this process listens, see [`Running::door`]; 0 for any.
     pub door: Option<u16>,
-    /// What all that it starts may take together.
+    /// Limits for all its processes together.
     pub bounds: Bounds,
-    /// What must hold it; with less it does not start.
+    /// The required level; with less it does not start.
     pub level: Level,
 }
 
-/// Something of the host, and where it is seen inside.
+/// A path of the host and its path inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
     /// On the host.
@@ -108,7 +108,7 @@ impl Bind {
     }
 }
 
-/// Directories of the host over each other, and what is written over all of them.
+/// An overlay mount of host directories, with a writable layer on top.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlay {
     /// What is only read, the upper ones first.
@@ -141,7 +141,7 @@ pub enum Network {
     Host,
 }
 
-/// How much a sandbox holds.
+/// The isolation level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -176,7 +176,7 @@ pub struct SandboxError {
     pub kind: SandboxErrorKind,
 }
 
-/// What can be done about a sandbox that was not made.
+/// Whether the caller can try something else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxErrorKind {
@@ -193,7 +193,7 @@ impl SandboxError {
     }
 }
 
-/// What our own processes of a sandbox do. `arguments` are those after the launcher's own.
+/// The main function of the sandbox's own processes. `arguments` are those after the launcher's own.
 ///
 /// Must be called before the process has a second thread.
 pub fn init(arguments: impl Iterator<Item = OsString>) -> ExitCode {

@@ -119,7 +119,7 @@ fn restrict(target: &Path, access: Access) -> io::Result<()> {
             flags |= MsFlags::MS_RDONLY;
         }
         match mount(None::<&str>, &place, None::<&str>, flags, None::<&str>) {
-            // It is covered by another mount, so nobody gets there.
+            // It is covered by another mount, so it cannot be reached.
             Err(Errno::EINVAL | Errno::ENOENT | Errno::EACCES) | Ok(()) => {}
             Err(error) => return Err(error.into()),
         }

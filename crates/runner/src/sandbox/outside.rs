@@ -11,13 +11,13 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 
-use super::line::Line;
-use super::wire::{self, Order, Report};
+use super::channel::Channel;
+use super::wire::{self, LaunchRequest, Report};
 use super::{Level, Network, SandboxError, inside, loopback, unguarded};
 
 pub(super) fn run() -> ExitCode {
     close_inherited();
-    let Ok(Some((above, order, input))) = wire::receive_order() else {
+    let Ok(Some((above, order, input))) = wire::receive_request() else {
         return ExitCode::from(wire::MISUSED);
     };
     let went = match order.sandbox.level {
@@ -46,7 +46,11 @@ fn close_inherited() {
     }
 }
 
-fn enclosed(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<(), SandboxError> {
+fn enclosed(
+    above: &Channel,
+    order: &LaunchRequest,
+    input: Option<OwnedFd>,
+) -> Result<(), SandboxError> {
     make_namespaces(order)?;
     if order.sandbox.network == Network::None {
         loopback::raise().map_err(|error| SandboxError::new("network namespace", error))?;
@@ -63,7 +67,7 @@ fn enclosed(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<(), S
         .stdin(Stdio::from(OwnedFd::from(below)))
         .spawn()
         .map_err(part)?;
-    let line = Line::new(line);
+    let line = Channel::new(line);
     let told = line.send(order, input.as_ref().map(AsFd::as_fd));
     drop(input);
     let watched = told.and_then(|()| watch(above, line));
@@ -74,7 +78,7 @@ fn enclosed(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<(), S
 
 /// Listens where the program can reach it, and hands that up: who accepts there is outside, and the
 /// program does not run before. In a network of its own every port is free.
-fn open_door(above: &Line, order: &Order) -> Result<(), SandboxError> {
+fn open_door(above: &Channel, order: &LaunchRequest) -> Result<(), SandboxError> {
     let Some(port) = order.sandbox.door else { return Ok(()) };
     let open = || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -90,7 +94,7 @@ fn end(first: &mut Child) {
 }
 
 /// Passes reports on until one of the two sides is gone.
-fn watch(above: &Line, mut below: Line) -> io::Result<()> {
+fn watch(above: &Channel, mut below: Channel) -> io::Result<()> {
     loop {
         let mut watched = [
             PollFd::new(above.socket().as_fd(), PollFlags::empty()),
@@ -114,7 +118,7 @@ fn watch(above: &Line, mut below: Line) -> io::Result<()> {
 }
 
 /// Inside the first user namespace we are root, so that PID 1 keeps its powers when it is executed.
-fn make_namespaces(order: &Order) -> Result<(), SandboxError> {
+fn make_namespaces(order: &LaunchRequest) -> Result<(), SandboxError> {
     let made = |part: &str, flag: CloneFlags| {
         unshare(flag).map_err(|error| SandboxError::new(part, error))
     };

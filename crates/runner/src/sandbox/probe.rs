@@ -1,4 +1,4 @@
-//! What a sandbox holds on this machine: seen by starting one.
+//! Which parts of the sandbox work on this machine, found by starting one.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::launch::Next;
-use super::{Bind, Bounds, Held, Launcher, Level, Network, Report, Sandbox, SandboxError};
+use super::launch::Received;
+use super::{Bind, Bounds, Confinement, Launcher, Level, Network, Report, Sandbox, SandboxError};
 
 /// One part of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,7 +16,7 @@ pub struct Part {
     pub name: &'static str,
     /// Whether it works here.
     pub works: bool,
-    /// How that was seen.
+    /// How that was found.
     pub seen: String,
 }
 
@@ -38,9 +38,9 @@ const LAYERED: &str = "/layered";
 const WRITABLE: i32 = 7;
 const NOT_WRITABLE: i32 = 8;
 
-/// What was seen of a sandbox that was started.
-struct Tried {
-    held: Held,
+/// The result of starting a sandbox.
+struct ProbeResult {
+    held: Confinement,
     door: Result<String, String>,
     layers: Result<String, String>,
 }
@@ -89,40 +89,40 @@ fn sandbox() -> Sandbox {
     }
 }
 
-fn try_one(launcher: &Launcher) -> Result<Tried, SandboxError> {
+fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
     let line = format!("echo x > {LAYERED}/x && exit {WRITABLE}; exit {NOT_WRITABLE}");
     let argv = ["/bin/sh", "-c", &line].map(str::to_owned);
     let mut running = launcher.start(&sandbox(), &argv, Stdio::null(), Stdio::null())?;
     let (mut held, mut door) = (None, Err("it was not opened".to_owned()));
     loop {
         match running.next_report(Duration::from_secs(20)) {
-            Next::Report(Report::Door(_)) => door = Ok("opened one".to_owned()),
-            Next::Report(Report::Held(seen)) => held = Some(seen),
-            Next::Report(Report::Refused(error)) => return Err(error),
-            Next::Report(Report::Exit(code @ (WRITABLE | NOT_WRITABLE))) => {
+            Received::Report(Report::Door(_)) => door = Ok("opened one".to_owned()),
+            Received::Report(Report::Confinement(seen)) => held = Some(seen),
+            Received::Report(Report::Refused(error)) => return Err(error),
+            Received::Report(Report::Exit(code @ (WRITABLE | NOT_WRITABLE))) => {
                 let layers = match code {
                     WRITABLE => Ok("wrote over what can only be read".to_owned()),
                     _ => Err("this kernel lays no layer over directories".to_owned()),
                 };
                 let held =
                     held.ok_or_else(|| SandboxError::new("sandbox", "it did not say what holds"))?;
-                return Ok(Tried { held, door, layers });
+                return Ok(ProbeResult { held, door, layers });
             }
-            Next::Report(Report::Exit(_) | Report::Signal(_) | Report::MemorySpent(_)) => {
+            Received::Report(Report::Exit(_) | Report::Signal(_) | Report::MemorySpent(_)) => {
                 return Err(SandboxError::new("sandbox", "/bin/sh does not run in it"));
             }
-            Next::TimedOut | Next::Over => {
+            Received::TimedOut | Received::Closed => {
                 return Err(SandboxError::new("sandbox", "it ended without a word"));
             }
         }
     }
 }
 
-fn parts(tried: Result<Tried, SandboxError>) -> Vec<Part> {
+fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
     let not = || Err("not tried: there is no sandbox".to_owned());
     let (failed, further) = match tried {
-        Ok(Tried { held, door, layers }) => {
-            let Held { landlock, seccomp, memory, processes } = held;
+        Ok(ProbeResult { held, door, layers }) => {
+            let Confinement { landlock, seccomp, memory, processes } = held;
             (None, [landlock, seccomp, door, layers, memory, processes])
         }
         Err(error) => (Some(error), [not(), not(), not(), not(), not(), not()]),
@@ -154,8 +154,8 @@ mod tests {
         let fine = || Ok("yes".to_owned());
         // Bounds and layers are no part of a level: what needs them does not start without.
         let none = || Err("no".to_owned());
-        let held = Held { landlock, seccomp: fine(), memory: none(), processes: none() };
-        parts(Ok(Tried { held, door: fine(), layers: none() }))
+        let held = Confinement { landlock, seccomp: fine(), memory: none(), processes: none() };
+        parts(Ok(ProbeResult { held, door: fine(), layers: none() }))
     }
 
     #[test]

@@ -9,11 +9,11 @@ use nix::unistd::Pid;
 use rustix::process::ioctl_tiocsctty;
 
 use super::SandboxError;
-use super::wire::{Input, Order};
+use super::wire::{Input, LaunchRequest};
 
 /// Starts it in a process group of its own. At a terminal it is in ours, which is the one that the
 /// terminal listens to; signals from there mean nothing to us.
-pub(super) fn start(order: &Order, input: Option<OwnedFd>) -> Result<Pid, SandboxError> {
+pub(super) fn start(order: &LaunchRequest, input: Option<OwnedFd>) -> Result<Pid, SandboxError> {
     let Some((program, arguments)) = order.argv.split_first() else {
         return Err(SandboxError::new("the program", "there is none"));
     };
@@ -34,7 +34,7 @@ pub(super) fn start(order: &Order, input: Option<OwnedFd>) -> Result<Pid, Sandbo
 
 /// A program that stops itself at a terminal, as for a shell that would take it up again, goes on: there
 /// is no such shell.
-pub(super) fn go_on(order: &Order, child: Pid) {
+pub(super) fn go_on(order: &LaunchRequest, child: Pid) {
     match order.input {
         Input::Terminal => drop(kill(child, Signal::SIGCONT)),
         Input::Nothing | Input::Given => {}
@@ -43,7 +43,10 @@ pub(super) fn go_on(order: &Order, child: Pid) {
 
 /// Makes the terminal that the program reads from, if it does, the one of this session, which this
 /// process must lead.
-pub(super) fn take_terminal(order: &Order, input: Option<&OwnedFd>) -> Result<(), SandboxError> {
+pub(super) fn take_terminal(
+    order: &LaunchRequest,
+    input: Option<&OwnedFd>,
+) -> Result<(), SandboxError> {
     let (Input::Terminal, Some(terminal)) = (order.input, input) else { return Ok(()) };
     ioctl_tiocsctty(terminal.as_fd()).map_err(|error| SandboxError::new("terminal", error))
 }

@@ -18,7 +18,7 @@ use nix::unistd::{chdir, pivot_root};
 use super::mounts::{self, Access, LayerError};
 use super::{Fallback, Overlay, Sandbox, SandboxError, SandboxErrorKind, freeze};
 
-/// What everybody sees, as far as it is there.
+/// System directories that every program can read, if they exist.
 const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// The size of a directory that stays empty; 0 would mean no limit.
@@ -157,7 +157,7 @@ fn hide_secrets(place: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts something empty over a file or directory, or over what a link leads to; nothing if that is not there.
+/// Puts something empty over a file or directory, or over what a link leads to; `None` if that is not there.
 fn hide(path: &Path) -> io::Result<()> {
     let nowhere = [Errno::ENOENT, Errno::ENOTDIR, Errno::ELOOP].map(|errno| Some(errno as i32));
     let path = match fs::canonicalize(path) {
@@ -172,9 +172,9 @@ fn hide(path: &Path) -> io::Result<()> {
     Ok(mount(Some(nothing), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
 }
 
-/// How something comes to be at a place.
+/// How a path inside is mounted.
 #[derive(Clone, Copy)]
-enum Placed<'a> {
+enum MountKind<'a> {
     Own,
     Given(&'a Path, Access),
     Layered(&'a Path),
@@ -184,25 +184,26 @@ enum Placed<'a> {
 /// What the sandbox names, the outer before what is in it.
 fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let own = sandbox.private.iter().chain(&sandbox.emptied);
-    let own = own.map(|path| (path.as_path(), Placed::Own));
+    let own = own.map(|path| (path.as_path(), MountKind::Own));
     let read =
-        sandbox.read_only.iter().map(|bind| (bind, Placed::Given(&bind.source, Access::Read)));
+        sandbox.read_only.iter().map(|bind| (bind, MountKind::Given(&bind.source, Access::Read)));
     let write =
-        sandbox.writable.iter().map(|bind| (bind, Placed::Given(&bind.source, Access::Write)));
-    let layered = sandbox.layered.iter().map(|bind| (bind, Placed::Layered(&bind.source)));
+        sandbox.writable.iter().map(|bind| (bind, MountKind::Given(&bind.source, Access::Write)));
+    let layered = sandbox.layered.iter().map(|bind| (bind, MountKind::Layered(&bind.source)));
     let given = read.chain(write).chain(layered).map(|(bind, how)| (bind.target.as_path(), how));
-    let overlaid = sandbox.overlaid.iter().map(|one| (one.target.as_path(), Placed::Overlaid(one)));
+    let overlaid =
+        sandbox.overlaid.iter().map(|one| (one.target.as_path(), MountKind::Overlaid(one)));
     let mut all: Vec<_> = own.chain(given).chain(overlaid).collect();
     all.sort_by_key(|(target, _)| target.components().count());
     for (number, (target, how)) in all.into_iter().enumerate() {
         let placed: io::Result<()> = match how {
-            Placed::Own => own_directory(target, "0755", sandbox.bounds.memory),
-            Placed::Given(source, access) => give(source, target, access),
-            Placed::Layered(source) => match lay(&[old(source)], target, &layers(number)) {
+            MountKind::Own => own_directory(target, "0755", sandbox.bounds.memory),
+            MountKind::Given(source, access) => give(source, target, access),
+            MountKind::Layered(source) => match lay(&[old(source)], target, &layers(number)) {
                 Err(LayerError::Unsupported(_)) => give(source, target, Access::Read),
                 laid => laid.map_err(LayerError::cause),
             },
-            Placed::Overlaid(overlay) => {
+            MountKind::Overlaid(overlay) => {
                 let lower: Vec<PathBuf> = overlay.lower.iter().map(|path| old(path)).collect();
                 let laid = lay(&lower, target, &old(&overlay.layer));
                 match (laid, overlay.fallback, overlay.lower.first()) {
@@ -229,7 +230,7 @@ fn lay(lower: &[PathBuf], target: &Path, layers: &Path) -> Result<(), LayerError
     mounts::layer(lower, target, layers)
 }
 
-/// Where layers are kept: in the root itself, which nobody inside can write.
+/// The directory of layers: in the root itself, which no process inside can write.
 fn layers(number: usize) -> PathBuf {
     PathBuf::from(format!("/.layers/{number}"))
 }

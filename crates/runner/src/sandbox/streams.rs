@@ -1,4 +1,4 @@
-//! What a program reads and where it prints.
+//! The standard streams of a program.
 
 use std::io;
 use std::os::fd::OwnedFd;

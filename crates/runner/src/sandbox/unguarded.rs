@@ -12,8 +12,8 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, setsid};
 
-use super::line::Line;
-use super::wire::{self, Held, Input, Order, Report};
+use super::channel::Channel;
+use super::wire::{self, Confinement, Input, LaunchRequest, Report};
 use super::{SandboxError, program};
 
 /// How often it is looked whether the program has ended, in milliseconds.
@@ -29,10 +29,14 @@ const FROM_TERMINALS: [Signal; 6] = [
     Signal::SIGTTOU,
 ];
 
-pub(super) fn run(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result<(), SandboxError> {
+pub(super) fn run(
+    above: &Channel,
+    order: &LaunchRequest,
+    input: Option<OwnedFd>,
+) -> Result<(), SandboxError> {
     let part = |error: Errno| SandboxError::new("processes", error);
     set_child_subreaper(true).map_err(part)?;
-    // Nobody else would end the program: when the launcher is gone, that is seen on the line.
+    // Only this process can end the program: the channel shows when the launcher has exited.
     set_pdeathsig(None).map_err(part)?;
     if order.input == Input::Terminal {
         setsid().map_err(part)?;
@@ -41,8 +45,8 @@ pub(super) fn run(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result
         FROM_TERMINALS.into_iter().collect::<SigSet>().thread_block().map_err(part)?;
     }
     let off = || Err("the sandbox is off".to_owned());
-    let held = Held { landlock: off(), seccomp: off(), memory: off(), processes: off() };
-    let _ = above.send(&Report::Held(held), None);
+    let held = Confinement { landlock: off(), seccomp: off(), memory: off(), processes: off() };
+    let _ = above.send(&Report::Confinement(held), None);
     let child = program::start(order, input)?;
     let ended = loop {
         if let Some(ended) = reap(order, child) {
@@ -59,8 +63,8 @@ pub(super) fn run(above: &Line, order: &Order, input: Option<OwnedFd>) -> Result
     Ok(())
 }
 
-/// Reaps what has ended; tells if the program has.
-fn reap(order: &Order, child: Pid) -> Option<Report> {
+/// Reaps ended processes; returns whether the program has ended.
+fn reap(order: &LaunchRequest, child: Pid) -> Option<Report> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(who, code)) if who == child => return Some(Report::Exit(code)),

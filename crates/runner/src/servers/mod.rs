@@ -9,8 +9,8 @@
 //! Nothing that a server says is trusted: its answers are bounded in time and length, and a tool whose name
 //! would mean more than itself in a list of tools is refused.
 
+mod protocol;
 mod remote;
-mod speech;
 mod stdio;
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use serde_json::Value;
 
-use super::speech::{self, MAX_BYTES, MAX_PAGES, ServerMessage};
+use super::protocol::{self, MAX_BYTES, MAX_PAGES, ServerMessage};
 use super::{NoToolList, ServerError, ToolList};
 
 const SESSION: &str = "mcp-session-id";
@@ -25,14 +25,14 @@ pub async fn ask_remote(url: &str, timeout: Duration) -> ToolList {
 
 async fn tools(url: &str) -> Result<Vec<bailiwick_model::DiscoveredTool>, ServerError> {
     let mut talk = Conversation::new(url)?;
-    let hello = talk.ask(&speech::hello(), 0).await?;
-    speech::greeted(&hello)?;
-    talk.greeted = true;
-    talk.say(&speech::ready()).await?;
+    let hello = talk.ask(&protocol::hello(), 0).await?;
+    protocol::require_tools_capability(&hello)?;
+    talk.require_tools_capability = true;
+    talk.say(&protocol::ready()).await?;
     let (mut tools, mut cursor) = (Vec::new(), None);
     for id in 1..=MAX_PAGES {
-        let result = talk.ask(&speech::list(id, cursor.as_deref()), id).await?;
-        cursor = speech::page(&result, &mut tools)?;
+        let result = talk.ask(&protocol::list(id, cursor.as_deref()), id).await?;
+        cursor = protocol::page(&result, &mut tools)?;
         if cursor.is_none() {
             return Ok(tools);
         }
@@ -44,7 +44,7 @@ struct Conversation {
     client: Client,
     url: Url,
     session: Option<HeaderValue>,
-    greeted: bool,
+    require_tools_capability: bool,
 }
 
 impl Conversation {
@@ -59,7 +59,7 @@ impl Conversation {
             client = client.no_proxy();
         }
         let client = client.build().map_err(|error| ServerError::NoClient(error.to_string()))?;
-        Ok(Self { client, url, session: None, greeted: false })
+        Ok(Self { client, url, session: None, require_tools_capability: false })
     }
 
     async fn post(&mut self, message: &Value) -> Result<reqwest::Response, ServerError> {
@@ -72,8 +72,8 @@ impl Conversation {
         if let Some(session) = &self.session {
             request = request.header(SESSION, session.clone());
         }
-        if self.greeted {
-            request = request.header(PROTOCOL, speech::VERSION);
+        if self.require_tools_capability {
+            request = request.header(PROTOCOL, protocol::VERSION);
         }
         let answer = request.send().await;
         let answer =
@@ -107,27 +107,27 @@ impl Conversation {
             text.extend_from_slice(&chunk);
             // An event stream may stay open after the answer.
             while let Some(event) = events.then(|| first_event(&mut text)).flatten() {
-                if let Some(result) = told(&event, id)? {
+                if let Some(result) = find_result(&event, id)? {
                     return Ok(result);
                 }
             }
         }
         let whole = if events { data(&text) } else { text };
-        told(&whole, id)?.ok_or(ServerError::NoAnswer)
+        find_result(&whole, id)?.ok_or(ServerError::NoAnswer)
     }
 }
 
 /// The answer in a message, if it is the one.
-fn told(message: &[u8], id: usize) -> Result<Option<Value>, ServerError> {
+fn find_result(message: &[u8], id: usize) -> Result<Option<Value>, ServerError> {
     if message.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
     let message = serde_json::from_slice(message)
-        .map_err(|_| ServerError::NoMessage(speech::shown(&String::from_utf8_lossy(message))))?;
-    match speech::heard(&message, id)? {
+        .map_err(|_| ServerError::NoMessage(protocol::shown(&String::from_utf8_lossy(message))))?;
+    match protocol::parse(&message, id)? {
         ServerMessage::Result(result) => Ok(Some(result)),
         // What it asks needs an answer of its own, which no list of tools waits for.
-        ServerMessage::Asked(_) | ServerMessage::Aside => Ok(None),
+        ServerMessage::Request(_) | ServerMessage::Notification => Ok(None),
     }
 }
 

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::speech::{self, MAX_BYTES, MAX_PAGES, MAX_REQUESTS, ServerMessage};
+use super::protocol::{self, MAX_BYTES, MAX_PAGES, MAX_REQUESTS, ServerMessage};
 use super::{NoToolList, ServerError, ToolList};
 use crate::sandbox::{
-    Bounds, Launcher, Level, Network, Next, Report, Running, Sandbox, SandboxError, Streams,
+    Bounds, Launcher, Level, Network, Received, Report, Running, Sandbox, SandboxError, Streams,
 };
 
 /// Where it finds programs.
@@ -58,8 +58,8 @@ pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) ->
     };
     let said = talk.tools();
     let ended = match &said {
-        Err(Stopped::Gone) => how_it_ended(&mut running),
-        Ok(_) | Err(Stopped::Late | Stopped::Wrong(_)) => None,
+        Err(ConversationError::Disconnected) => how_it_ended(&mut running),
+        Ok(_) | Err(ConversationError::TimedOut | ConversationError::Protocol(_)) => None,
     };
     // Whatever it said: after this nothing of it is left, and nobody holds the pipes.
     running.end();
@@ -67,9 +67,9 @@ pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) ->
     let complaint = complained.join().unwrap_or_default();
     match said {
         Ok(tools) => Ok(tools),
-        Err(Stopped::Late) => Err(NoToolList::TimedOut(timeout)),
-        Err(Stopped::Wrong(error)) => Err(error.into()),
-        Err(Stopped::Gone) => {
+        Err(ConversationError::TimedOut) => Err(NoToolList::TimedOut(timeout)),
+        Err(ConversationError::Protocol(error)) => Err(error.into()),
+        Err(ConversationError::Disconnected) => {
             let how = ended.unwrap_or_else(|| "it ended".to_owned());
             Err(match complaint.is_empty() {
                 true => ServerError::EndedSilently(how).into(),
@@ -103,11 +103,11 @@ fn sandbox(level: Level) -> Sandbox {
     }
 }
 
-/// Why a conversation came to no answer.
-enum Stopped {
-    Late,
-    Gone,
-    Wrong(ServerError),
+/// Why a conversation failed.
+enum ConversationError {
+    TimedOut,
+    Disconnected,
+    Protocol(ServerError),
 }
 
 struct Conversation {
@@ -118,46 +118,46 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn tools(&mut self) -> Result<Vec<bailiwick_model::DiscoveredTool>, Stopped> {
-        let hello = self.ask(&speech::hello(), 0)?;
-        speech::greeted(&hello).map_err(Stopped::Wrong)?;
-        self.say(&speech::ready())?;
+    fn tools(&mut self) -> Result<Vec<bailiwick_model::DiscoveredTool>, ConversationError> {
+        let hello = self.ask(&protocol::hello(), 0)?;
+        protocol::require_tools_capability(&hello).map_err(ConversationError::Protocol)?;
+        self.say(&protocol::ready())?;
         let (mut tools, mut cursor) = (Vec::new(), None);
         for id in 1..=MAX_PAGES {
-            let result = self.ask(&speech::list(id, cursor.as_deref()), id)?;
-            cursor = speech::page(&result, &mut tools).map_err(Stopped::Wrong)?;
+            let result = self.ask(&protocol::list(id, cursor.as_deref()), id)?;
+            cursor = protocol::page(&result, &mut tools).map_err(ConversationError::Protocol)?;
             if cursor.is_none() {
                 return Ok(tools);
             }
         }
-        Err(Stopped::Wrong(ServerError::EndlessList))
+        Err(ConversationError::Protocol(ServerError::EndlessList))
     }
 
-    fn say(&mut self, message: &Value) -> Result<(), Stopped> {
+    fn say(&mut self, message: &Value) -> Result<(), ConversationError> {
         // All that is said fits into the pipe, so that nobody waits for a server that does not read.
         let line = format!("{message}\n");
-        self.to_it.write_all(line.as_bytes()).map_err(|_| Stopped::Gone)
+        self.to_it.write_all(line.as_bytes()).map_err(|_| ConversationError::Disconnected)
     }
 
-    fn ask(&mut self, message: &Value, id: usize) -> Result<Value, Stopped> {
+    fn ask(&mut self, message: &Value, id: usize) -> Result<Value, ConversationError> {
         self.say(message)?;
         loop {
             if self.asked > MAX_REQUESTS {
-                return Err(Stopped::Wrong(ServerError::AsksTooMuch));
+                return Err(ConversationError::Protocol(ServerError::AsksTooMuch));
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             let message = match self.heard.recv_timeout(left) {
-                Ok(message) => message.map_err(Stopped::Wrong)?,
-                Err(RecvTimeoutError::Timeout) => return Err(Stopped::Late),
-                Err(RecvTimeoutError::Disconnected) => return Err(Stopped::Gone),
+                Ok(message) => message.map_err(ConversationError::Protocol)?,
+                Err(RecvTimeoutError::Timeout) => return Err(ConversationError::TimedOut),
+                Err(RecvTimeoutError::Disconnected) => return Err(ConversationError::Disconnected),
             };
-            match speech::heard(&message, id).map_err(Stopped::Wrong)? {
+            match protocol::parse(&message, id).map_err(ConversationError::Protocol)? {
                 ServerMessage::Result(result) => return Ok(result),
-                ServerMessage::Asked(answer) => {
+                ServerMessage::Request(answer) => {
                     self.asked += 1;
                     self.say(&answer)?;
                 }
-                ServerMessage::Aside => {}
+                ServerMessage::Notification => {}
             }
         }
     }
@@ -180,7 +180,7 @@ fn listen(from_it: PipeReader) -> Receiver<Result<Value, ServerError>> {
                         continue;
                     }
                     serde_json::from_str(&line)
-                        .map_err(|_| ServerError::NoMessage(speech::shown(&line)))
+                        .map_err(|_| ServerError::NoMessage(protocol::shown(&line)))
                 }
                 Err(_) => Err(ServerError::NoText),
             };
@@ -200,19 +200,21 @@ fn complained(complaints: PipeReader) -> String {
     let _ = complaints.read_to_end(&mut text);
     // A program that complains at length is not made to wait.
     let _ = io::copy(&mut complaints.into_inner(), &mut io::sink());
-    speech::shown(&String::from_utf8_lossy(&text))
+    protocol::shown(&String::from_utf8_lossy(&text))
 }
 
 fn how_it_ended(running: &mut Running) -> Option<String> {
     let deadline = Instant::now() + LAST_WORDS;
     loop {
         return match running.next_report(deadline.saturating_duration_since(Instant::now())) {
-            Next::Report(Report::Door(_) | Report::Held(_)) => continue,
-            Next::Report(Report::Exit(code)) => Some(format!("it ended with {code}")),
-            Next::Report(Report::Signal(signal)) => Some(format!("signal {signal} ended it")),
-            Next::Report(Report::MemorySpent(_)) => Some("it took too much memory".to_owned()),
-            Next::Report(Report::Refused(error)) => Some(format!("it was not started: {error}")),
-            Next::TimedOut | Next::Over => None,
+            Received::Report(Report::Door(_) | Report::Confinement(_)) => continue,
+            Received::Report(Report::Exit(code)) => Some(format!("it ended with {code}")),
+            Received::Report(Report::Signal(signal)) => Some(format!("signal {signal} ended it")),
+            Received::Report(Report::MemorySpent(_)) => Some("it took too much memory".to_owned()),
+            Received::Report(Report::Refused(error)) => {
+                Some(format!("it was not started: {error}"))
+            }
+            Received::TimedOut | Received::Closed => None,
         };
     }
 }

@@ -20,7 +20,7 @@ struct Process {
     started: u64,
 }
 
-/// The processes below one of ours, in which an agent program runs.
+/// The descendants of a process of ours in which an agent program runs.
 #[derive(Debug)]
 pub(super) struct AgentProcesses {
     root: u32,
@@ -33,7 +33,7 @@ impl AgentProcesses {
         Self { root, known: Mutex::new(None) }
     }
 
-    /// The model's first call is about to reach the program: from now on nobody else may ask.
+    /// The model's first call is about to reach the program: from now on no other process may use the model.
     pub(super) fn close(&self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none() {
@@ -226,7 +226,7 @@ mod tests {
             callers.may_ask(deadline),
             Err(UnauthorizedProcess { program: "bash".to_owned() })
         );
-        // Once more makes nobody known.
+        // A second call adds no process.
         callers.close();
         assert!(callers.may_ask(deadline).is_err());
         drop(early_stream);

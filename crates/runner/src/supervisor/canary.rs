@@ -25,7 +25,7 @@ use super::{gate, http_gate, sockets};
 use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
 use crate::environment::ProjectEnvironment;
 use crate::proxy::{self, Admission, ModelRequest, ModelResponse, Observer, ToolCall};
-use crate::sandbox::{Level, Next, Report, WorktreeAccess};
+use crate::sandbox::{Level, Received, Report, WorktreeAccess};
 
 /// How long the whole of it may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -57,11 +57,11 @@ pub enum SelfTestError {
     /// It could not be tried: the program did not start, or did not come as far as a call. That says
     /// nothing about its gate.
     #[error("it could not be tried: {0}")]
-    Untried(String),
+    NotAttempted(String),
 }
 
 fn untried(error: impl std::fmt::Display) -> SelfTestError {
-    SelfTestError::Untried(error.to_string())
+    SelfTestError::NotAttempted(error.to_string())
 }
 
 /// What was shown, or had been shown before.
@@ -253,7 +253,7 @@ fn run_self_test(
     evaluate(&observed, &scratch.temp().join(MARK), result)
 }
 
-/// Plays the model until the program ends; gives what it says of its end.
+/// Plays the model until the program ends; returns what it says of its end.
 fn play_model(
     adapter: &dyn Adapter,
     assignment: &mut Assignment,
@@ -302,13 +302,13 @@ fn play_model(
     let deadline = Instant::now() + TIMEOUT;
     let code = loop {
         match launched.running.next_report(deadline.saturating_duration_since(Instant::now())) {
-            Next::Report(Report::Exit(code)) => break Ok(Some(code)),
-            Next::Report(Report::Held(_) | Report::Door(_)) => {}
-            Next::Report(Report::Refused(error)) => break Err(untried(error)),
-            Next::Report(Report::Signal(_) | Report::MemorySpent(_)) | Next::Over => {
+            Received::Report(Report::Exit(code)) => break Ok(Some(code)),
+            Received::Report(Report::Confinement(_) | Report::Door(_)) => {}
+            Received::Report(Report::Refused(error)) => break Err(untried(error)),
+            Received::Report(Report::Signal(_) | Report::MemorySpent(_)) | Received::Closed => {
                 break Ok(None);
             }
-            Next::TimedOut => {
+            Received::TimedOut => {
                 break Err(untried(format_args!("it was not done in {} s", TIMEOUT.as_secs())));
             }
         }
@@ -318,7 +318,7 @@ fn play_model(
     code.map(|_| verdict.words)
 }
 
-/// What was seen says more than how it ended: a call that ran has run, also if the program hung then.
+/// The observations count more than the exit: a call that ran has run, even if the program hung afterwards.
 fn evaluate(
     observed: &Observations,
     mark: &Path,
@@ -342,7 +342,7 @@ fn evaluate(
     let ended = ended?;
     if !observed.called.load(Ordering::SeqCst) {
         let why = format!("it never asked its model for anything; it ended with: {ended}");
-        return Err(SelfTestError::Untried(why));
+        return Err(SelfTestError::NotAttempted(why));
     }
     if !observed.announced.load(Ordering::SeqCst) {
         return lost(format!("its gate never said that it is there; it ended with: {ended}"));
@@ -353,7 +353,7 @@ fn evaluate(
     match told {
         None => {
             let why = "nothing came back from a call that was denied";
-            Err(SelfTestError::Untried(format!("{why}; it ended with: {ended}")))
+            Err(SelfTestError::NotAttempted(format!("{why}; it ended with: {ended}")))
         }
         Some(_) => Ok(()),
     }

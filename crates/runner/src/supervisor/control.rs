@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
+use super::attempt_state::AttemptState;
 use super::directory::RunDirectory;
-use super::hub::Hub;
 use super::progress::Progress;
 use super::sockets;
 
@@ -99,13 +99,17 @@ pub fn ask(directory: &RunDirectory, request: &Request) -> io::Result<Option<Rep
 }
 
 /// Serves control requests until the listener is closed.
-pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>, directory: RunDirectory) {
+pub(super) async fn serve(
+    listener: UnixListener,
+    attempt_state: Arc<AttemptState>,
+    directory: RunDirectory,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (hub, directory) = (Arc::clone(&hub), directory.clone());
+                let (attempt_state, directory) = (Arc::clone(&attempt_state), directory.clone());
                 tokio::spawn(async move {
-                    let answered = connection(stream, &hub, &directory);
+                    let answered = connection(stream, &attempt_state, &directory);
                     let _ = tokio::time::timeout(TIMEOUT, answered).await;
                 });
             }
@@ -114,12 +118,16 @@ pub(super) async fn serve(listener: UnixListener, hub: Arc<Hub>, directory: RunD
     }
 }
 
-async fn connection(stream: UnixStream, hub: &Hub, directory: &RunDirectory) -> io::Result<()> {
+async fn connection(
+    stream: UnixStream,
+    attempt_state: &AttemptState,
+    directory: &RunDirectory,
+) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     tokio::io::BufReader::new(read.take(MAX_REQUEST_BYTES)).read_line(&mut line).await?;
     let reply = match serde_json::from_str(&line) {
-        Ok(request) => answer(hub, directory, request),
+        Ok(request) => answer(attempt_state, directory, request),
         Err(error) => Reply::Refused(format!("the request cannot be read: {error}")),
     };
     let mut line = serde_json::to_string(&reply)?;
@@ -127,28 +135,29 @@ async fn connection(stream: UnixStream, hub: &Hub, directory: &RunDirectory) -> 
     write.write_all(line.as_bytes()).await
 }
 
-fn answer(hub: &Hub, directory: &RunDirectory, request: Request) -> Reply {
+fn answer(attempt_state: &AttemptState, directory: &RunDirectory, request: Request) -> Reply {
     match request {
-        Request::Status => {
-            Reply::Status(AttemptStatus { progress: hub.progress(), questions: hub.questions() })
-        }
+        Request::Status => Reply::Status(AttemptStatus {
+            progress: attempt_state.progress(),
+            questions: attempt_state.questions(),
+        }),
         Request::Stop { why } => {
-            hub.end(ExitReason::Stopped, &why);
+            attempt_state.end(ExitReason::Stopped, &why);
             Reply::Done
         }
         Request::Message { text } => match directory.add_message(&text) {
             Ok(()) => {
-                hub.message(&text);
+                attempt_state.message(&text);
                 Reply::Done
             }
             Err(error) => Reply::Refused(format!("it cannot be kept: {error}")),
         },
-        Request::Answer { id, answer } => match hub.answer(&id, answer) {
+        Request::Answer { id, answer } => match attempt_state.answer(&id, answer) {
             Ok(()) => Reply::Done,
             Err(error) => Reply::Refused(error.to_string()),
         },
         Request::SetBudget { budget } => {
-            hub.set_budget(budget);
+            attempt_state.set_budget(budget);
             Reply::Done
         }
     }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::hub::Hub;
+use super::attempt_state::AttemptState;
 use super::launch::INSIDE;
 use super::sockets;
 use crate::sandbox::Level;
@@ -71,16 +71,20 @@ pub fn forward(
 }
 
 /// Answers until the listener is gone.
-pub(super) async fn serve(listener: UnixListener, answers: Arc<dyn Delegation>, hub: Arc<Hub>) {
+pub(super) async fn serve(
+    listener: UnixListener,
+    answers: Arc<dyn Delegation>,
+    attempt_state: Arc<AttemptState>,
+) {
     let places = Arc::new(tokio::sync::Semaphore::new(MAX_CALLS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (answers, hub) = (Arc::clone(&answers), Arc::clone(&hub));
+                let (answers, attempt_state) = (Arc::clone(&answers), Arc::clone(&attempt_state));
                 tokio::spawn(async move {
                     // A caller that is gone needs no answer.
-                    let _ = connection(stream, answers, &hub).await;
+                    let _ = connection(stream, answers, &attempt_state).await;
                     drop(place);
                 });
             }
@@ -89,36 +93,40 @@ pub(super) async fn serve(listener: UnixListener, answers: Arc<dyn Delegation>, 
     }
 }
 
-async fn connection(stream: UnixStream, answers: Arc<dyn Delegation>, hub: &Hub) -> io::Result<()> {
+async fn connection(
+    stream: UnixStream,
+    answers: Arc<dyn Delegation>,
+    attempt_state: &AttemptState,
+) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     let mut read = tokio::io::BufReader::new(read.take(MAX_CALL_BYTES));
     tokio::time::timeout(TIMEOUT, read.read_line(&mut line)).await??;
     let answer = match serde_json::from_str::<DelegationCall>(&line) {
         Err(error) => Err(format!("the call cannot be read: {error}")),
-        Ok(_) if hub.ending().is_some() => Err("the run is over".to_owned()),
+        Ok(_) if attempt_state.ending().is_some() => Err("the run has ended".to_owned()),
         Ok(DelegationCall { tool, arguments }) => {
             let gone = Arc::new(AtomicBool::new(false));
             let seen = Arc::clone(&gone);
-            let consent = hub.consent(&format!("mcp__{OWN_SERVER}__{tool}"), &arguments);
+            let consent = attempt_state.consent(&format!("mcp__{OWN_SERVER}__{tool}"), &arguments);
             let asked = move || answers.call(&tool, &arguments, consent, &seen);
             let mut answer = tokio::task::spawn_blocking(asked);
             let mut more = [0_u8; 64];
             loop {
-                hub.touch();
+                attempt_state.touch();
                 tokio::select! {
                     answer = &mut answer => {
                         break answer.unwrap_or_else(|_| Err("the supervisor failed".to_owned()));
                     }
-                    // Its end is closed: nobody hears the answer, and what waits is given up.
+                    // The connection is closed: no one receives the answer, and the call is cancelled.
                     read = read.read(&mut more) => if !matches!(read, Ok(1..)) {
                         gone.store(true, Ordering::Relaxed);
                         let _ = answer.await;
                         return Ok(());
                     },
-                    () = tokio::time::sleep(ACTIVITY_INTERVAL) => if hub.ending().is_some() {
+                    () = tokio::time::sleep(ACTIVITY_INTERVAL) => if attempt_state.ending().is_some() {
                         gone.store(true, Ordering::Relaxed);
-                        break Err("the run is over".to_owned());
+                        break Err("the run has ended".to_owned());
                     }
                 }
             }

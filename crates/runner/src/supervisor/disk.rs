@@ -19,8 +19,8 @@ use bailiwick_model::attempt::Exhausted;
 use nix::sys::statvfs::statvfs;
 
 use super::Supervision;
+use super::attempt_state::AttemptState;
 use super::disk_usage::DiskUsage;
-use super::hub::Hub;
 use super::unlinked_files;
 
 /// How often the disk is looked at.
@@ -33,13 +33,13 @@ const NEAREST: Duration = Duration::from_secs(5);
 const FURTHEST: Duration = Duration::from_secs(60);
 /// How many files an attempt may add. Each of them takes time and memory to count.
 const MAX_FILES: u64 = 2_000_000;
-/// No walk counts more than this, whatever was there before.
+/// The maximum number of counted files.
 const COUNTED: u64 = 4 * MAX_FILES;
 /// What must be left on the disk, if it was there at the beginning.
 const RESERVE: u64 = 512 << 20;
 
-/// Looks at the disk until it is dropped.
-pub(super) struct Guard {
+/// Monitors the disk until it is dropped.
+pub(super) struct DiskMonitor {
     stop: Option<Sender<()>>,
     over: Arc<AtomicBool>,
     /// The process below which the agent's are; 0 before they are started.
@@ -47,14 +47,14 @@ pub(super) struct Guard {
     looking: Vec<JoinHandle<()>>,
 }
 
-impl Guard {
+impl DiskMonitor {
     /// Begins to look at the directories of an attempt, before it does.
-    pub(super) fn begin(supervision: &Supervision, hub: &Arc<Hub>) -> Self {
+    pub(super) fn begin(supervision: &Supervision, attempt_state: &Arc<AttemptState>) -> Self {
         let directory = &supervision.directory;
         let worktree = supervision.assignment.worktree.clone();
         let mut places = directory.private_places().to_vec();
         places.push(worktree);
-        let (walked, hub) = (places.clone(), Arc::clone(hub));
+        let (walked, attempt_state) = (places.clone(), Arc::clone(attempt_state));
         let root = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&root);
         Self::with(
@@ -65,10 +65,10 @@ impl Guard {
                 let taken = held(&walked, over);
                 taken.with(match seen.load(Ordering::SeqCst) {
                     0 => DiskUsage::default(),
-                    root => unlinked_files::held_below(root, over),
+                    root => unlinked_files::unlinked_usage(root, over),
                 })
             },
-            move |why| hub.exhaust(Exhausted::Disk, why),
+            move |why| attempt_state.exhaust(Exhausted::Disk, why),
         )
     }
 
@@ -100,7 +100,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for DiskMonitor {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         // The one that hurries the walk ends, and with it the walk's reason to wait.
@@ -112,7 +112,7 @@ impl Drop for Guard {
     }
 }
 
-/// Looks at what is left, beat by beat.
+/// Checks the free space at each interval.
 fn look(
     stopped: &Receiver<()>,
     mut space: Space,
@@ -122,12 +122,14 @@ fn look(
 ) {
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
         match space.now(left()) {
-            Room::Enough => {}
+            FreeSpaceState::Enough => {}
             // One that is asked for already comes.
-            Room::Shrinks => {
+            FreeSpaceState::Low => {
                 let _ = hurry.try_send(());
             }
-            Room::Gone => end(&format!("the disk has less than {} MiB left", RESERVE >> 20)),
+            FreeSpaceState::Exhausted => {
+                end(&format!("the disk has less than {} MiB left", RESERVE >> 20))
+            }
         }
     }
 }
@@ -169,17 +171,17 @@ fn pause(took: Duration) -> Duration {
     took.saturating_mul(REST).clamp(NEAREST, FURTHEST)
 }
 
-/// What a look at the disk says.
+/// The state of the free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum FreeSpaceState {
     Enough,
-    /// So much is gone that it should be counted who has it.
-    Shrinks,
-    /// An attempt has to end.
-    Gone,
+    /// Low enough to measure what the agent uses.
+    Low,
+    /// The attempt has to end.
+    Exhausted,
 }
 
-/// What the disk has left.
+/// The free space of a disk.
 struct Space {
     most: u64,
     /// At the beginning.
@@ -193,17 +195,17 @@ impl Space {
         Self { most, first: left, last: left }
     }
 
-    fn now(&mut self, left: u64) -> Room {
+    fn now(&mut self, left: u64) -> FreeSpaceState {
         if left < RESERVE && self.first >= RESERVE {
-            return Room::Gone;
+            return FreeSpaceState::Exhausted;
         }
         if self.last.saturating_sub(left) > self.most / 16 {
             self.last = left;
-            return Room::Shrinks;
+            return FreeSpaceState::Low;
         }
         // What was freed may be filled again.
         self.last = self.last.max(left);
-        Room::Enough
+        FreeSpaceState::Enough
     }
 }
 
@@ -214,8 +216,7 @@ fn left(places: &[PathBuf]) -> u64 {
     left.min().unwrap_or(u64::MAX)
 }
 
-/// What all files below these places take, each once. Nobody wants to know when it is over, nor of more
-/// than can be counted.
+/// The space of all files below these directories, each counted once. Stops when cancelled or at the maximum.
 fn held(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     let mut linked = HashSet::new();
     let mut taken = DiskUsage::default();
@@ -290,18 +291,18 @@ mod tests {
     fn a_disk_that_fills_is_walked_and_one_that_is_full_ends_the_attempt() {
         let mut space = Space::new(RESERVE * 4, 16 << 20);
         for (left, room) in [
-            (RESERVE * 4 - (1 << 20), Room::Enough),
-            (RESERVE * 4 - (3 << 20), Room::Shrinks),
+            (RESERVE * 4 - (1 << 20), FreeSpaceState::Enough),
+            (RESERVE * 4 - (3 << 20), FreeSpaceState::Low),
             // Counted from there.
-            (RESERVE * 4 - (4 << 20), Room::Enough),
-            (RESERVE * 5, Room::Enough),
-            (RESERVE * 5 - (2 << 20), Room::Shrinks),
-            (RESERVE - 1, Room::Gone),
+            (RESERVE * 4 - (4 << 20), FreeSpaceState::Enough),
+            (RESERVE * 5, FreeSpaceState::Enough),
+            (RESERVE * 5 - (2 << 20), FreeSpaceState::Low),
+            (RESERVE - 1, FreeSpaceState::Exhausted),
         ] {
             assert_eq!(space.now(left), room, "{left}");
         }
         // Who began with less goes on.
-        assert_eq!(Space::new(RESERVE - 2, 1).now(RESERVE - 2), Room::Enough);
+        assert_eq!(Space::new(RESERVE - 2, 1).now(RESERVE - 2), FreeSpaceState::Enough);
     }
 
     /// A disk of which something goes between any two looks.
@@ -318,11 +319,11 @@ mod tests {
     fn guarded(
         left: impl Fn() -> u64 + Send + 'static,
         held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
-    ) -> (Guard, Receiver<String>) {
+    ) -> (DiskMonitor, Receiver<String>) {
         let (tell, told) = channel();
         let tell = Mutex::new(tell);
         let end = move |why: &str| drop(tell.lock().unwrap().send(why.to_owned()));
-        (Guard::with(16 << 20, Arc::default(), left, held, end), told)
+        (DiskMonitor::with(16 << 20, Arc::default(), left, held, end), told)
     }
 
     #[test]

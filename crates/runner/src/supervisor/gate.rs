@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
-use super::hub::{Hub, exhausted_by};
+use super::attempt_state::{AttemptState, exhausted_by};
 use super::per_call_checks::{BlockedCall, PerCallChecks};
 use texts::{about, approval_text, left_out_objection, names, removal_objection, tool};
 
@@ -59,7 +59,7 @@ pub(super) trait CallDecider: Send + Sync {
 
 /// Decides the calls of one attempt.
 pub(super) struct GateService {
-    pub(super) hub: Arc<Hub>,
+    pub(super) attempt_state: Arc<AttemptState>,
     pub(super) judge: Arc<dyn Judge>,
     pub(super) tree_checks: Option<Arc<PerCallChecks>>,
     pub(super) forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
@@ -89,7 +89,7 @@ impl GateService {
 
 impl CallDecider for GateService {
     fn announced(&self) {
-        self.hub.announce();
+        self.attempt_state.announce();
     }
 
     fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
@@ -103,13 +103,13 @@ impl CallDecider for GateService {
     }
 
     fn set_only_background_work(&self, only_background: bool) {
-        self.hub.set_only_background_work(only_background);
+        self.attempt_state.set_only_background_work(only_background);
     }
 }
 
 impl GateService {
     async fn answer(&self, question: Question) -> Decision {
-        self.hub.touch();
+        self.attempt_state.touch();
         let deadline = Instant::now() + self.timeout;
         // Before the evaluation: facts that it looks up may change while the checks run.
         let looked = match &self.tree_checks {
@@ -156,7 +156,7 @@ impl GateService {
             Ok(Ok((removed, left_out))) => {
                 let gone = removed.iter().map(removal_event);
                 for what in gone.chain(left_out.iter().map(left_out_event)) {
-                    self.hub.record_event(ReportedBy::Supervisor, None, what);
+                    self.attempt_state.record_event(ReportedBy::Supervisor, None, what);
                 }
                 self.count_removals(&removed);
                 removal_objection(&removed).or_else(|| left_out_objection(&left_out))
@@ -179,7 +179,7 @@ impl GateService {
                  again each time",
                 names(removed)
             );
-            self.hub.end(ExitReason::Denied, &why);
+            self.attempt_state.end(ExitReason::Denied, &why);
         }
     }
 
@@ -202,15 +202,15 @@ impl GateService {
         }
     }
 
-    /// Denies every call once the run is over or a budget is spent.
+    /// Denies every call once the run has ended or a budget is spent.
     fn deny_for_budget(&self) -> Option<Decision> {
-        let (rule, why) = match (self.hub.ending(), self.hub.budget_state()) {
+        let (rule, why) = match (self.attempt_state.ending(), self.attempt_state.budget_state()) {
             (Some((ending, detail)), _) => {
-                ("bailiwick::run", format!("the run is over ({ending}): {detail}"))
+                ("bailiwick::run", format!("the run has ended ({ending}): {detail}"))
             }
             (None, BudgetState::Exhausted(limit @ (Limit::ToolCalls | Limit::Time))) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
-                self.hub.note_exhaustion(exhausted_by(limit), &why);
+                self.attempt_state.note_exhaustion(exhausted_by(limit), &why);
                 ("bailiwick::budget", why)
             }
             (None, BudgetState::Fine | BudgetState::Near(_) | BudgetState::Exhausted(_)) => {
@@ -224,20 +224,20 @@ impl GateService {
     async fn ask_person(&self, judgement: &Judgement, deadline: Instant) -> Decision {
         let rule = judgement.decision.because.as_ref().map_or("approval", |one| &one.rule);
         let denied = |why: &str| {
-            let instead = "go on with what needs no approval, and say what you would need";
+            let instead = "continue with what needs no approval, and say what you would need";
             Decision::deny(Objection::new(rule, why, instead))
         };
         let Ok(_permit) = self.approval_permits.try_acquire() else {
             return denied(&format!("{MAX_PENDING_APPROVALS} calls wait for a person already"));
         };
-        let (id, answer) = self.hub.ask(&approval_text(judgement));
+        let (id, answer) = self.attempt_state.ask(&approval_text(judgement));
         let deadline = deadline.min(Instant::now() + self.approval_timeout);
         let answer = tokio::time::timeout_at(deadline, answer).await;
-        self.hub.drop_question(&id);
+        self.attempt_state.drop_question(&id);
         match answer {
             Ok(Ok(Answer::Allow)) => {
                 if judgement.own_tool_text.is_some() {
-                    self.hub.consented(&tool(&judgement.call), &judgement.input);
+                    self.attempt_state.consented(&tool(&judgement.call), &judgement.input);
                 }
                 Decision { outcome: Outcome::Allow, ..judgement.decision.clone() }
             }
@@ -251,7 +251,7 @@ impl GateService {
         let denied = decision.outcome != Outcome::Allow;
         let because = decision.because.as_ref();
         let rule = denied.then(|| because.map_or("", |one| one.rule.as_str()));
-        self.hub.on_decision(call.id.as_deref(), &call.native, input, rule);
+        self.attempt_state.on_decision(call.id.as_deref(), &call.native, input, rule);
         let what = EventKind::Decision {
             call: call.id.clone(),
             tool: tool(call),
@@ -260,24 +260,25 @@ impl GateService {
             rule: because.map(|one| one.rule.clone()),
             reason: because.map(Objection::sentence),
         };
-        self.hub.record_event(ReportedBy::Gate, call.agent.as_deref(), what);
+        self.attempt_state.record_event(ReportedBy::Gate, call.agent.as_deref(), what);
         for warning in &decision.warnings {
             let what = EventKind::Warning {
                 rule: warning.objection.rule.clone(),
                 text: warning.objection.sentence(),
                 told: warning.severity == GateSeverity::Warn && !denied,
             };
-            self.hub.record_event(ReportedBy::Gate, call.agent.as_deref(), what);
+            self.attempt_state.record_event(ReportedBy::Gate, call.agent.as_deref(), what);
         }
         if denied && decision.escalation == Some(EscalationPolicy::OrchestratorNotify) {
             let why = because.map_or_else(String::new, Objection::sentence);
             let text = format!("denied {} {}: {why}", tool(call), about(judgement));
             let what = EventKind::Notification { text };
-            self.hub.record_event(ReportedBy::Supervisor, call.agent.as_deref(), what);
+            self.attempt_state.record_event(ReportedBy::Supervisor, call.agent.as_deref(), what);
         }
         if denied && fail_fast {
             let rule = because.map_or_else(String::new, |one| one.sentence());
-            self.hub.end(ExitReason::Denied, &format!("its role ends at the first denial: {rule}"));
+            self.attempt_state
+                .end(ExitReason::Denied, &format!("its role ends at the first denial: {rule}"));
         }
     }
 }

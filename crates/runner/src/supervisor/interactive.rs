@@ -3,7 +3,7 @@
 use std::io;
 
 use super::launch::{self, Launched, OutputReader, Ready};
-use super::terminal::{Relay, Screen};
+use super::terminal::{Screen, TerminalForwarder};
 use super::{SuperviseError, Supervision};
 use crate::sandbox::{Streams, Terminal};
 
@@ -23,6 +23,6 @@ pub(super) fn launch(
     let streams = Streams::at(terminal.program).map_err(failed)?;
     let running = enclosure.launcher.start_with(&sandbox, &argv, streams);
     let running = running.map_err(|error| SuperviseError::new("the sandbox", error))?;
-    let relay = Relay::start(screen, terminal.person).map_err(failed)?;
+    let relay = TerminalForwarder::start(screen, terminal.person).map_err(failed)?;
     Ok(Launched { running, host_listener, output: OutputReader::Person(relay) })
 }

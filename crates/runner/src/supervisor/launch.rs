@@ -15,7 +15,7 @@ use bailiwick_verify::job::Termination;
 
 use super::directory::RunDirectory;
 use super::stdio_gate::{self, ControlSession, DeciderHandle};
-use super::terminal::Relay;
+use super::terminal::TerminalForwarder;
 use super::{SuperviseError, Supervision, home, start_up};
 use crate::agents::adapter::{
     Adapter, Assignment, ConversationCleanup, Gate, Input, Launch, ParsedEvent, Reader, Verdict,
@@ -29,7 +29,7 @@ use crate::toolchain;
 
 /// Where our things are inside of a sandbox.
 pub(super) const INSIDE: &str = "/run/bailiwick";
-/// The port of the door inside, where nobody else listens.
+/// The port inside on which the sandbox listens.
 pub(super) const PROXY_PORT: u16 = 4117;
 /// How long a sandbox may take to open its door.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ pub(super) enum OutputReader {
     /// We do, line by line.
     Us { lines: JoinHandle<Box<dyn Reader>>, errors: JoinHandle<Vec<u8>> },
     /// A person, at a terminal.
-    Person(Relay),
+    Person(TerminalForwarder),
 }
 
 /// Plans the launch, writes its files, and starts it. `on_line` gets every line with what it says.
@@ -182,7 +182,7 @@ fn clean_conversation(
         return Ok(());
     }
     let failed = |why: String| {
-        SuperviseError::new("the conversation of an earlier attempt cannot be taken up", why)
+        SuperviseError::new("the conversation of an earlier attempt cannot be resumed", why)
     };
     // In the worktree it could find settings of the agent's.
     let mut sandbox = Sandbox { directory: assignment.home.clone(), door: None, ..sandbox.clone() };
@@ -190,7 +190,7 @@ fn clean_conversation(
     let mut argv = vec![program.display().to_string()];
     argv.extend(cleanup.arguments);
     let limits = Limits { time: TIMEOUT, output: 1 << 20 };
-    let ran = process::run(launcher, &sandbox, &argv, Capture::Together, limits);
+    let ran = process::run(launcher, &sandbox, &argv, Capture::Merged, limits);
     let ran = ran.map_err(|error| failed(error.to_string()))?;
     match ran.ended {
         Termination::Exit(0) => Ok(()),
@@ -448,7 +448,7 @@ fn start_control_protocol(
     lines: Vec<String>,
 ) -> io::Result<(ControlSession, UnixStream)> {
     let (Some(protocol), Some(dialect)) = (adapter.stdio_gate(), adapter.dialect()) else {
-        return Err(io::Error::other("nobody knows how it asks"));
+        return Err(io::Error::other("the agent program has no control protocol"));
     };
     ControlSession::begin(protocol, dialect, answers, lines)
 }

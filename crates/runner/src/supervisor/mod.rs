@@ -1,7 +1,7 @@
 //! The supervisor: runs one attempt from outside of its sandbox.
 //!
 //! ```text
-//!                        ┌──────────── hub ────────────┐
+//!                        ┌─────── attempt_state ───────┐
 //!  the agent program ──▶ │ gate      asks, is answered │ ──▶ writer ──▶ events kept, then shown
 //!    │  prints lines ──▶ │ program   reader of its CLI │
 //!    │  asks a model ──▶ │ observer  proxy's questions │ ──▶ the model
@@ -14,9 +14,10 @@
 //!
 //! The gate asks `policy_judge`, which decides by the run's policy.
 //!
-//! The hub has the shared state (budget, call tracker, end reason) behind one lock; everything that
+//! `attempt_state` has the shared state (budget, call tracker, end reason) behind one lock; everything that
 //! happens becomes an event. The first reason to end wins.
 
+mod attempt_state;
 mod callers;
 mod canary;
 mod control;
@@ -27,7 +28,6 @@ mod disk_usage;
 mod gate;
 mod home;
 mod http_gate;
-mod hub;
 mod interactive;
 mod launch;
 mod modes;
@@ -160,7 +160,7 @@ impl SuperviseError {
 
 /// Stops an attempt from another thread.
 #[derive(Clone)]
-pub struct Handle(Arc<hub::Hub>);
+pub struct Handle(Arc<attempt_state::AttemptState>);
 
 impl Handle {
     /// Stops the attempt.
@@ -169,7 +169,7 @@ impl Handle {
     }
 
     /// Records a message that the attempt starts with.
-    pub fn said(&self, text: &str) {
+    pub fn record_message(&self, text: &str) {
         let what = EventKind::Message { text: text.to_owned() };
         self.0.record_event(ReportedBy::Person, None, what);
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// Modes that are on unless somebody switches them off: the cursor is shown, lines wrap.
+/// Modes that are on by default: the cursor is shown, lines wrap.
 const USUALLY_ON: [u32; 2] = [7, 25];
 /// Modes that a person would notice: keys, other screens, the mouse, reports and pasting.
 const NOTICED: [u32; 16] =
@@ -80,7 +80,7 @@ impl Modes {
         }
     }
 
-    /// What makes the terminal as it usually is; nothing where it is.
+    /// What makes the terminal as it usually is; `None` where it is.
     pub(super) fn undone(&self) -> String {
         let one = |mode: &u32| {
             let last = if USUALLY_ON.contains(mode) { 'h' } else { 'l' };

@@ -1,4 +1,4 @@
-//! Connects the model proxy with the hub.
+//! Connects the model proxy with the attempt state.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use bailiwick_lifecycle::supervision::BudgetState;
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ReportedBy};
 
+use super::attempt_state::{AttemptState, exhausted_by};
 use super::callers::AgentProcesses;
-use super::hub::{Hub, exhausted_by};
 use super::per_call_checks::PerCallChecks;
 use crate::proxy::{Admission, ModelRequest, ModelResponse, Observer, ToolCall, ToolResult};
 
@@ -20,9 +20,9 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long a program may take to end by itself after a refused request.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Reports the events of the proxy to the hub.
+/// Reports the events of the proxy to the attempt state.
 pub(super) struct ProxyObserver {
-    pub(super) hub: Arc<Hub>,
+    pub(super) attempt_state: Arc<AttemptState>,
     pub(super) tree_checks: Option<Arc<PerCallChecks>>,
     /// Where the key of the model comes from, if known.
     pub(super) key_origin: Option<String>,
@@ -47,27 +47,27 @@ impl Observer for ProxyObserver {
         asked: ModelRequest,
     ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
-            let hub = &self.hub;
-            hub.touch();
-            if hub.gated && !hub.announced(HANDSHAKE).await {
+            let attempt_state = &self.attempt_state;
+            attempt_state.touch();
+            if attempt_state.gated && !attempt_state.announced(HANDSHAKE).await {
                 let why = "the gate never said that it is there, so nothing is let through";
-                hub.end_for_breach(why);
+                attempt_state.end_for_breach(why);
                 return Admission::Refuse(why.to_owned());
             }
             let mut has_new_results = false;
             for (place, result) in asked.results.iter().enumerate() {
                 let id = named(&asked, place, result);
                 let tool = result.tool.as_deref();
-                match hub.on_result(&id, tool, &result.output, result.failed) {
+                match attempt_state.on_result(&id, tool, &result.output, result.failed) {
                     Ok(false) => {}
                     Ok(true) => {
                         has_new_results = true;
                         let (ok, output) = (!result.failed, result.output.clone());
                         let what = EventKind::ToolResult { id, ok, output };
-                        hub.record_event(ReportedBy::Proxy, asked.agent.as_deref(), what);
+                        attempt_state.record_event(ReportedBy::Proxy, asked.agent.as_deref(), what);
                     }
                     Err(lost) => {
-                        hub.end_for_breach(&lost.to_string());
+                        attempt_state.end_for_breach(&lost.to_string());
                         return Admission::Refuse(lost.to_string());
                     }
                 }
@@ -75,15 +75,15 @@ impl Observer for ProxyObserver {
             if has_new_results {
                 self.check_tree();
             }
-            if !hub.has_known_price(&asked.model) {
+            if !attempt_state.has_known_price(&asked.model) {
                 let why = format!(
                     "nothing says what {} costs, and the budget is in dollars",
                     asked.model
                 );
-                hub.exhaust(Exhausted::Price, &why);
+                attempt_state.exhaust(Exhausted::Price, &why);
                 return Admission::Refuse(why);
             }
-            wait_for_budget(hub).await
+            wait_for_budget(attempt_state).await
         })
     }
 
@@ -92,49 +92,48 @@ impl Observer for ProxyObserver {
         if let Some(callers) = &self.callers {
             callers.close();
         }
-        self.hub.on_tool_call(agent, &call.id, &call.tool, &call.input);
+        self.attempt_state.on_tool_call(agent, &call.id, &call.tool, &call.input);
     }
 
     fn on_response(&self, answered: ModelResponse) {
         let agent = answered.agent.as_deref();
         if !answered.complete {
-            answered
-                .calls
-                .iter()
-                .for_each(|call| self.hub.on_incomplete_response(call, answered.broke_off));
+            answered.calls.iter().for_each(|call| {
+                self.attempt_state.on_incomplete_response(call, answered.broke_off)
+            });
         }
         // The text of a sub-agent is in no stream of the program.
         if agent.is_some() && !answered.text.is_empty() {
-            self.hub.record_event(
+            self.attempt_state.record_event(
                 ReportedBy::Proxy,
                 agent,
                 EventKind::Text { text: answered.text },
             );
         }
-        self.hub.touch();
-        self.hub.on_response(agent, &answered.usage);
+        self.attempt_state.touch();
+        self.attempt_state.on_response(agent, &answered.usage);
     }
 
     fn release_request(&self) {
-        self.hub.release_request();
+        self.attempt_state.release_request();
     }
 
     fn key_refused(&self, status: u16) {
         if !self.key_refused.swap(true, Ordering::Relaxed) {
             let message = refused_key(status, self.key_origin.as_deref());
-            self.hub.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
+            self.attempt_state.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 
     fn on_rejected(&self, what: &str, why: &str) {
         let message = format!("the proxy turned {what} away: {why}");
-        self.hub.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
+        self.attempt_state.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
     }
 
     fn on_connect(&self, host: &str, allowed: bool) {
         if !allowed {
             let message = format!("a connection to {host} was refused: the task does not name it");
-            self.hub.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
+            self.attempt_state.record_event(ReportedBy::Proxy, None, EventKind::Error { message });
         }
     }
 }
@@ -155,36 +154,36 @@ fn named(asked: &ModelRequest, place: usize, result: &ToolResult) -> String {
 
 /// Waits while this request and the open ones together may exceed the budget, for as long as the run goes
 /// on.
-async fn wait_for_budget(hub: &Arc<Hub>) -> Admission {
+async fn wait_for_budget(attempt_state: &Arc<AttemptState>) -> Admission {
     // Subscribed before the first check, so that no change is missed.
-    let mut budget = hub.watch_budget();
+    let mut budget = attempt_state.watch_budget();
     loop {
         budget.mark_unchanged();
-        if let Some((ending, detail)) = hub.ending() {
-            return Admission::Refuse(format!("the run is over ({ending}): {detail}"));
+        if let Some((ending, detail)) = attempt_state.ending() {
+            return Admission::Refuse(format!("the run has ended ({ending}): {detail}"));
         }
-        match hub.budget_state() {
-            BudgetState::Fine | BudgetState::Near(_) if hub.reserve_request() => {
+        match attempt_state.budget_state() {
+            BudgetState::Fine | BudgetState::Near(_) if attempt_state.reserve_request() => {
                 return Admission::Pass;
             }
             BudgetState::Fine | BudgetState::Near(_) => {}
             BudgetState::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
-                end_soon(Arc::clone(hub), exhausted_by(limit), why.clone());
+                end_soon(Arc::clone(attempt_state), exhausted_by(limit), why.clone());
                 return Admission::Refuse(why);
             }
         }
-        // The hub holds the sender.
+        // The attempt state holds the sender.
         let _ = budget.changed().await;
     }
 }
 
 /// Gives the program time to end by itself after the refusal, then ends it.
-fn end_soon(hub: Arc<Hub>, exhausted: Exhausted, why: String) {
-    hub.note_exhaustion(exhausted, &why);
+fn end_soon(attempt_state: Arc<AttemptState>, exhausted: Exhausted, why: String) {
+    attempt_state.note_exhaustion(exhausted, &why);
     tokio::spawn(async move {
         tokio::time::sleep(GRACE).await;
-        hub.exhaust(exhausted, &why);
+        attempt_state.exhaust(exhausted, &why);
     });
 }
 
@@ -192,13 +191,13 @@ fn end_soon(hub: Arc<Hub>, exhausted: Exhausted, why: String) {
 mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
 
-    use bailiwick_lifecycle::supervision::{Budget, CliBehaviour, Prices, Unfinished};
+    use bailiwick_lifecycle::supervision::{Budget, CliBehaviour, IncompleteCalls, Prices};
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::event::{ExitReason, Usage};
     use futures_util::future::{BoxFuture, poll_immediate};
     use tokio::runtime::Runtime;
 
-    use super::super::hub::HubConfig;
+    use super::super::attempt_state::AttemptStateConfig;
     use super::super::writer::WriterMessage;
     use super::*;
 
@@ -209,11 +208,11 @@ mod tests {
             refusals: &[],
             denial: "",
             truncates_old_results: true,
-            unfinished: Unfinished::Runs,
+            unfinished: IncompleteCalls::Runs,
             reports_commands: false,
             code_mode: None,
         };
-        let config = HubConfig {
+        let config = AttemptStateConfig {
             behaviour,
             budget: Budget(budget),
             used: Used { turns, ..Used::default() },
@@ -226,10 +225,19 @@ mod tests {
             watched: true,
         };
         let (writer_sender, kept) = sync_channel(10_000);
-        let hub = Arc::new(Hub::new(config, writer_sender));
+        let attempt_state = Arc::new(AttemptState::new(config, writer_sender));
         let key_origin = Some("ANTHROPIC_API_KEY".to_owned());
         let key_refused = AtomicBool::default();
-        (ProxyObserver { hub, tree_checks: None, key_origin, key_refused, callers: None }, kept)
+        (
+            ProxyObserver {
+                attempt_state,
+                tree_checks: None,
+                key_origin,
+                key_refused,
+                callers: None,
+            },
+            kept,
+        )
     }
 
     #[test]
@@ -286,7 +294,7 @@ mod tests {
             let spent = Admission::Refuse("the budget is spent: turns".to_owned());
             assert!(answers.iter().all(|answer| *answer == spent), "{answers:?}");
         });
-        assert_eq!(observer.hub.progress().used.turns, 10);
+        assert_eq!(observer.attempt_state.progress().used.turns, 10);
     }
 
     #[test]
@@ -329,9 +337,9 @@ mod tests {
             observer.release_request();
             let (waiting, answers) = told(vec![ask(&observer), ask(&observer)]).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
-            observer.hub.end(ExitReason::Stopped, "enough");
+            observer.attempt_state.end(ExitReason::Stopped, "enough");
             let (waiting, answers) = told(waiting).await;
-            let over = Admission::Refuse("the run is over (stopped): enough".to_owned());
+            let over = Admission::Refuse("the run has ended (stopped): enough".to_owned());
             assert_eq!((waiting.len(), answers), (0, vec![over]));
         });
     }

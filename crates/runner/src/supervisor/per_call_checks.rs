@@ -10,7 +10,7 @@ use bailiwick_model::event::ReportedBy;
 use bailiwick_policy::decision::Objection;
 use tokio::sync::Mutex;
 
-use super::hub::Hub;
+use super::attempt_state::AttemptState;
 
 /// The rule that denies calls while the tree cannot be checked.
 const RULE: &str = "bailiwick::checks";
@@ -21,7 +21,7 @@ const FIX_ADVICE: &str = "mend that; your calls go on from here, and nothing of 
 
 /// The checks of one attempt.
 pub(super) struct PerCallChecks {
-    hub: Arc<Hub>,
+    attempt_state: Arc<AttemptState>,
     checks: Arc<dyn TreeChecks>,
     stopped: Arc<AtomicBool>,
     /// Locked until the checks are done.
@@ -40,7 +40,7 @@ struct TreeState {
 enum CannotCheck {
     #[error("they were interrupted")]
     Interrupted,
-    #[error("the run is over")]
+    #[error("the run has ended")]
     RunOver,
     #[error(transparent)]
     Work(#[from] WorkError),
@@ -65,22 +65,27 @@ impl BlockedCall {
 }
 
 impl PerCallChecks {
-    pub(super) fn new(hub: Arc<Hub>, checks: Arc<dyn TreeChecks>, earlier: &[Event]) -> Self {
+    pub(super) fn new(
+        attempt_state: Arc<AttemptState>,
+        checks: Arc<dyn TreeChecks>,
+        earlier: &[Event],
+    ) -> Self {
         let state = TreeState { trees: Trees::new(earlier), cannot_check: None };
-        Self { hub, checks, stopped: Arc::default(), state: Arc::new(Mutex::new(state)) }
+        Self { attempt_state, checks, stopped: Arc::default(), state: Arc::new(Mutex::new(state)) }
     }
 
     /// Checks the current tree; returns when the result is known.
     pub(super) async fn check_tree(&self) {
         let mut state = Arc::clone(&self.state).lock_owned().await;
-        let (hub, checks, stopped) =
-            (Arc::clone(&self.hub), Arc::clone(&self.checks), Arc::clone(&self.stopped));
+        let (attempt_state, checks, stopped) =
+            (Arc::clone(&self.attempt_state), Arc::clone(&self.checks), Arc::clone(&self.stopped));
         // The caller may be gone before it is done: the thread keeps the lock until then.
         let check_current_tree = tokio::task::spawn_blocking(move || {
             state.cannot_check = Some(CannotCheck::Interrupted);
-            let _holding = hub.pause_idle_timeout();
+            let _holding = attempt_state.pause_idle_timeout();
             state.cannot_check =
-                check_current_tree(&hub, checks.as_ref(), &stopped, &mut state.trees).err();
+                check_current_tree(&attempt_state, checks.as_ref(), &stopped, &mut state.trees)
+                    .err();
         });
         // A panic leaves `cannot_check` set.
         let _ = check_current_tree.await;
@@ -92,7 +97,7 @@ impl PerCallChecks {
         let mut state = self.state.lock().await;
         if let Some(why) = &state.cannot_check {
             let why = format!("{UNCHECKED}: {why}");
-            let instead = "nothing can run until this is mended; tell the person who started you";
+            let instead = "nothing can run until this is fixed; tell the person who started you";
             let objection = Objection::new(RULE, why, instead);
             return Some(BlockedCall { objection, may_go_on: false });
         }
@@ -120,16 +125,16 @@ impl PerCallChecks {
 }
 
 fn check_current_tree(
-    hub: &Hub,
+    attempt_state: &AttemptState,
     checks: &dyn TreeChecks,
     stopped: &Arc<AtomicBool>,
     trees: &mut Trees,
 ) -> Result<(), CannotCheck> {
-    let over = || stopped.load(Ordering::SeqCst) || hub.ending().is_some();
+    let over = || stopped.load(Ordering::SeqCst) || attempt_state.ending().is_some();
     if over() {
         return Err(CannotCheck::RunOver);
     }
-    let work = match checks.look() {
+    let work = match checks.snapshot() {
         Ok(work) => work,
         // Fixing it takes calls, as with a tree that fails.
         Err(error) if error.caused_by_work => {
@@ -147,7 +152,7 @@ fn check_current_tree(
         return Err(CannotCheck::RunOver);
     }
     for what in trees.checked(&work.tree, &results) {
-        hub.record_event(ReportedBy::Supervisor, None, what);
+        attempt_state.record_event(ReportedBy::Supervisor, None, what);
     }
     Ok(())
 }

@@ -11,10 +11,10 @@ use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use bailiwick_model::size::readable_size;
 
+use super::attempt_state::{AttemptState, AttemptStateConfig, exhausted_by};
 use super::callers::AgentProcesses;
 use super::gate::{CallDecider, GateService};
 use super::http_gate;
-use super::hub::{Hub, HubConfig, exhausted_by};
 use super::interactive;
 use super::launch::{Launched, gate_timeout, launch};
 use super::observer::ProxyObserver;
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::agents::adapter::{Session, Verdict};
 use crate::proxy::{self, HttpGate, ModelApi, Proxy};
-use crate::sandbox::{Next, Report};
+use crate::sandbox::{Received, Report};
 
 pub use super::launch::Enclosure;
 
@@ -51,19 +51,19 @@ pub(super) fn run(
     supervision.directory.make().map_err(|error| {
         SuperviseError::new(supervision.directory.path().display().to_string(), error)
     })?;
-    let (hub, writer) = begin(&supervision, sinks);
-    begun(Handle(Arc::clone(&hub)));
-    let end = run_with_services(&supervision, screen, &hub);
+    let (attempt_state, writer) = begin(&supervision, sinks);
+    begun(Handle(Arc::clone(&attempt_state)));
+    let end = run_with_services(&supervision, screen, &attempt_state);
     if let Err(error) = &end {
-        hub.record_event(
+        attempt_state.record_event(
             ReportedBy::Supervisor,
             None,
             EventKind::Error { message: error.to_string() },
         );
     }
-    let progress = hub.progress();
-    hub.publish_progress();
-    hub.close();
+    let progress = attempt_state.progress();
+    attempt_state.publish_progress();
+    attempt_state.close();
     let kept = writer.finish();
     let AttemptEnd { conclusion: Conclusion { ending, detail, exhausted }, code } = end?;
     let detail = supervision.redaction.clean(&detail).chars().take(MAX_DETAIL_CHARS).collect();
@@ -72,24 +72,31 @@ pub(super) fn run(
         Err(_) if ending == ExitReason::EnforcementLost => (ending, detail, None),
         Err(why) => (ExitReason::Failed, format!("events could not be kept: {why}"), None),
     };
-    Ok(AttemptOutcome { ending, detail, exhausted, code, progress, messages: hub.take_messages() })
+    Ok(AttemptOutcome {
+        ending,
+        detail,
+        exhausted,
+        code,
+        progress,
+        messages: attempt_state.take_messages(),
+    })
 }
 
-fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
-    let known: Arc<OnceLock<Arc<Hub>>> = Arc::default();
+fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<AttemptState>, Writer) {
+    let known: Arc<OnceLock<Arc<AttemptState>>> = Arc::default();
     let told = Arc::clone(&known);
     let (redaction, audit_level) = (supervision.redaction.clone(), supervision.audit_level);
     let (writer, writer_sender) = writer::start(sinks, redaction, audit_level, move |why| {
-        if let Some(hub) = told.get() {
-            hub.end(ExitReason::Failed, &format!("events could not be kept: {why}"));
+        if let Some(attempt_state) = told.get() {
+            attempt_state.end(ExitReason::Failed, &format!("events could not be kept: {why}"));
         }
     });
     let session = match &supervision.assignment.session {
         Session::Resume(id) => Some(id.clone()),
         Session::New(_) => None,
     };
-    let hub = Arc::new(Hub::new(
-        HubConfig {
+    let attempt_state = Arc::new(AttemptState::new(
+        AttemptStateConfig {
             behaviour: supervision.adapter.behaviour(),
             budget: supervision.budget,
             used: supervision.used,
@@ -106,16 +113,16 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<Hub>, Writer) {
         },
         writer_sender,
     ));
-    // Nobody else has it yet, so it cannot be set already.
-    let _ = known.set(Arc::clone(&hub));
-    (hub, writer)
+    // No other thread has it yet, so it cannot be set already.
+    let _ = known.set(Arc::clone(&attempt_state));
+    (attempt_state, writer)
 }
 
 /// Starts the services of the attempt, then the program, and waits for its end.
 fn run_with_services(
     supervision: &Supervision,
     screen: Option<&Screen>,
-    hub: &Arc<Hub>,
+    attempt_state: &Arc<AttemptState>,
 ) -> Result<AttemptEnd, SuperviseError> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -134,11 +141,11 @@ fn run_with_services(
         tokio::net::UnixListener::from_std(listener)
     };
     let tree_checks = supervision.checks.as_ref().map(|checks| {
-        let (hub, checks) = (Arc::clone(hub), Arc::clone(checks));
-        Arc::new(PerCallChecks::new(hub, checks, &supervision.earlier))
+        let (attempt_state, checks) = (Arc::clone(attempt_state), Arc::clone(checks));
+        Arc::new(PerCallChecks::new(attempt_state, checks, &supervision.earlier))
     });
     let decider: Arc<dyn CallDecider> = Arc::new(GateService {
-        hub: Arc::clone(hub),
+        attempt_state: Arc::clone(attempt_state),
         judge: Arc::clone(&supervision.judge),
         tree_checks: tree_checks.clone(),
         forbidden_files: supervision.forbidden_files.clone(),
@@ -149,19 +156,19 @@ fn run_with_services(
         approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),
     });
-    // With a control protocol nobody connects to the socket.
+    // With a control protocol no process connects to the socket.
     if supervision.adapter.stdio_gate().is_none() && supervision.adapter.http_gate().is_none() {
         let listener = listen(directory.gate_socket()).map_err(failed("the gate's socket"))?;
         runtime.spawn(gate::serve(listener, Arc::clone(&decider)));
     }
     let answers = DeciderHandle { decider, runtime: runtime.handle().clone() };
     let listener = listen(directory.control_socket()).map_err(failed("the control socket"))?;
-    runtime.spawn(control::serve(listener, Arc::clone(hub), directory.clone()));
+    runtime.spawn(control::serve(listener, Arc::clone(attempt_state), directory.clone()));
     if let Some(answers) = &supervision.delegation {
         let listener = listen(directory.delegation_socket()).map_err(failed("the socket"))?;
-        runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(hub)));
+        runtime.spawn(delegation::serve(listener, Arc::clone(answers), Arc::clone(attempt_state)));
     }
-    let end = run_agent_process(supervision, screen, hub, answers, tree_checks.as_ref());
+    let end = run_agent_process(supervision, screen, attempt_state, answers, tree_checks.as_ref());
     // Also if nothing was started.
     tree_checks.iter().for_each(|tree_checks| tree_checks.stop());
     let _ = std::fs::remove_file(directory.delegation_socket());
@@ -207,21 +214,21 @@ struct ProcessEnd {
 fn run_agent_process(
     supervision: &Supervision,
     screen: Option<&Screen>,
-    hub: &Arc<Hub>,
+    attempt_state: &Arc<AttemptState>,
     answers: DeciderHandle,
     tree_checks: Option<&Arc<PerCallChecks>>,
 ) -> Result<AttemptEnd, SuperviseError> {
-    let line = Arc::clone(hub);
+    let line = Arc::clone(attempt_state);
     let runtime = &answers.runtime.clone();
     let http_gate = http_gate::of(supervision.adapter.as_ref(), Arc::clone(&answers.decider));
-    let disk = disk::Guard::begin(supervision, hub);
+    let disk = disk::DiskMonitor::begin(supervision, attempt_state);
     let mut launched = match screen {
         None => launch(supervision, answers, move |read, raw| line.on_output_line(read, raw))?,
         Some(screen) => interactive::launch(supervision, screen)?,
     };
     disk.started(launched.running.id());
     let observer = ProxyObserver {
-        hub: Arc::clone(hub),
+        attempt_state: Arc::clone(attempt_state),
         tree_checks: tree_checks.cloned(),
         key_origin: supervision.upstream.as_ref().and_then(|upstream| upstream.origin.clone()),
         key_refused: AtomicBool::default(),
@@ -231,37 +238,41 @@ fn run_agent_process(
             .then(|| Arc::new(AgentProcesses::below(launched.running.id()))),
     };
     let proxy = start_proxy(supervision, observer, &mut launched, http_gate, runtime)?;
-    let ended = watch(supervision, hub, &mut launched);
+    let ended = watch(supervision, attempt_state, &mut launched);
     tree_checks.iter().for_each(|tree_checks| tree_checks.stop());
     let verdict = launched.finish(ended.code);
     drop((proxy, disk));
     if let Some(tree_checks) = tree_checks {
         runtime.block_on(tree_checks.ended());
     }
-    let removal_failed = remove_forbidden_files(supervision, hub).err();
+    let removal_failed = remove_forbidden_files(supervision, attempt_state).err();
     let code = ended.code;
     // At a terminal a person may leave before any call; before the first model request the proxy has
     // waited for the gate.
     let announces = screen.is_none() || supervision.adapter.wire().is_none();
-    let announced = !(hub.gated && announces) || runtime.block_on(hub.announced(Duration::ZERO));
+    let announced = !(attempt_state.gated && announces)
+        || runtime.block_on(attempt_state.announced(Duration::ZERO));
     let conclusion = match removal_failed {
         Some(error) => Conclusion::of(ExitReason::EnforcementLost, error.to_string()),
-        None => final_reason(hub, ended.wrong, verdict, announced),
+        None => final_reason(attempt_state, ended.wrong, verdict, announced),
     };
     let what = EventKind::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
-    hub.record_event(ReportedBy::Supervisor, None, what);
+    attempt_state.record_event(ReportedBy::Supervisor, None, what);
     Ok(AttemptEnd { conclusion, code })
 }
 
 /// Removes forbidden files that the last call created, and records those that do not land.
-fn remove_forbidden_files(supervision: &Supervision, hub: &Hub) -> Result<(), WorkError> {
+fn remove_forbidden_files(
+    supervision: &Supervision,
+    attempt_state: &AttemptState,
+) -> Result<(), WorkError> {
     let Some(files) = &supervision.forbidden_files else { return Ok(()) };
     let removed = files.remove()?;
     let left_out = files.left_out()?;
     let events = removed.iter().map(gate::removal_event);
     events
         .chain(left_out.iter().map(gate::left_out_event))
-        .for_each(|what| hub.record_event(ReportedBy::Supervisor, None, what));
+        .for_each(|what| attempt_state.record_event(ReportedBy::Supervisor, None, what));
     Ok(())
 }
 
@@ -277,7 +288,7 @@ fn start_proxy(
     let listener = launched.door()?;
     if let Some(upstream) = &supervision.upstream {
         let redaction = supervision.redaction.clone();
-        upstream.key.tells(move |secret| redaction.add([secret]));
+        upstream.key.on_secret(move |secret| redaction.add([secret]));
     }
     let callers = observer.callers.clone().map(|callers| callers as Arc<dyn proxy::Callers>);
     let setup = proxy::Setup {
@@ -296,64 +307,73 @@ fn start_proxy(
 }
 
 /// Waits until the program ends, or until there is a reason to end it.
-fn watch(supervision: &Supervision, hub: &Arc<Hub>, launched: &mut Launched) -> ProcessEnd {
+fn watch(
+    supervision: &Supervision,
+    attempt_state: &Arc<AttemptState>,
+    launched: &mut Launched,
+) -> ProcessEnd {
     let wrong = |why: String| ProcessEnd { code: None, wrong: Some(why) };
     loop {
         match launched.running.next_report(POLL_INTERVAL) {
-            Next::Report(Report::Exit(code)) => {
+            Received::Report(Report::Exit(code)) => {
                 return ProcessEnd { code: Some(code), wrong: None };
             }
-            Next::Report(Report::Signal(signal)) => {
+            Received::Report(Report::Signal(signal)) => {
                 let why = format!("the agent program was ended by signal {signal}");
                 return ProcessEnd { code: Some(128 + signal), wrong: Some(why) };
             }
-            Next::Report(Report::Refused(error)) => {
+            Received::Report(Report::Refused(error)) => {
                 return wrong(format!("the sandbox could not be made: {error}"));
             }
-            Next::Report(Report::MemorySpent(most)) => {
+            Received::Report(Report::MemorySpent(most)) => {
                 let most = readable_size(most);
                 return wrong(format!("the agent took more than {most} of memory"));
             }
-            Next::Report(Report::Held(_) | Report::Door(_)) | Next::TimedOut => {}
-            Next::Over => return wrong("the sandbox ended without a word".to_owned()),
+            Received::Report(Report::Confinement(_) | Report::Door(_)) | Received::TimedOut => {}
+            Received::Closed => return wrong("the sandbox ended without a word".to_owned()),
         }
-        if hub.idle() > supervision.idle {
+        if attempt_state.idle() > supervision.idle {
             let minutes = supervision.idle.as_secs().div_ceil(60);
-            hub.end(
+            attempt_state.end(
                 ExitReason::TimedOut,
                 &format!("nothing was heard of it for {minutes} minutes"),
             );
         }
-        if let BudgetState::Exhausted(Limit::Time) = hub.budget_state() {
-            hub.exhaust(Exhausted::Minutes, "the budget is spent: minutes");
+        if let BudgetState::Exhausted(Limit::Time) = attempt_state.budget_state() {
+            attempt_state.exhaust(Exhausted::Minutes, "the budget is spent: minutes");
         }
-        if hub.ending().is_some() {
+        if attempt_state.ending().is_some() {
             return ProcessEnd { code: None, wrong: None };
         }
-        if hub.only_background_for() > BACKGROUND_GRACE_PERIOD {
+        if attempt_state.only_background_for() > BACKGROUND_GRACE_PERIOD {
             return ProcessEnd { code: Some(0), wrong: None };
         }
     }
 }
 
 /// Why the attempt ended: the first reason of the supervisor, or what the program reports.
-fn final_reason(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: bool) -> Conclusion {
+fn final_reason(
+    attempt_state: &AttemptState,
+    wrong: Option<String>,
+    verdict: Verdict,
+    announced: bool,
+) -> Conclusion {
     // Stopping an attempt does not undo what a call has done.
-    if let Some(lost) = hub.ran_without_permission() {
+    if let Some(lost) = attempt_state.ran_without_permission() {
         return Conclusion::of(ExitReason::EnforcementLost, lost.to_string());
     }
-    if let Some((ending, detail)) = hub.ending() {
-        return Conclusion { ending, detail, exhausted: hub.ended_by() };
+    if let Some((ending, detail)) = attempt_state.ending() {
+        return Conclusion { ending, detail, exhausted: attempt_state.ended_by() };
     }
-    let (unaccounted, made_up) = hub.unaccounted();
+    let (unaccounted, made_up) = attempt_state.unaccounted();
     if made_up > 0 {
         let message = format!("{made_up} questions to the gate were about no call of the model");
-        hub.record_event(ReportedBy::Supervisor, None, EventKind::Error { message });
+        attempt_state.record_event(ReportedBy::Supervisor, None, EventKind::Error { message });
     }
-    if let Some((by, why)) = hub.exhausted() {
+    if let Some((by, why)) = attempt_state.exhausted() {
         return Conclusion::exhausted(by, why);
     }
-    let said = reason_from_program(hub, wrong, verdict, announced);
+    let said = reason_from_program(attempt_state, wrong, verdict, announced);
     // A program that ended by itself has run all calls of its model: an undecided one may have run, and its
     // result was never seen. Only with an exhausted budget calls stay undone.
     match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
@@ -364,14 +384,14 @@ fn final_reason(hub: &Hub, wrong: Option<String>, verdict: Verdict, announced: b
 
 /// What the program reports, where the supervisor had no reason to end it.
 fn reason_from_program(
-    hub: &Hub,
+    attempt_state: &AttemptState,
     wrong: Option<String>,
     verdict: Verdict,
     announced: bool,
 ) -> Conclusion {
     match wrong {
         Some(why) => Conclusion::of(ExitReason::Failed, why),
-        None if !verdict.completed => match hub.budget_state() {
+        None if !verdict.completed => match attempt_state.budget_state() {
             // Some programs know their budget, and end before anything is refused.
             BudgetState::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
@@ -397,9 +417,11 @@ mod tests {
     use bailiwick_model::attempt::{Allowance, Used};
     use bailiwick_model::settings::Settings;
 
-    fn hub(behaviour: CliBehaviour) -> (Hub, std::sync::mpsc::Receiver<WriterMessage>) {
+    fn attempt_state(
+        behaviour: CliBehaviour,
+    ) -> (AttemptState, std::sync::mpsc::Receiver<WriterMessage>) {
         let (writer_sender, kept) = std::sync::mpsc::sync_channel(64);
-        let config = HubConfig {
+        let config = AttemptStateConfig {
             behaviour,
             budget: Budget(Allowance::default()),
             used: Used::default(),
@@ -411,7 +433,7 @@ mod tests {
             marks_failures: true,
             watched: true,
         };
-        (Hub::new(config, writer_sender), kept)
+        (AttemptState::new(config, writer_sender), kept)
     }
 
     /// A process in the sandbox has already reported the denial to the model.
@@ -433,13 +455,13 @@ mod tests {
             (codex, true, command(), true),
             (codex, false, command(), false),
         ] {
-            let (hub, _kept) = hub(behaviour);
-            hub.on_tool_call(None, "a", "Bash", &input);
-            hub.on_decision(Some("a"), "Bash", &input, denied.then_some("policy::git"));
+            let (attempt_state, _kept) = attempt_state(behaviour);
+            attempt_state.on_tool_call(None, "a", "Bash", &input);
+            attempt_state.on_decision(Some("a"), "Bash", &input, denied.then_some("policy::git"));
             let told = "blocked by PreToolUse hook: policy::git";
-            assert!(hub.on_result("a", None, told, true).is_ok());
-            hub.on_output_line(vec![ParsedEvent::of(said.clone())], "");
-            let ending = hub.ending().map(|(ending, _)| ending);
+            assert!(attempt_state.on_result("a", None, told, true).is_ok());
+            attempt_state.on_output_line(vec![ParsedEvent::of(said.clone())], "");
+            let ending = attempt_state.ending().map(|(ending, _)| ending);
             assert_eq!(ending, lost.then_some(ExitReason::EnforcementLost), "{said:?}");
         }
     }
@@ -450,18 +472,18 @@ mod tests {
         for (decided, expected) in
             [(true, ExitReason::Stopped), (false, ExitReason::EnforcementLost)]
         {
-            let (hub, _kept) = hub(crate::agents::ClaudeCode.behaviour());
+            let (attempt_state, _kept) = attempt_state(crate::agents::ClaudeCode.behaviour());
             let input = serde_json::json!({"command": "date"});
-            hub.on_tool_call(None, "a", "Bash", &input);
+            attempt_state.on_tool_call(None, "a", "Bash", &input);
             if decided {
-                hub.on_decision(Some("a"), "Bash", &input, None);
+                attempt_state.on_decision(Some("a"), "Bash", &input, None);
             }
             let what =
                 EventKind::ToolResult { id: "a".to_owned(), ok: true, output: "Sunday".to_owned() };
-            hub.on_output_line(vec![ParsedEvent::of(what)], "");
-            hub.end(ExitReason::Stopped, "by a person");
+            attempt_state.on_output_line(vec![ParsedEvent::of(what)], "");
+            attempt_state.end(ExitReason::Stopped, "by a person");
             let verdict = Verdict { completed: false, words: String::new() };
-            assert_eq!(final_reason(&hub, None, verdict, true).ending, expected);
+            assert_eq!(final_reason(&attempt_state, None, verdict, true).ending, expected);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Listens at a path, in the place of an earlier listener: only one supervisor holds a run.
+/// Listens at a path, in place of an earlier listener: only one supervisor holds a run.
 pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

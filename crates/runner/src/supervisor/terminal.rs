@@ -20,7 +20,7 @@ use rustix::termios::{
 use super::modes::Modes;
 use crate::agents::adapter::Verdict;
 
-/// How long the last words of a program may take, in milliseconds.
+/// How long the remaining output of a program may take, in milliseconds.
 const LAST_WORDS: u16 = 300;
 
 /// The terminal that must be restored, and how it was.
@@ -50,7 +50,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// The terminal of this process; nothing unless it reads and prints at one.
+    /// The terminal of this process; `None` unless it reads and prints at one.
     ///
     /// Must be called before the process has a second thread: the signal that reports a new size is
     /// kept for the one that waits for it.
@@ -79,8 +79,8 @@ fn sizes() -> SigSet {
     sizes
 }
 
-/// Carries bytes between a person's terminal and a program's.
-pub(super) struct Relay {
+/// Forwards bytes between a person's terminal and a program's.
+pub(super) struct TerminalForwarder {
     output: OwnedFd,
     over: Arc<AtomicBool>,
     wake: Option<PipeWriter>,
@@ -88,13 +88,13 @@ pub(super) struct Relay {
     printing: Option<JoinHandle<Modes>>,
 }
 
-impl Relay {
+impl TerminalForwarder {
     pub(super) fn start(screen: &Screen, program: OwnedFd) -> io::Result<Self> {
         fcntl(&program, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let program = Arc::new(program);
         let (asleep, wake) = io::pipe()?;
         let sizes = SignalFd::with_flags(&sizes(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let typing = Typing {
+        let typing = InputForwarder {
             input: screen.input.try_clone()?,
             output: screen.output.try_clone()?,
             program: Arc::clone(&program),
@@ -112,7 +112,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Shows the last words of a program that has ended, and gives the terminal back.
+    /// Shows the remaining output of an ended program and restores the terminal.
     pub(super) fn finish(mut self, code: Option<i32>) -> Verdict {
         self.stop();
         match code {
@@ -127,7 +127,7 @@ impl Relay {
     fn stop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
         let modes = self.printing.take().map(JoinHandle::join);
-        // The other one sees that nobody is there to wake it any more.
+        // The other thread sees that its waker is gone.
         drop(self.wake.take());
         if let Some(typing) = self.typing.take() {
             let _ = typing.join();
@@ -140,7 +140,7 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for TerminalForwarder {
     fn drop(&mut self) {
         self.stop();
     }
@@ -159,8 +159,8 @@ fn raw(screen: &Screen) -> io::Result<()> {
     Ok(set?)
 }
 
-/// What a person types, and how large their window is.
-struct Typing {
+/// Forwards input and window size.
+struct InputForwarder {
     input: OwnedFd,
     output: OwnedFd,
     program: Arc<OwnedFd>,
@@ -168,8 +168,8 @@ struct Typing {
     sizes: SignalFd,
 }
 
-impl Typing {
-    /// Goes on until it is woken.
+impl InputForwarder {
+    /// Runs until it is woken.
     fn carry(self) {
         // A size that has changed since the terminal was made is no news to anybody.
         self.resize();
@@ -208,9 +208,9 @@ impl Typing {
             if waiting.is_empty() {
                 match taken(self.input.as_fd()) {
                     // Who has hung up types nothing more; the signal for that ends the program.
-                    Taken::Over => hears = false,
-                    Taken::Nothing => {}
-                    Taken::Bytes(bytes) => waiting = bytes,
+                    ReadResult::Closed => hears = false,
+                    ReadResult::Nothing => {}
+                    ReadResult::Bytes(bytes) => waiting = bytes,
                 }
             } else {
                 match write(self.program.as_fd(), &waiting) {
@@ -230,7 +230,7 @@ impl Typing {
     }
 }
 
-/// Shows what the program prints, until nobody is left who could print.
+/// Shows what the program prints, until all its processes have closed the terminal.
 fn print(program: &OwnedFd, output: &OwnedFd, over: &AtomicBool) -> Modes {
     let mut modes = Modes::default();
     loop {
@@ -246,9 +246,9 @@ fn print(program: &OwnedFd, output: &OwnedFd, over: &AtomicBool) -> Modes {
             continue;
         }
         match taken(program.as_fd()) {
-            Taken::Over => return modes,
-            Taken::Nothing => {}
-            Taken::Bytes(bytes) => {
+            ReadResult::Closed => return modes,
+            ReadResult::Nothing => {}
+            ReadResult::Bytes(bytes) => {
                 modes.see(&bytes);
                 put(output.as_fd(), &bytes);
             }
@@ -267,22 +267,22 @@ fn polled(places: &mut [PollFd<'_>], timeout: PollTimeout) -> bool {
     }
 }
 
-enum Taken {
+enum ReadResult {
     Bytes(Vec<u8>),
     Nothing,
-    Over,
+    Closed,
 }
 
-fn taken(from: BorrowedFd<'_>) -> Taken {
+fn taken(from: BorrowedFd<'_>) -> ReadResult {
     let mut bytes = vec![0_u8; 16 * 1024];
     match read(from, &mut bytes) {
-        Ok(0) => Taken::Over,
+        Ok(0) => ReadResult::Closed,
         Ok(count) => {
             bytes.truncate(count);
-            Taken::Bytes(bytes)
+            ReadResult::Bytes(bytes)
         }
-        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Taken::Nothing,
-        Err(_) => Taken::Over,
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => ReadResult::Nothing,
+        Err(_) => ReadResult::Closed,
     }
 }
 

@@ -12,7 +12,7 @@ use super::callers;
 use super::disk_usage::DiskUsage;
 
 /// What files without a name take that processes below `root` have open, each once.
-pub(super) fn held_below(root: u32, over: &AtomicBool) -> DiskUsage {
+pub(super) fn unlinked_usage(root: u32, over: &AtomicBool) -> DiskUsage {
     let mut seen = HashSet::new();
     let mut taken = DiskUsage::default();
     for process in callers::ids_below(root) {
@@ -74,9 +74,9 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (over, root) = (AtomicBool::new(false), shell.id());
-        let taken = held_below(root, &over);
+        let taken = unlinked_usage(root, &over);
         over.store(true, Ordering::SeqCst);
-        let stopped = held_below(root, &over);
+        let stopped = unlinked_usage(root, &over);
         let group = nix::unistd::Pid::from_raw(shell.id().cast_signed());
         nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
         shell.wait().unwrap();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, SetUp, WorkshopError};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
 use bailiwick_runner::environment::BaseTrust;
-use bailiwick_runner::process::{Limits, Until};
+use bailiwick_runner::process::{Cancellation, Limits};
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::toolchain::Host;
 use bailiwick_verify::job::{CommandResult, CrateTests, Crates, Warnings};
@@ -32,7 +32,7 @@ pub(crate) fn setup(place: &TempDir) -> Setup {
         installed: Vec::new(),
         level: Level::Full,
         limits: Limits::default(),
-        until: Until::default(),
+        until: Cancellation::default(),
         launcher: launcher(),
         host: Host::observe(),
         base: BaseTrust::default(),

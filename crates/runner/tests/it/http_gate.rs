@@ -92,7 +92,7 @@ impl HttpGate {
     pub(crate) fn shell(&self, line: &str) -> Finished {
         let argv = ["/bin/sh", "-c", line].map(str::to_owned);
         let limits = Limits { time: Duration::from_mins(3), output: 1 << 20 };
-        process::run(&launcher(), &self.sandbox(), &argv, Capture::Together, limits).unwrap()
+        process::run(&launcher(), &self.sandbox(), &argv, Capture::Merged, limits).unwrap()
     }
 
     /// What a command line printed, which must succeed.

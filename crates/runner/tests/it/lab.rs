@@ -100,7 +100,7 @@ impl Lab {
 
     pub(crate) fn try_run(&self, argv: &[&str]) -> Result<Finished, SandboxError> {
         let argv: Vec<String> = argv.iter().map(|one| (*one).to_owned()).collect();
-        process::run(&launcher(), &self.sandbox, &argv, Capture::Together, self.limits)
+        process::run(&launcher(), &self.sandbox, &argv, Capture::Merged, self.limits)
     }
 
     /// A command line for a shell.

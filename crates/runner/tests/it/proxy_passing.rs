@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use bailiwick_runner::proxy::{Admission, Fresh, Key, ModelApi, ModelResponse, ToolCall};
+use bailiwick_runner::proxy::{Admission, Key, ModelApi, ModelResponse, RenewedKey, ToolCall};
 use bailiwick_testkit::scripted_model::{
     Call, INPUT_TOKENS, OUTPUT_TOKENS, Script, ScriptedModel, Turn,
 };
@@ -605,7 +605,7 @@ fn many_long_requests_at_once_are_not_all_kept() {
 #[test]
 fn what_is_said_of_a_login_that_is_over_is_for_the_observer_alone() {
     let key = Key::new("x-api-key", SECRET).unwrap();
-    let first = Fresh { key, until: Some(std::time::SystemTime::UNIX_EPOCH) };
+    let first = RenewedKey { key, until: Some(std::time::SystemTime::UNIX_EPOCH) };
     let key = Key::renewed(first, || Err("aws: ada@acme, account 1234".to_owned()));
     let observer = Recorder::passes();
     let lab = Lab::with_key(ModelApi::Anthropic, "http://127.0.0.1:1", &observer, key);
@@ -619,10 +619,10 @@ fn what_is_said_of_a_login_that_is_over_is_for_the_observer_alone() {
 }
 
 /// A key with this number, good for an hour.
-fn numbered(number: usize) -> Fresh {
+fn numbered(number: usize) -> RenewedKey {
     let key = Key::new("authorization", &format!("Bearer the-renewed-token-{number}")).unwrap();
     let until = std::time::SystemTime::now().checked_add(Duration::from_hours(1));
-    Fresh { key, until }
+    RenewedKey { key, until }
 }
 
 #[test]
@@ -660,7 +660,7 @@ fn a_key_that_the_model_refuses_is_had_anew_and_the_request_sent_once_more() {
         });
         let hidden: Arc<Mutex<Vec<String>>> = Arc::default();
         let hides = Arc::clone(&hidden);
-        key.tells(move |secret| hides.lock().unwrap().push(secret));
+        key.on_secret(move |secret| hides.lock().unwrap().push(secret));
         let lab = Lab::with_key(ModelApi::Anthropic, &host.base(), &Recorder::passes(), key);
         let (path, body) = beginning(ModelApi::Anthropic);
         let answer = lab.post(path, &body);

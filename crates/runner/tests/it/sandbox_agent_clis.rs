@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bailiwick_runner::process::{self, Capture, Limits};
-use bailiwick_runner::sandbox::{Bind, Next, Report, Streams, Terminal};
+use bailiwick_runner::sandbox::{Bind, Received, Report, Streams, Terminal};
 use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use bailiwick_verify::job::Termination;
@@ -40,7 +40,7 @@ fn every_agent_program_starts() {
         let http_gate = desk_for(cli);
         let limits = Limits { time: Duration::from_mins(3), output: 1 << 20 };
         let argv = argv(cli, &["--version"]);
-        let ran = process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Apart, limits);
+        let ran = process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Separate, limits);
         let ran = ran.unwrap();
         let said = String::from_utf8_lossy(&ran.output).into_owned();
         let errors = String::from_utf8_lossy(&ran.tail).into_owned();
@@ -100,12 +100,12 @@ fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
     };
     loop {
         match running.next_report(Duration::from_secs(180)) {
-            Next::Report(Report::Held(_)) => {}
-            Next::Report(ended) => {
+            Received::Report(Report::Confinement(_)) => {}
+            Received::Report(ended) => {
                 assert_eq!(ended, Report::Exit(0), "{}", said());
                 return (http_gate, model);
             }
-            other @ (Next::TimedOut | Next::Over) => panic!("{other:?}: {}", said()),
+            other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}: {}", said()),
         }
     }
 }
@@ -161,9 +161,12 @@ fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
     person.types("\x1b");
     assert!(matches!(
         running.next_report(Duration::from_secs(60)),
-        Next::Report(Report::Door(4000))
+        Received::Report(Report::Door(4000))
     ));
-    assert!(matches!(running.next_report(Duration::from_secs(60)), Next::Report(Report::Held(_))));
+    assert!(matches!(
+        running.next_report(Duration::from_secs(60)),
+        Received::Report(Report::Confinement(_))
+    ));
     let ended = running.next_report(Duration::from_secs(60));
-    assert!(matches!(ended, Next::Report(Report::Exit(_))), "{ended:?}: {}", person.seen);
+    assert!(matches!(ended, Received::Report(Report::Exit(_))), "{ended:?}: {}", person.seen);
 }

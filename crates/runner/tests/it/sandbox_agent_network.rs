@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::time::Duration;
 
-use bailiwick_runner::sandbox::{Bind, Level, Next, Report, Running, WorktreeAccess};
+use bailiwick_runner::sandbox::{Bind, Level, Received, Report, Running, WorktreeAccess};
 
 use crate::http_gate::HttpGate;
 use crate::lab::launcher;
@@ -63,9 +63,11 @@ fn the_supervisor_hears_at_the_door_what_is_said_inside() {
         drop(caller);
         assert!(matches!(
             running.next_report(Duration::from_secs(60)),
-            Next::Report(Report::Held(_))
+            Received::Report(Report::Confinement(_))
         ));
-        let Next::Report(ended) = running.next_report(Duration::from_secs(60)) else { panic!() };
+        let Received::Report(ended) = running.next_report(Duration::from_secs(60)) else {
+            panic!()
+        };
         assert_eq!(ended, Report::Exit(0));
         running.end();
         let answer = std::fs::read_to_string(http_gate.places.worktree.join("answer")).unwrap();

@@ -7,7 +7,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bailiwick_runner::sandbox::{Bounds, Held, Level, Next, Report, Running, Streams, Terminal};
+use bailiwick_runner::sandbox::{
+    Bounds, Confinement, Level, Received, Report, Running, Streams, Terminal,
+};
 use bailiwick_verify::job::Termination;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
@@ -21,14 +23,14 @@ fn shell(line: &str) -> [String; 3] {
 }
 
 /// What holds the program, and how it ended.
-fn end_of(running: &mut Running) -> (Option<Held>, Report) {
+fn end_of(running: &mut Running) -> (Option<Confinement>, Report) {
     let mut held = None;
     loop {
         match running.next_report(Duration::from_secs(120)) {
-            Next::Report(Report::Held(seen)) => held = Some(seen),
-            Next::Report(Report::Door(_)) => {}
-            Next::Report(ended) => return (held, ended),
-            other @ (Next::TimedOut | Next::Over) => panic!("{other:?}"),
+            Received::Report(Report::Confinement(seen)) => held = Some(seen),
+            Received::Report(Report::Door(_)) => {}
+            Received::Report(ended) => return (held, ended),
+            other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}"),
         }
     }
 }
@@ -126,7 +128,7 @@ fn a_shell_at_a_terminal_has_job_control() {
 }
 
 /// Starts a program and says what held it and how it ended, and what it printed.
-fn bounded(bounds: Bounds, line: &str) -> (Held, Report, String) {
+fn bounded(bounds: Bounds, line: &str) -> (Confinement, Report, String) {
     let mut http_gate = HttpGate::new();
     http_gate.places.bounds = bounds;
     let (mut printed, output) = pipe().unwrap();

@@ -137,7 +137,7 @@ fn a_layer_that_cannot_be_laid_stops_the_agent_unless_layers_are_unsupported() {
     let run = |http_gate: &HttpGate| {
         let argv = ["/bin/sh", "-c", "echo new > docs/new.md"].map(str::to_owned);
         let limits = Limits { time: Duration::from_mins(1), output: 1 << 20 };
-        process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Together, limits)
+        process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Merged, limits)
     };
     let made = http_gate.places.worktree.join("docs/new.md");
     // A file is where the layer would be.

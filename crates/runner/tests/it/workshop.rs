@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation};
 use bailiwick_runner::checks::{CheckWorkshop, Setup, sweep};
-use bailiwick_runner::process::{Limits, Until};
+use bailiwick_runner::process::{Cancellation, Limits};
 use bailiwick_runner::sandbox::{Launcher, Level};
 use bailiwick_verify::job::{Harness, Termination};
 use bailiwick_verify::{Job, JobOutcome};
@@ -248,7 +248,7 @@ fn git_works_in_a_tree_whose_objects_are_elsewhere() {
 
 #[test]
 fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
-    let until = Until::default();
+    let until = Cancellation::default();
     let gone = Arc::clone(&until.gone);
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     assert_eq!(bench.shell("true").ended, Termination::Exit(0));
@@ -265,7 +265,7 @@ fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
     assert!(processes_with(&number).is_empty(), "something goes on");
     for outcome in [outcome, bench.run(&Job::Command { line: "true".to_owned() })] {
         assert!(
-            matches!(&outcome, JobOutcome::CouldNotRun { why } if why.contains("nobody needs")),
+            matches!(&outcome, JobOutcome::CouldNotRun { why } if why.contains("no longer needed")),
             "{outcome:?}"
         );
     }
@@ -274,7 +274,7 @@ fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
 #[test]
 fn all_programs_together_have_a_time() {
     let deadline = Some(Instant::now() + Duration::from_secs(2));
-    let until = Until { deadline, ..Until::default() };
+    let until = Cancellation { deadline, ..Cancellation::default() };
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     for _ in 0..2 {
         let ran = bench.shell("sleep 600");

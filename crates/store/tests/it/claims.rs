@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_lifecycle::delegation::claim::{Acquired, ClaimRequest, Holding, Released};
+use bailiwick_lifecycle::delegation::claim::{Acquired, ClaimRequest, FenceState, Released};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
 use bailiwick_model::claim::{Claim, ClaimOutcome, Fence};
@@ -169,9 +169,9 @@ async fn one_history(database: &TestDatabase, random: &mut Random) {
                             .release
                             .is_some_and(|release| release.outcome != ClaimOutcome::Expired);
                         match holding {
-                            Holding::Stale(_) => assert!(plain.stale(own)),
-                            Holding::Released(_) => assert!(is_released && !plain.stale(own)),
-                            Holding::Holds => assert!(!is_released && !plain.stale(own)),
+                            FenceState::Stale(_) => assert!(plain.stale(own)),
+                            FenceState::Released(_) => assert!(is_released && !plain.stale(own)),
+                            FenceState::Valid => assert!(!is_released && !plain.stale(own)),
                         }
                     }
                     (got, own) => panic!("{got:?} instead of {own:?}"),
@@ -223,19 +223,19 @@ async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
     };
     assert_eq!(store.expire(100).await.unwrap(), [first.fence]);
     let (again, holding) = store.renew_claim(&id("a"), "/r", 300).await.unwrap().unwrap();
-    assert_eq!((again.fence, again.is_live(200), holding), (first.fence, true, Holding::Holds));
+    assert_eq!((again.fence, again.is_live(200), holding), (first.fence, true, FenceState::Valid));
     let other = wish("b", "/r", &["src/a.rs"]);
     assert!(matches!(store.acquire(&other, 299).await.unwrap(), Acquired::Obstructed(_)));
     assert!(matches!(store.acquire(&other, 300).await.unwrap(), Acquired::Granted(_)));
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
-    assert!(matches!(holding, Holding::Stale(_)), "{holding:?}");
+    assert!(matches!(holding, FenceState::Stale(_)), "{holding:?}");
     assert_eq!(store.release_run(&id("b"), ClaimOutcome::Done, 310).await.unwrap(), 1);
     assert_eq!(store.release_run(&id("b"), ClaimOutcome::Failed, 320).await.unwrap(), 0);
     let all = store.claims(Some("/r")).await.unwrap();
     assert_eq!(all[1].release.unwrap().outcome, ClaimOutcome::Done);
     // Another run had the claim, so the knowledge of the first run may be outdated.
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
-    assert!(matches!(holding, Holding::Stale(_)), "{holding:?}");
+    assert!(matches!(holding, FenceState::Stale(_)), "{holding:?}");
 }
 
 #[tokio::test]

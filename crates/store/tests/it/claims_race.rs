@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use bailiwick_lifecycle::delegation::claim::{Acquired, Holding};
+use bailiwick_lifecycle::delegation::claim::{Acquired, FenceState};
 use bailiwick_store::Store;
 use bailiwick_testkit::{Depth, figure};
 
@@ -95,12 +95,12 @@ fn race(racers: usize, rounds: u64) {
                 store.renew_claim(&id(run), "/contested", now + 1).await.unwrap().unwrap().1
             })
         };
-        assert_eq!(holding_of(winner), Holding::Holds, "round {round}");
+        assert_eq!(holding_of(winner), FenceState::Valid, "round {round}");
         if let Some((loser, old)) = before {
             assert!(old < *fence, "fence {fence} came after {old}");
             match holding_of(&loser) {
-                Holding::Stale(by) => assert_eq!(by.claim.run.as_str(), winner),
-                other @ (Holding::Holds | Holding::Released(_)) => {
+                FenceState::Stale(by) => assert_eq!(by.claim.run.as_str(), winner),
+                other @ (FenceState::Valid | FenceState::Released(_)) => {
                     panic!("round {round}: {loser} with fence {old}: {other:?}")
                 }
             }

@@ -65,7 +65,7 @@ impl CliRun {
         }
     }
 
-    /// Its HOME, which goes when the run is over.
+    /// Its HOME, which goes when the run has ended.
     pub fn home(&self) -> &Path {
         self.home.path()
     }

@@ -7,7 +7,7 @@ use bailiwick_engine::logins::{
     self,
     found::{self, Usage},
 };
-use bailiwick_engine::running::enclose;
+use bailiwick_engine::running::sandbox_plan;
 use bailiwick_engine::system;
 use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
 use bailiwick_runner::agents::{self, FoundAgent};
@@ -121,13 +121,13 @@ fn tried(
     let mut path = directory;
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    let Some(found) = enclose::program_on(&path, adapter, &context.state)? else {
+    let Some(found) = sandbox_plan::program_on(&path, adapter, &context.state)? else {
         return Ok(GateProof::NotTried("it does not say its version".to_owned()));
     };
     let session = Session::New(system::random_name()?);
     let assignment = Assignment::empty(found.version.clone(), session, worktree.clone(), home);
     let git = worktree.join(".git");
-    let enclosure = enclose::read_only_enclosure(found, &git, &git, level)?;
+    let enclosure = sandbox_plan::read_only_enclosure(found, &git, &git, level)?;
     let scratch = RunDirectory::new(&root, "canary");
     let kept = context.state.join("canaries");
     let shown = supervisor::prove(adapter, &assignment, &enclosure, (&kept, &scratch), || {});
@@ -136,7 +136,7 @@ fn tried(
         Ok(Proof::Known | Proof::NotNeeded) => GateProof::ProvenBefore,
         Err(error) => match error.why {
             SelfTestError::Lost(why) => GateProof::Disobeyed(why),
-            SelfTestError::Untried(why) => GateProof::NotTried(why),
+            SelfTestError::NotAttempted(why) => GateProof::NotTried(why),
         },
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use bailiwick_engine::agent_names::{Scope, shown};
-use bailiwick_engine::agent_state::{AgentState, Seen, UnknownState};
+use bailiwick_engine::agent_state::{AgentState, SupervisorState, UnknownState};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::verifying::VerificationReport;
 use bailiwick_model::{AgentId, Attempt, LedgerNote, Run, RunStatus};
@@ -48,7 +48,7 @@ impl<'a> States<'a> {
 
     /// How a run stands.
     pub fn of(&self, run: &Run) -> AgentState {
-        AgentState::of(run, self.last.get(&run.id), Seen::observe(self.context, run).0)
+        AgentState::of(run, self.last.get(&run.id), SupervisorState::observe(self.context, run).0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// What is known of an agent program, measured on the real one.
+/// The behaviour of an agent program, measured on the real one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CliBehaviour {
     /// Whether its hooks carry the model's name of the call.
@@ -17,7 +17,7 @@ pub struct CliBehaviour {
     /// Whether it shows the model less of earlier results as a conversation grows.
     pub truncates_old_results: bool,
     /// What becomes of calls in an incomplete answer.
-    pub unfinished: Unfinished,
+    pub unfinished: IncompleteCalls,
     /// Whether it says of every command, patch and call of a server that it runs it, so that one which
     /// nobody decided ran unseen.
     pub reports_commands: bool,
@@ -26,9 +26,9 @@ pub struct CliBehaviour {
     pub code_mode: Option<(&'static str, &'static str)>,
 }
 
-/// What a program does with whole calls of an incomplete answer.
+/// What a program does with complete calls of an incomplete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum IncompleteCalls {
     /// It runs them as it runs any other.
     Runs,
     /// It runs none of them where the connection broke off, and all where the answer just stopped.
@@ -37,15 +37,15 @@ pub enum Unfinished {
     ReportsRun,
 }
 
-/// How it is known of a call that a limit may not have held.
+/// The evidence that a call bypassed a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
     /// Its result came back to the model.
-    CameBack,
+    ResultReturned,
     /// A result came back of a call that the model has not asked for.
-    NeverAsked,
+    GateNotAsked,
     /// The program itself says that it has run it.
-    ProgramSays,
+    ProgramReported,
     /// The program has ended without a word about it.
     Unaccounted,
 }
@@ -67,19 +67,19 @@ pub struct EnforcementBreach {
 impl EnforcementBreach {
     fn why(&self) -> &'static str {
         match (self.evidence, self.denied) {
-            (Evidence::CameBack, false) => {
+            (Evidence::ResultReturned, false) => {
                 "came back with a result, and the gate was never asked about it"
             }
-            (Evidence::CameBack, true) => {
+            (Evidence::ResultReturned, true) => {
                 "came back with a result, and the gate had denied it, of which the model was not told"
             }
-            (Evidence::NeverAsked, false | true) => {
+            (Evidence::GateNotAsked, false | true) => {
                 "came back with a result, and the model never asked for it"
             }
-            (Evidence::ProgramSays, false) => {
+            (Evidence::ProgramReported, false) => {
                 "was run, as the program itself says, and the gate was never asked about it"
             }
-            (Evidence::ProgramSays, true) => {
+            (Evidence::ProgramReported, true) => {
                 "was run, as the program itself says, and the gate had denied it"
             }
             (Evidence::Unaccounted, false | true) => {
@@ -100,13 +100,17 @@ mod tests {
             let (id, tool) = ("call_1".to_owned(), "Bash".to_owned());
             EnforcementBreach { id, tool, denied, evidence }.to_string()
         };
-        for evidence in
-            [Evidence::CameBack, Evidence::NeverAsked, Evidence::ProgramSays, Evidence::Unaccounted]
-        {
+        for evidence in [
+            Evidence::ResultReturned,
+            Evidence::GateNotAsked,
+            Evidence::ProgramReported,
+            Evidence::Unaccounted,
+        ] {
             for denied in [false, true] {
                 let message = message(evidence, denied);
                 assert!(message.starts_with("the call call_1 of Bash "), "{message}");
-                let on_result = matches!(evidence, Evidence::CameBack | Evidence::NeverAsked);
+                let on_result =
+                    matches!(evidence, Evidence::ResultReturned | Evidence::GateNotAsked);
                 assert_eq!(message.contains("came back with a result"), on_result, "{message}");
             }
         }

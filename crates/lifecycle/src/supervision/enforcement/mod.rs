@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use calls::{PATCH, about, canonical, given, is_name, leads_to, named};
 
-pub use behaviour::{CliBehaviour, EnforcementBreach, Evidence, Unfinished};
+pub use behaviour::{CliBehaviour, EnforcementBreach, Evidence, IncompleteCalls};
 
 /// Counts for one command, whatever the ids of its calls.
 #[derive(Debug, Clone, Copy, Default)]
@@ -155,9 +155,9 @@ impl CallTracker {
     /// decision like any other.
     pub fn on_incomplete_response(&mut self, id: &str, tool: &str, input: &Value, broke_off: bool) {
         let lets_go = match self.behaviour.unfinished {
-            Unfinished::Runs => false,
-            Unfinished::RunsUnlessBroken => broke_off,
-            Unfinished::ReportsRun => true,
+            IncompleteCalls::Runs => false,
+            IncompleteCalls::RunsUnlessBroken => broke_off,
+            IncompleteCalls::ReportsRun => true,
         };
         let call = (tool.to_owned(), canonical(input));
         let same = |(open, asked): &(String, (String, String))| open == id && *asked == call;
@@ -217,7 +217,7 @@ impl CallTracker {
         if !self.returned.insert(id.to_owned()) {
             return self.on_repeated_result(id, tool, output, failed);
         }
-        if self.says_not_run(id, output, failed) {
+        if self.reports_denial_of(id, output, failed) {
             self.reported_not_run.insert(id.to_owned());
         }
         let asked = self.asked.get(id);
@@ -254,7 +254,8 @@ impl CallTracker {
         match decided && told {
             true => Ok(true),
             false => {
-                let evidence = if known { Evidence::CameBack } else { Evidence::NeverAsked };
+                let evidence =
+                    if known { Evidence::ResultReturned } else { Evidence::GateNotAsked };
                 Err(EnforcementBreach { id: id.to_owned(), tool, denied: decided, evidence })
             }
         }
@@ -270,18 +271,18 @@ impl CallTracker {
         failed: Option<bool>,
     ) -> Result<bool, EnforcementBreach> {
         let contradicted =
-            self.reported_not_run.contains(id) && !self.says_not_run(id, output, failed);
+            self.reported_not_run.contains(id) && !self.reports_denial_of(id, output, failed);
         if self.behaviour.truncates_old_results || !contradicted {
             return Ok(false);
         }
         let tool = self.asked.get(id).map(|(tool, _)| tool.as_str()).or(tool);
         let tool = tool.unwrap_or("an unknown tool").to_owned();
         let (id, denied) = (id.to_owned(), self.denials.contains_key(id));
-        Err(EnforcementBreach { id, tool, denied, evidence: Evidence::CameBack })
+        Err(EnforcementBreach { id, tool, denied, evidence: Evidence::ResultReturned })
     }
 
     /// Whether the model is told that the call was denied, or refused by the program itself.
-    fn says_not_run(&self, id: &str, output: &str, failed: Option<bool>) -> bool {
+    fn reports_denial_of(&self, id: &str, output: &str, failed: Option<bool>) -> bool {
         let denied =
             self.denials.get(id).is_some_and(|rule| self.reports_denial(rule, output, failed));
         denied || failed != Some(false) && self.was_refused(output)
@@ -327,7 +328,12 @@ impl CallTracker {
         let denied = denial.is_some_and(|rule| !self.reports_denial(rule, output, Some(failed)));
         if !(unhooked || refused) && (!decided || denied) {
             let (id, tool) = (id.to_owned(), tool.clone());
-            self.ran.push(EnforcementBreach { id, tool, denied, evidence: Evidence::ProgramSays });
+            self.ran.push(EnforcementBreach {
+                id,
+                tool,
+                denied,
+                evidence: Evidence::ProgramReported,
+            });
         }
     }
 
@@ -342,7 +348,7 @@ impl CallTracker {
                     id,
                     tool,
                     denied: false,
-                    evidence: Evidence::ProgramSays,
+                    evidence: Evidence::ProgramReported,
                 });
             }
             return;
@@ -354,7 +360,7 @@ impl CallTracker {
                 id,
                 tool,
                 denied: true,
-                evidence: Evidence::ProgramSays,
+                evidence: Evidence::ProgramReported,
             });
         }
     }
@@ -376,7 +382,12 @@ impl CallTracker {
         if !held {
             let id = about(input).unwrap_or_else(|| input.to_string());
             let tool = tool.to_owned();
-            self.ran.push(EnforcementBreach { id, tool, denied, evidence: Evidence::ProgramSays });
+            self.ran.push(EnforcementBreach {
+                id,
+                tool,
+                denied,
+                evidence: Evidence::ProgramReported,
+            });
         }
     }
 

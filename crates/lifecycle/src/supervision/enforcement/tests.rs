@@ -9,7 +9,7 @@ const NAMED: CliBehaviour = CliBehaviour {
     refusals: &["No such tool"],
     denial: "",
     truncates_old_results: true,
-    unfinished: Unfinished::Runs,
+    unfinished: IncompleteCalls::Runs,
     reports_commands: false,
     code_mode: None,
 };
@@ -370,12 +370,12 @@ fn a_denial_is_told_in_the_words_of_the_program_and_not_by_the_command() {
 fn a_call_of_an_answer_that_broke_off_is_let_go_where_the_program_does_and_held_if_it_ran() {
     let input = json!({"command": "ls"});
     for (unfinished, broke_off, let_go) in [
-        (Unfinished::Runs, true, false),
-        (Unfinished::Runs, false, false),
-        (Unfinished::RunsUnlessBroken, true, true),
-        (Unfinished::RunsUnlessBroken, false, false),
-        (Unfinished::ReportsRun, true, true),
-        (Unfinished::ReportsRun, false, true),
+        (IncompleteCalls::Runs, true, false),
+        (IncompleteCalls::Runs, false, false),
+        (IncompleteCalls::RunsUnlessBroken, true, true),
+        (IncompleteCalls::RunsUnlessBroken, false, false),
+        (IncompleteCalls::ReportsRun, true, true),
+        (IncompleteCalls::ReportsRun, false, true),
     ] {
         let mut watch = CallTracker::new(CliBehaviour { unfinished, ..NAMED });
         watch.on_tool_call("a", "Bash", &input);
@@ -387,7 +387,8 @@ fn a_call_of_an_answer_that_broke_off_is_let_go_where_the_program_does_and_held_
         assert_eq!(told.ran_without_permission().unwrap().id, "a", "{unfinished:?}");
         assert!(watch.on_result("a", None, "a b c", None).is_err(), "{unfinished:?}");
     }
-    let mut watch = CallTracker::new(CliBehaviour { unfinished: Unfinished::ReportsRun, ..NAMED });
+    let mut watch =
+        CallTracker::new(CliBehaviour { unfinished: IncompleteCalls::ReportsRun, ..NAMED });
     watch.on_tool_call("a", "Bash", &input);
     watch.on_tool_call("a", "Bash", &input);
     watch.on_incomplete_response("a", "Bash", &input, true);

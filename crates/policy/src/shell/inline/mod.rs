@@ -27,7 +27,7 @@ mod written;
 
 pub(super) use configured::{configured, startup};
 pub(super) use files::{by_path, script, sourced};
-pub(super) use written::Written;
+pub(super) use written::WrittenFiles;
 
 use files::{imported, preloaded};
 

@@ -15,7 +15,7 @@ pub(super) enum Style {
 pub(super) enum Token {
     /// A name with its members: `os.path.join`; behind a bracket it begins with a dot.
     Name(String),
-    /// A text; nothing if it is not plain.
+    /// A text; `None` if it is not plain.
     Text(Option<String>),
     /// Anything else. Numbers are all `0`.
     Sign(char),
@@ -37,7 +37,7 @@ impl Token {
 /// How deep code may stand inside of texts inside of code.
 const MAX_DEPTH: usize = 4;
 
-/// The pieces of a code; nothing if it cannot be told apart.
+/// The pieces of a code; `None` if it cannot be told apart.
 pub(super) fn tokens(style: Style, text: &str) -> Option<Vec<Token>> {
     let mut reader =
         Reader { style, text: text.chars().collect(), at: 0, tokens: Vec::new(), depth: 0 };

@@ -12,9 +12,9 @@ const OTHERS: [&str; 25] = [
     "pnpm", "yarn",
 ];
 
-/// What was written to files, in order.
+/// The files that the command has written so far, in order.
 #[derive(Debug, Clone, Default)]
-pub(in crate::shell) struct Written {
+pub(in crate::shell) struct WrittenFiles {
     /// The last part of the path, and the text if it is known.
     texts: Vec<(String, Option<String>)>,
     /// Writes of the reading whose text is among them.
@@ -25,7 +25,7 @@ pub(in crate::shell) struct Written {
     open: Vec<String>,
 }
 
-impl Written {
+impl WrittenFiles {
     /// The files that were written.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.texts.iter().map(|(name, _)| name.clone()).collect();

@@ -56,16 +56,16 @@ pub(in super::super) fn only_named(arguments: &[Field]) -> Option<String> {
     (!after.into_iter().any(other) && !glob.contains('\\')).then_some(glob)
 }
 
-/// Files that a program finds and names.
+/// The files that a program finds and prints or passes on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in super::super) struct Found {
+pub(in super::super) struct FoundFiles {
     /// All of them, as far as the text decides that.
     pub(in super::super) fields: Vec<Field>,
     /// Files of git that are among them if they are there.
     pub(in super::super) of_git: Vec<String>,
 }
 
-impl Found {
+impl FoundFiles {
     /// What lies below these places.
     fn below(starts: &[Field]) -> Self {
         let below = |start: &Field| {
@@ -76,8 +76,8 @@ impl Found {
     }
 }
 
-/// What a search finds; nothing if that cannot be told.
-fn search(arguments: &[Field]) -> Option<Found> {
+/// What a search finds; `None` if that cannot be told.
+fn search(arguments: &[Field]) -> Option<FoundFiles> {
     let (starts, follows) = starts(arguments);
     let plain = |start: &Field| !start.pieces().iter().any(|p| matches!(p, Piece::UnknownMany));
     if follows || !starts.iter().all(plain) {
@@ -89,7 +89,7 @@ fn search(arguments: &[Field]) -> Option<Found> {
     };
     let at = arguments.iter().position(begins).unwrap_or(arguments.len());
     let expression = arguments.get(at..).unwrap_or_default();
-    let mut found = Found::below(&starts);
+    let mut found = FoundFiles::below(&starts);
     for start in starts.iter().filter_map(Field::known) {
         found.of_git.extend(files_of_git(&start, expression));
     }
@@ -112,8 +112,8 @@ pub(in super::super) fn found(arguments: &[Field], word: &str) -> (Field, Vec<St
     }
 }
 
-/// The files that a program prints the names of, one a line; nothing if it prints something else.
-pub(in super::super) fn listed(argv: &[Field]) -> Option<Found> {
+/// The files that a program prints the names of, one a line; `None` if it prints something else.
+pub(in super::super) fn listed(argv: &[Field]) -> Option<FoundFiles> {
     let (name, arguments) = argv.split_first()?;
     match name.known()?.as_str() {
         "find" => {
@@ -156,7 +156,7 @@ const GREP: Grammar = Grammar {
 };
 
 /// `grep -rl pattern directory`
-fn matching(arguments: &[Field]) -> Option<Found> {
+fn matching(arguments: &[Field]) -> Option<FoundFiles> {
     let given = GREP.read(arguments);
     let lists = given.has(&["l", "L", "files-with-matches", "files-without-match"]);
     let follows = given.has(&["R", "d", "D"]);
@@ -166,7 +166,7 @@ fn matching(arguments: &[Field]) -> Option<Found> {
     let skip = usize::from(!given.has(&["e", "f", "regexp"]));
     let operands: Vec<Field> = given.operands.iter().skip(skip).cloned().collect();
     if !given.has(&["r", "recursive"]) {
-        return (!operands.is_empty()).then(|| Found { fields: operands, of_git: Vec::new() });
+        return (!operands.is_empty()).then(|| FoundFiles { fields: operands, of_git: Vec::new() });
     }
     let operands = if operands.is_empty() { vec![Field::text(".")] } else { operands };
     let texts = |option: &str| -> Option<Vec<String>> {
@@ -174,7 +174,7 @@ fn matching(arguments: &[Field]) -> Option<Found> {
     };
     let include = texts("include")?;
     let exclude = [texts("exclude")?, texts("exclude-dir")?].concat();
-    let mut found = Found::below(&operands);
+    let mut found = FoundFiles::below(&operands);
     for start in operands.iter().filter_map(Field::known) {
         let kept = |file: &String| {
             let excluded = |glob: &String| {
@@ -204,7 +204,7 @@ const RIPGREP: Grammar = Grammar {
 };
 
 /// `rg -l pattern directory`, which passes hidden files over.
-fn ripgrep(arguments: &[Field]) -> Option<Found> {
+fn ripgrep(arguments: &[Field]) -> Option<FoundFiles> {
     let given = RIPGREP.read(arguments);
     let files = given.has(&["files"]);
     if given.unsure || !(files || given.has(&["l", "files-with-matches"])) {
@@ -213,5 +213,5 @@ fn ripgrep(arguments: &[Field]) -> Option<Found> {
     let skip = usize::from(!files && !given.has(&["e", "f", "regexp"]));
     let operands: Vec<Field> = given.operands.iter().skip(skip).cloned().collect();
     let operands = if operands.is_empty() { vec![Field::text(".")] } else { operands };
-    Some(Found::below(&operands))
+    Some(FoundFiles::below(&operands))
 }

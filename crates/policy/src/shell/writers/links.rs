@@ -10,9 +10,9 @@ use super::super::{CopyWithLinks, Directory, HiddenReason, LinkPlace, Write, Wri
 /// A name for what has another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Link {
-    /// Where it is, seen from where the whole command starts; nothing if it may be anywhere.
+    /// Where it is, seen from where the whole command starts; `None` if it may be anywhere.
     at: Option<String>,
-    /// What it leads to, seen from there; nothing if that is unknown.
+    /// What it leads to, seen from there; `None` if that is unknown.
     to: Option<Field>,
     /// What the command that made it may have written before it was there.
     own: Vec<Field>,

@@ -6,6 +6,7 @@ mod copy;
 mod download;
 mod find;
 mod formatters;
+mod launch_context;
 mod links;
 mod managers;
 mod named;
@@ -14,10 +15,9 @@ mod outputs;
 mod patch;
 mod search;
 mod sed;
-mod surroundings;
 mod table;
 
-pub(super) use find::{Found, found, listed, only_named};
+pub(super) use find::{FoundFiles, found, listed, only_named};
 pub use links::is_spelt_through;
 pub(super) use links::{Copied, Link};
 

@@ -107,7 +107,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
     }
 }
 
-/// The files that a patch names; nothing if it is not sure.
+/// The files that a patch names; `None` if it is not sure.
 fn files_of(text: &str, strip: Option<usize>) -> Option<Vec<Field>> {
     let mut files = Vec::new();
     for line in text.lines() {

@@ -17,7 +17,7 @@ const OF_GIT: [&str; 9] = [
     ".git",
 ];
 
-/// Whether something holds: surely not, perhaps, surely.
+/// Whether a condition is met: no, perhaps, yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Certainty {
     No,
@@ -43,8 +43,9 @@ impl Certainty {
 pub(super) fn files_of_git(start: &str, expression: &[Field]) -> Vec<String> {
     let words: Vec<Option<String>> = expression.iter().map(Field::known).collect();
     let base = start.trim_end_matches('/');
-    let pruned =
-        |path: &str, depth: usize| One::asked(&words, path, depth, 'd').pruned == Certainty::Yes;
+    let pruned = |path: &str, depth: usize| {
+        PathEvaluation::asked(&words, path, depth, 'd').pruned == Certainty::Yes
+    };
     let reaches = |file: &str| {
         let parts: Vec<&str> = file.split('/').collect();
         let above = |depth: usize| {
@@ -54,7 +55,7 @@ pub(super) fn files_of_git(start: &str, expression: &[Field]) -> Vec<String> {
         let path = format!("{base}/{file}");
         !pruned(start, 0)
             && !(1..parts.len()).any(above)
-            && One::asked(&words, &path, parts.len(), 'f').reached
+            && PathEvaluation::asked(&words, &path, parts.len(), 'f').reached
     };
     OF_GIT.iter().filter(|file| reaches(file)).map(|file| format!("{base}/{file}")).collect()
 }
@@ -65,8 +66,8 @@ pub(super) fn name_matches(glob: &str, path: &str) -> bool {
     gix_glob::wildmatch(glob.into(), name.into(), Mode::empty())
 }
 
-/// An expression, asked about one path.
-struct One<'a> {
+/// The evaluation of an expression for one path.
+struct PathEvaluation<'a> {
     rest: &'a [Option<String>],
     path: &'a str,
     depth: usize,
@@ -78,7 +79,7 @@ struct One<'a> {
     outside: bool,
 }
 
-impl<'a> One<'a> {
+impl<'a> PathEvaluation<'a> {
     fn asked(words: &'a [Option<String>], path: &'a str, depth: usize, kind: char) -> Self {
         let (acts, outside) = (false, false);
         let pruned = Certainty::No;

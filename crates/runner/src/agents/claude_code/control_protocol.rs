@@ -84,7 +84,7 @@ impl ControlProtocol for ClaudeControl {
         // The order of keys differs between versions, so that every line is parsed. Most are not for us.
         let head: Head = serde_json::from_str(line).ok()?;
         match (head.kind.as_ref(), head.subtype.as_deref()) {
-            ("control_request", _) => return object(line).map(|line| self.asked(&line)),
+            ("control_request", _) => return object(line).map(|line| self.control_request(&line)),
             ("system", Some("init")) => return Some(ControlMessage::Working),
             ("result", _) => {}
             _ => return None,
@@ -101,7 +101,7 @@ impl ControlProtocol for ClaudeControl {
 }
 
 impl ClaudeControl {
-    fn asked(&mut self, line: &Value) -> ControlMessage {
+    fn control_request(&mut self, line: &Value) -> ControlMessage {
         let id = text(line, "/request_id");
         let callback = text(line, "/request/callback_id");
         let known = text(line, "/request/subtype") == "hook_callback";

@@ -10,7 +10,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, IncompleteCalls};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ impl Adapter for ClaudeCode {
             ],
             denial: "",
             truncates_old_results: true,
-            unfinished: Unfinished::ReportsRun,
+            unfinished: IncompleteCalls::ReportsRun,
             reports_commands: false,
             code_mode: None,
         }

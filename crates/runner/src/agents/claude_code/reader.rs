@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{
-    Calls, Closed, all_text, entries, is_agent, object, other, text, verdict,
+    Calls, ClosedCall, all_text, entries, is_agent, object, other, text, verdict,
 };
 
 /// Reads its lines.
@@ -26,7 +26,7 @@ impl ClaudeReader {
         Self { calls, turns: BTreeMap::new(), done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
+    fn kinds(&mut self, line: &Value) -> Vec<EventKind> {
         match (text(line, "/type").as_str(), text(line, "/subtype").as_str()) {
             ("system", "init") => {
                 let model = Some(text(line, "/model")).filter(|model| !model.is_empty());
@@ -37,31 +37,31 @@ impl ClaudeReader {
                 let status = line.pointer("/error_status").and_then(Value::as_u64);
                 vec![EventKind::Error { message: retried(status, attempt) }]
             }
-            ("assistant", _) => self.said(line),
-            ("user", _) => self.came_back(line),
+            ("assistant", _) => self.assistant_message(line),
+            ("user", _) => self.tool_results(line),
             ("result", kind) => self.result(line, kind),
             _ => Vec::new(),
         }
     }
 
-    fn said(&mut self, line: &Value) -> Vec<EventKind> {
-        let mut whats = Vec::new();
+    fn assistant_message(&mut self, line: &Value) -> Vec<EventKind> {
+        let mut kinds = Vec::new();
         let message = text(line, "/message/id");
         let last = self.turns.entry(agent(line)).or_default();
         if last.0 != message || last.1 == 0 {
             *last = (message, last.1 + 1);
-            whats.push(EventKind::Turn { turn: last.1 });
+            kinds.push(EventKind::Turn { turn: last.1 });
         }
         for part in entries(line, "/message/content") {
             match text(part, "/type").as_str() {
-                "text" => whats.push(EventKind::Text { text: text(part, "/text") }),
-                "thinking" => whats.push(EventKind::Thinking { text: text(part, "/thinking") }),
+                "text" => kinds.push(EventKind::Text { text: text(part, "/text") }),
+                "thinking" => kinds.push(EventKind::Thinking { text: text(part, "/thinking") }),
                 "tool_use" => {
                     let (id, tool) = (text(part, "/id"), text(part, "/name"));
                     let input = part.get("input").cloned().unwrap_or_default();
-                    whats.push(self.calls.begin(&id, &tool, &input));
+                    kinds.push(self.calls.begin(&id, &tool, &input));
                     if is_agent(&tool) {
-                        whats.push(EventKind::SubAgent {
+                        kinds.push(EventKind::SubAgent {
                             id,
                             text: text(&input, "/prompt"),
                             ended: false,
@@ -71,13 +71,13 @@ impl ClaudeReader {
                 _ => {}
             }
         }
-        whats
+        kinds
     }
 
-    fn came_back(&mut self, line: &Value) -> Vec<EventKind> {
+    fn tool_results(&mut self, line: &Value) -> Vec<EventKind> {
         let results =
             entries(line, "/message/content").filter(|part| text(part, "/type") == "tool_result");
-        let mut whats = Vec::new();
+        let mut kinds = Vec::new();
         for part in results {
             let ok = part.get("is_error").and_then(Value::as_bool) != Some(true);
             let output = part.get("content").map(all_text).unwrap_or_default();
@@ -89,9 +89,9 @@ impl ClaudeReader {
             };
             let added = text(line, "/tool_use_result/type") == "create";
             let id = text(part, "/tool_use_id");
-            whats.extend(self.calls.end(Closed { id: &id, ok, output, exit, added }));
+            kinds.extend(self.calls.end(ClosedCall { id: &id, ok, output, exit, added }));
         }
-        whats
+        kinds
     }
 
     fn result(&mut self, line: &Value, kind: &str) -> Vec<EventKind> {
@@ -138,11 +138,11 @@ impl Reader for ClaudeReader {
             return Vec::new();
         }
         let agent = agent(&line);
-        let whats = self.whats(&line);
-        if whats.is_empty() {
+        let kinds = self.kinds(&line);
+        if kinds.is_empty() {
             return other();
         }
-        whats.into_iter().map(|what| ParsedEvent { agent: agent.clone(), what }).collect()
+        kinds.into_iter().map(|what| ParsedEvent { agent: agent.clone(), what }).collect()
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
@@ -166,8 +166,8 @@ mod tests {
                 "{{\"type\":\"system\",\"subtype\":\"api_retry\",\"attempt\":2,\"error_status\":{status}}}"
             );
             let read = ClaudeReader::new(Path::new("/w")).line(&line);
-            let whats: Vec<EventKind> = read.into_iter().map(|read| read.what).collect();
-            assert_eq!(whats, [EventKind::Error { message: said.to_owned() }]);
+            let kinds: Vec<EventKind> = read.into_iter().map(|read| read.what).collect();
+            assert_eq!(kinds, [EventKind::Error { message: said.to_owned() }]);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::super::adapter::{Assignment, PlanError};
 use super::super::texts::pretty;
 use super::super::tools;
 use super::super::wiring::{MCP_START_TIMEOUT_SECONDS, at_home};
-use super::questions::{SECONDS, SERVER, announcing, asking};
+use super::questions::{SECONDS, SERVER, announcing, gate_hook};
 use super::{HOME, KEY, NAME, TABLES};
 use crate::proxy::GATE_PATH;
 
@@ -88,7 +88,7 @@ pub(super) fn hooks(assignment: &Assignment) -> String {
         return pretty(&json!({"hooks": {}}));
     }
     pretty(&json!({"hooks": {
-        "PreToolUse": [{"matcher": MATCHER, "hooks": [asking()]}],
+        "PreToolUse": [{"matcher": MATCHER, "hooks": [gate_hook()]}],
         "SessionStart": [{"hooks": [announcing()]}],
     }}))
 }
@@ -102,7 +102,7 @@ fn trusted(assignment: &Assignment) -> Table {
         (format!("{file}:{event}:0:0"), table("trusted_hash", hash.into()).into())
     };
     Table::from_iter([
-        one("pre_tool_use", hash("pre_tool_use", Some(MATCHER), &asking())),
+        one("pre_tool_use", hash("pre_tool_use", Some(MATCHER), &gate_hook())),
         one("session_start", hash("session_start", None, &announcing())),
     ])
 }

@@ -7,7 +7,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, IncompleteCalls};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl Adapter for Codex {
             ],
             denial: "blocked by PreToolUse hook: ",
             truncates_old_results: false,
-            unfinished: Unfinished::Runs,
+            unfinished: IncompleteCalls::Runs,
             reports_commands: true,
             code_mode: Some(("exec", "exec-")),
         }

@@ -32,7 +32,7 @@ const FIELDS: [&str; 6] =
     ["cwd", "hook_event_name", "session_id", "tool_input", "tool_name", "tool_use_id"];
 
 /// The hook that asks before a call.
-pub(super) fn asking() -> Value {
+pub(super) fn gate_hook() -> Value {
     let input = FIELDS.map(|field| (field.to_owned(), json!(format!("${{{field}}}"))));
     hook(ASK, Map::from_iter(input))
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use bailiwick_policy::decision::Objection;
 
-    fn heard(message: &Value) -> Option<ControlMessage> {
+    fn parse(message: &Value) -> Option<ControlMessage> {
         Questions.parse(&message.to_string())
     }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_call_is_a_question_and_a_denial_is_told_as_a_hook_tells_it() {
         let arguments = json!({"session_id": "thread", "tool_name": "Bash"});
-        let Some(ControlMessage::Decide(payload, words)) = heard(&call("ask", &arguments)) else {
+        let Some(ControlMessage::Decide(payload, words)) = parse(&call("ask", &arguments)) else {
             panic!("no question")
         };
         assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), arguments);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_yes_is_silence() {
-        let Some(ControlMessage::Decide(_, words)) = heard(&call("ask", &json!({}))) else {
+        let Some(ControlMessage::Decide(_, words)) = parse(&call("ask", &json!({}))) else {
             panic!("no question")
         };
         let told: Value = serde_json::from_str(&words(&Decision::allow())).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_thread_of_its_own_is_a_sub_agent() {
         let arguments = json!({"session_id": "session"});
-        let Some(ControlMessage::Decide(payload, _)) = heard(&call("ask", &arguments)) else {
+        let Some(ControlMessage::Decide(payload, _)) = parse(&call("ask", &arguments)) else {
             panic!("no question")
         };
         let payload: Value = serde_json::from_str(&payload).unwrap();
@@ -164,20 +164,20 @@ mod tests {
 
     #[test]
     fn an_unknown_tool_is_a_question_too() {
-        assert!(matches!(heard(&call("other", &json!({}))), Some(ControlMessage::Decide(_, _))));
+        assert!(matches!(parse(&call("other", &json!({}))), Some(ControlMessage::Decide(_, _))));
     }
 
     #[test]
     fn nothing_is_listed_and_nothing_else_is_answered() {
         let ask = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
-        let Some(ControlMessage::Reply(listed)) = heard(&ask("tools/list")) else {
+        let Some(ControlMessage::Reply(listed)) = parse(&ask("tools/list")) else {
             panic!("no list")
         };
         assert!(listed.contains(r#""tools":[]"#), "{listed}");
-        let Some(ControlMessage::Reply(refused)) = heard(&ask("resources/list")) else {
+        let Some(ControlMessage::Reply(refused)) = parse(&ask("resources/list")) else {
             panic!("no answer")
         };
         assert!(refused.contains("-32601"), "{refused}");
-        assert!(heard(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).is_none());
+        assert!(parse(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).is_none());
     }
 }

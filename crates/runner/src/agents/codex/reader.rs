@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::adapter::{ParsedEvent, Reader, Verdict};
 use super::super::lines::{
-    Calls, Closed, all_text, entries, error_words, object, other, text, verdict,
+    Calls, ClosedCall, all_text, entries, error_words, object, other, text, verdict,
 };
 
 /// Reads its lines.
@@ -23,7 +23,7 @@ impl CodexReader {
         Self { calls: Calls::new(worktree), turns: 0, done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
+    fn kinds(&mut self, line: &Value) -> Vec<EventKind> {
         match text(line, "/type").as_str() {
             "thread.started" => {
                 vec![EventKind::Session { id: text(line, "/thread_id"), model: None }]
@@ -97,11 +97,11 @@ impl CodexReader {
 
     fn ended(&mut self, item: &Value, output: String, exit: Option<i32>) -> Vec<EventKind> {
         let ok = text(item, "/status") == "completed";
-        self.calls.end(Closed { id: &text(item, "/id"), ok, output, exit, added: false })
+        self.calls.end(ClosedCall { id: &text(item, "/id"), ok, output, exit, added: false })
     }
 
     fn changed(&mut self, item: &Value) -> Vec<EventKind> {
-        let mut whats = self.ended(item, String::new(), None);
+        let mut kinds = self.ended(item, String::new(), None);
         if text(item, "/status") == "completed" {
             for change in entries(item, "/changes") {
                 let kind = match text(change, "/kind").as_str() {
@@ -109,10 +109,10 @@ impl CodexReader {
                     "delete" => FileChange::Removed,
                     _ => FileChange::Changed,
                 };
-                whats.push(self.calls.changed(&text(change, "/path"), kind));
+                kinds.push(self.calls.changed(&text(change, "/path"), kind));
             }
         }
-        whats
+        kinds
     }
 }
 
@@ -147,8 +147,8 @@ fn agents(item: &Value) -> Vec<EventKind> {
 impl Reader for CodexReader {
     fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
-        let whats = self.whats(&line);
-        if whats.is_empty() { other() } else { whats.into_iter().map(ParsedEvent::of).collect() }
+        let kinds = self.kinds(&line);
+        if kinds.is_empty() { other() } else { kinds.into_iter().map(ParsedEvent::of).collect() }
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

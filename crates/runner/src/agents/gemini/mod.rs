@@ -6,7 +6,7 @@ mod settings;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, IncompleteCalls};
 use bailiwick_model::task::{Login, SubAgent};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ impl Adapter for Gemini {
             ],
             denial: "Tool execution blocked: ",
             truncates_old_results: true,
-            unfinished: Unfinished::RunsUnlessBroken,
+            unfinished: IncompleteCalls::RunsUnlessBroken,
             reports_commands: false,
             code_mode: None,
         }

@@ -6,7 +6,7 @@ use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::super::adapter::{ParsedEvent, Reader, Verdict};
-use super::super::lines::{Calls, Closed, error_words, is_agent, object, other, text, verdict};
+use super::super::lines::{Calls, ClosedCall, error_words, is_agent, object, other, text, verdict};
 
 /// Reads its lines.
 pub(in super::super) struct GeminiReader {
@@ -24,7 +24,7 @@ impl GeminiReader {
         Self { calls, turns: 0, answering: false, done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
+    fn kinds(&mut self, line: &Value) -> Vec<EventKind> {
         match text(line, "/type").as_str() {
             "init" => {
                 let model = Some(text(line, "/model")).filter(|model| !model.is_empty());
@@ -32,32 +32,32 @@ impl GeminiReader {
             }
             "message" if text(line, "/role") == "assistant" => {
                 let fresh = !self.answering;
-                let mut whats = self.answer();
+                let mut kinds = self.answer();
                 let piece = text(line, "/content");
                 // An answer comes in pieces; the last one is what it ends with.
                 if fresh {
                     self.words.clear();
                 }
                 self.words.push_str(&piece);
-                whats.push(EventKind::Text { text: piece });
-                whats
+                kinds.push(EventKind::Text { text: piece });
+                kinds
             }
             "tool_use" => {
-                let mut whats = self.answer();
+                let mut kinds = self.answer();
                 let tool = text(line, "/tool_name");
                 let id = model_id(&text(line, "/tool_id"), &tool);
                 let input = line.get("parameters").cloned().unwrap_or_default();
-                whats.push(self.calls.begin(&id, &tool, &input));
+                kinds.push(self.calls.begin(&id, &tool, &input));
                 if is_agent(&tool) {
-                    whats.push(EventKind::SubAgent {
+                    kinds.push(EventKind::SubAgent {
                         id,
                         text: text(&input, "/prompt"),
                         ended: false,
                     });
                 }
-                whats
+                kinds
             }
-            "tool_result" => self.came_back(line),
+            "tool_result" => self.tool_results(line),
             "error" => vec![EventKind::Error { message: text(line, "/message") }],
             "result" => self.result(line),
             _ => Vec::new(),
@@ -73,7 +73,7 @@ impl GeminiReader {
         vec![EventKind::Turn { turn: self.turns }]
     }
 
-    fn came_back(&mut self, line: &Value) -> Vec<EventKind> {
+    fn tool_results(&mut self, line: &Value) -> Vec<EventKind> {
         self.answering = false;
         let whole = text(line, "/tool_id");
         let id = whole.split_once("__").map_or(whole.as_str(), |(_, id)| id);
@@ -82,7 +82,7 @@ impl GeminiReader {
         // A command that fails is no error to it, and it does not always say how it ended.
         let said = output.lines().find_map(|line| line.strip_prefix("Command exited with code: "));
         let exit = said.and_then(|code| code.trim().parse().ok());
-        self.calls.end(Closed { id, ok, output, exit, added: false })
+        self.calls.end(ClosedCall { id, ok, output, exit, added: false })
     }
 
     fn result(&mut self, line: &Value) -> Vec<EventKind> {
@@ -104,8 +104,8 @@ fn model_id(id: &str, tool: &str) -> String {
 impl Reader for GeminiReader {
     fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
-        let whats = self.whats(&line);
-        if whats.is_empty() { other() } else { whats.into_iter().map(ParsedEvent::of).collect() }
+        let kinds = self.kinds(&line);
+        if kinds.is_empty() { other() } else { kinds.into_iter().map(ParsedEvent::of).collect() }
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::adapter::{Assignment, Gate, PlanError};
 use super::super::tools;
-use super::super::wiring::{announcing, asking, hook_timeout, known_effort};
+use super::super::wiring::{announcing, gate_command, hook_timeout, known_effort};
 use super::{EFFORTS, MODELS, NAME, TOOLS};
 
 /// All of its settings.
@@ -60,7 +60,7 @@ fn hooks(gate: &Gate) -> Value {
     let timeout = hook_timeout(gate).saturating_mul(1000);
     let hook = |name: &str, command: String| json!([{"name": name, "type": "command", "command": command, "timeout": timeout}]);
     json!({
-        "BeforeTool": [{"matcher": ".*", "hooks": hook("gate", asking(gate, Dialect::Gemini, &[]))}],
+        "BeforeTool": [{"matcher": ".*", "hooks": hook("gate", gate_command(gate, Dialect::Gemini, &[]))}],
         "SessionStart": [{"hooks": hook("announcement", announcing(gate, Dialect::Gemini))}],
     })
 }

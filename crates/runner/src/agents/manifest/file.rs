@@ -32,20 +32,20 @@ const TAKEN: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// `[adapter]`
-    pub adapter: About,
+    pub adapter: AdapterSection,
     /// `[launch]`
-    pub launch: Starting,
+    pub launch: LaunchSection,
     /// `[output]`
     #[serde(default)]
-    pub output: Printing,
+    pub output: OutputSection,
     /// `[gate]`
-    pub gate: Gated,
+    pub gate: GateSection,
 }
 
 /// `[adapter]`: what it is.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct About {
+pub struct AdapterSection {
     /// What tasks call it.
     pub name: Line,
     /// The program on `PATH`.
@@ -70,7 +70,7 @@ pub struct About {
 /// `[launch]`: how it is started.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Starting {
+pub struct LaunchSection {
     /// Its arguments. A list among them is left out whole if a placeholder in it has no value.
     pub arguments: Vec<Argument>,
     /// What comes behind them to take up a conversation; left out if it cannot.
@@ -110,7 +110,7 @@ impl Argument {
 /// `[output]`: what it prints.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Printing {
+pub struct OutputSection {
     /// In which format.
     #[serde(default)]
     pub format: Output,
@@ -138,15 +138,15 @@ pub enum Output {
 /// `[gate]`: how it is gated.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Gated {
+pub struct GateSection {
     /// By what.
-    pub kind: Gating,
+    pub kind: GateKind,
 }
 
 /// How a program is gated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Gating {
+pub enum GateKind {
     /// It honours hooks as Claude Code does: from `.claude/settings.json` in its home, or from the file
     /// `{gate-settings}`.
     ClaudeHooks,
@@ -171,7 +171,7 @@ impl Manifest {
         if TAKEN.contains(&name) {
             return problem(
                 "name-taken",
-                format!("`{name}` is an adapter of ours; choose another name"),
+                format!("`{name}` is a built-in adapter; choose another name"),
             );
         }
         let launch = &manifest.launch;

@@ -6,7 +6,7 @@ mod plain;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, IncompleteCalls};
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use super::wiring::{OURS, at_home, environment};
 use crate::proxy::ModelApi;
 
 use file::placeholders;
-pub use file::{Argument, Gating, Manifest, Output};
+pub use file::{Argument, GateKind, Manifest, Output};
 
 /// The kernel takes no longer argument, with some room for what stands around the prompt.
 const MAX_ARGUMENT: usize = 120 * 1024;
@@ -40,8 +40,8 @@ impl Adapter for Manifest {
 
     fn dialect(&self) -> Option<Dialect> {
         match self.gate.kind {
-            Gating::ClaudeHooks => Some(Dialect::Claude),
-            Gating::None => None,
+            GateKind::ClaudeHooks => Some(Dialect::Claude),
+            GateKind::None => None,
         }
     }
 
@@ -51,14 +51,14 @@ impl Adapter for Manifest {
 
     fn behaviour(&self) -> CliBehaviour {
         match self.gate.kind {
-            Gating::ClaudeHooks => claude_code::ClaudeCode.behaviour(),
-            Gating::None => CliBehaviour {
+            GateKind::ClaudeHooks => claude_code::ClaudeCode.behaviour(),
+            GateKind::None => CliBehaviour {
                 hooks_have_call_ids: false,
                 unhooked: &[],
                 refusals: &[],
                 denial: "",
                 truncates_old_results: true,
-                unfinished: Unfinished::Runs,
+                unfinished: IncompleteCalls::Runs,
                 reports_commands: false,
                 code_mode: None,
             },
@@ -120,7 +120,7 @@ impl Adapter for Manifest {
             own.push((name.as_str(), self.fill(value, &values)?));
         }
         let (mut files, mut fixed, mut open) = (BTreeMap::new(), Vec::new(), Vec::new());
-        if let (Gating::ClaudeHooks, Some(gate)) = (self.gate.kind, &assignment.gate) {
+        if let (GateKind::ClaudeHooks, Some(gate)) = (self.gate.kind, &assignment.gate) {
             // For a program that passes it on, and for one that only starts Claude Code.
             let settings = pretty(&claude_code::settings(Some(gate)));
             files.insert(format!("{OURS}/settings.json"), settings.clone());
@@ -198,7 +198,7 @@ impl Manifest {
                 "it is longer than an argument may be; let its manifest say `prompt-on-stdin`";
             return error("be told its task", why);
         }
-        if assignment.gate.is_some() && self.gate.kind == Gating::None {
+        if assignment.gate.is_some() && self.gate.kind == GateKind::None {
             return error("be gated", "its manifest says `kind = \"none\"`");
         }
         Ok(())

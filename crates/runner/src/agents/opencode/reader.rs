@@ -6,7 +6,7 @@ use bailiwick_model::event::EventKind;
 use serde_json::Value;
 
 use super::super::adapter::{ParsedEvent, Reader, Verdict};
-use super::super::lines::{Calls, Closed, is_agent, object, other, text, verdict};
+use super::super::lines::{Calls, ClosedCall, is_agent, object, other, text, verdict};
 
 /// Reads its lines.
 pub(in super::super) struct OpenCodeReader {
@@ -23,7 +23,7 @@ impl OpenCodeReader {
         Self { calls, session: String::new(), turns: 0, done: false, words: String::new() }
     }
 
-    fn whats(&mut self, line: &Value) -> Vec<EventKind> {
+    fn kinds(&mut self, line: &Value) -> Vec<EventKind> {
         let part = line.get("part").unwrap_or(&Value::Null);
         match text(line, "/type").as_str() {
             "step_start" => {
@@ -54,32 +54,32 @@ impl OpenCodeReader {
     fn tool(&mut self, part: &Value) -> Vec<EventKind> {
         let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
         let input = part.pointer("/state/input").cloned().unwrap_or_default();
-        let mut whats = vec![self.calls.begin(&id, &tool, &input)];
+        let mut kinds = vec![self.calls.begin(&id, &tool, &input)];
         if is_agent(&tool) {
             let text = text(&input, "/prompt");
-            whats.push(EventKind::SubAgent { id: id.clone(), text, ended: false });
+            kinds.push(EventKind::SubAgent { id: id.clone(), text, ended: false });
         }
         let ok = text(part, "/state/status") == "completed";
         let output = text(part, if ok { "/state/output" } else { "/state/error" });
         let exit = part.pointer("/state/metadata/exit").and_then(Value::as_i64);
         let exit = exit.and_then(|code| i32::try_from(code).ok());
         let added = part.pointer("/state/metadata/exists").and_then(Value::as_bool) == Some(false);
-        whats.extend(self.calls.end(Closed { id: &id, ok, output, exit, added }));
-        whats
+        kinds.extend(self.calls.end(ClosedCall { id: &id, ok, output, exit, added }));
+        kinds
     }
 }
 
 impl Reader for OpenCodeReader {
     fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
-        let mut whats = Vec::new();
+        let mut kinds = Vec::new();
         let session = text(&line, "/sessionID");
         if self.session.is_empty() && !session.is_empty() {
             self.session.clone_from(&session);
-            whats.push(EventKind::Session { id: session, model: None });
+            kinds.push(EventKind::Session { id: session, model: None });
         }
-        whats.extend(self.whats(&line));
-        if whats.is_empty() { other() } else { whats.into_iter().map(ParsedEvent::of).collect() }
+        kinds.extend(self.kinds(&line));
+        if kinds.is_empty() { other() } else { kinds.into_iter().map(ParsedEvent::of).collect() }
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {

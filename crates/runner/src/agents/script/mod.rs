@@ -5,7 +5,7 @@ mod perform;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bailiwick_lifecycle::supervision::{CliBehaviour, Unfinished};
+use bailiwick_lifecycle::supervision::{CliBehaviour, IncompleteCalls};
 use bailiwick_model::event::EventKind;
 use bailiwick_model::task::Login;
 use bailiwick_policy::dialects::Dialect;
@@ -51,7 +51,7 @@ impl Adapter for Script {
             refusals: &[],
             denial: "",
             truncates_old_results: true,
-            unfinished: Unfinished::Runs,
+            unfinished: IncompleteCalls::Runs,
             reports_commands: false,
             code_mode: None,
         }
@@ -110,7 +110,7 @@ struct ScriptReader {
 impl Reader for ScriptReader {
     fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         match serde_json::from_str::<EventKind>(line) {
-            Ok(what) if may_say(&what) => {
+            Ok(what) if is_reportable(&what) => {
                 if let EventKind::Text { text } | EventKind::Error { message: text } = &what {
                     self.words.clone_from(text);
                 }
@@ -126,7 +126,7 @@ impl Reader for ScriptReader {
 }
 
 /// A program has no say in what the gate, the proxy and the supervisor see.
-fn may_say(what: &EventKind) -> bool {
+fn is_reportable(what: &EventKind) -> bool {
     match what {
         EventKind::Session { .. }
         | EventKind::Turn { .. }

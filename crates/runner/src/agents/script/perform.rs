@@ -44,7 +44,7 @@ struct Stage<'a> {
 }
 
 /// What became of a tool.
-struct Done {
+struct StepResult {
     ok: bool,
     said: String,
     more: Option<EventKind>,
@@ -84,7 +84,13 @@ impl Stage<'_> {
         self.worktree.join(path).display().to_string()
     }
 
-    fn tool(&mut self, number: usize, tool: &str, input: &Value, act: impl FnOnce(&Path) -> Done) {
+    fn tool(
+        &mut self,
+        number: usize,
+        tool: &str,
+        input: &Value,
+        act: impl FnOnce(&Path) -> StepResult,
+    ) {
         let id = format!("step-{number}");
         let (name, given) = (tool.to_owned(), input.clone());
         self.say(&EventKind::ToolCall { id: id.clone(), tool: name, input: given });
@@ -95,7 +101,7 @@ impl Stage<'_> {
         let answer = self.gate.map_or(Ok(()), |gate| ask(gate, self.worktree, &payload));
         let done = match answer {
             Ok(()) => act(self.worktree),
-            Err(reason) => Done { ok: false, said: reason, more: None },
+            Err(reason) => StepResult { ok: false, said: reason, more: None },
         };
         self.say(&EventKind::ToolResult { id, ok: done.ok, output: done.said });
         if let Some(more) = done.more {
@@ -136,7 +142,7 @@ fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), String> 
     }
 }
 
-fn shell(worktree: &Path, command: &str) -> Done {
+fn shell(worktree: &Path, command: &str) -> StepResult {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).current_dir(worktree).stdin(Stdio::null());
     match shell.output() {
@@ -145,13 +151,13 @@ fn shell(worktree: &Path, command: &str) -> Done {
             let said = String::from_utf8_lossy(&said).into_owned();
             let exit = ended.status.code();
             let more = Some(EventKind::Command { command: command.to_owned(), exit });
-            Done { ok: exit == Some(0), said, more }
+            StepResult { ok: exit == Some(0), said, more }
         }
         Err(error) => failed(&error.to_string()),
     }
 }
 
-fn write(worktree: &Path, path: &str, text: &str) -> Done {
+fn write(worktree: &Path, path: &str, text: &str) -> StepResult {
     let file = worktree.join(path);
     let change = if file.exists() { FileChange::Changed } else { FileChange::Added };
     let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -161,7 +167,7 @@ fn write(worktree: &Path, path: &str, text: &str) -> Done {
     }
 }
 
-fn edit(worktree: &Path, path: &str, old: &str, new: &str) -> Done {
+fn edit(worktree: &Path, path: &str, old: &str, new: &str) -> StepResult {
     let file = worktree.join(path);
     match std::fs::read_to_string(&file) {
         Ok(text) if text.contains(old) => match std::fs::write(&file, text.replacen(old, new, 1)) {
@@ -173,18 +179,18 @@ fn edit(worktree: &Path, path: &str, old: &str, new: &str) -> Done {
     }
 }
 
-fn read(worktree: &Path, path: &str) -> Done {
+fn read(worktree: &Path, path: &str) -> StepResult {
     match std::fs::read_to_string(worktree.join(path)) {
-        Ok(text) => Done { ok: true, said: text, more: None },
+        Ok(text) => StepResult { ok: true, said: text, more: None },
         Err(error) => failed(&error.to_string()),
     }
 }
 
-fn changed(path: &str, change: FileChange) -> Done {
+fn changed(path: &str, change: FileChange) -> StepResult {
     let more = Some(EventKind::FileChange { path: path.to_owned(), change });
-    Done { ok: true, said: "done".to_owned(), more }
+    StepResult { ok: true, said: "done".to_owned(), more }
 }
 
-fn failed(why: &str) -> Done {
-    Done { ok: false, said: why.to_owned(), more: None }
+fn failed(why: &str) -> StepResult {
+    StepResult { ok: false, said: why.to_owned(), more: None }
 }

@@ -8,11 +8,11 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, Played, Question, Route, Target, ends_with, flag, list, model, named_events,
-    number, said, target, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, Target, ends_with, flag, list, model,
+    named_events, number, said, target, text,
 };
 use crate::proxy::bodies::Shape;
-use crate::proxy::seen::{Seen, Unreadable, input};
+use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable, input};
 use crate::proxy::{ToolCall, ToolResult};
 
 pub(super) fn route(method: &Method, path: &str) -> Route {
@@ -68,7 +68,7 @@ fn at_amazon(path: &str) -> Route {
     Route::Model(Target { path: path.to_owned(), model: Some(model), shape: Some(shape) })
 }
 
-pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
+pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     let messages = body.get("messages").and_then(Value::as_array);
     let messages = messages.ok_or(Unreadable("there are no messages"))?;
     let known = |message: &Value| {
@@ -91,7 +91,7 @@ pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
             failed: flag(part, "is_error"),
         }
     });
-    Ok(Question {
+    Ok(RequestBody {
         model: model(body),
         streams: flag(body, "stream"),
         offers_tools: !list(body, "tools").is_empty(),
@@ -99,8 +99,8 @@ pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
     })
 }
 
-/// A call that is being written.
-struct Open {
+/// A call that is still being received.
+struct OpenCall {
     id: String,
     tool: String,
     /// What the block began with; used if nothing follows.
@@ -110,11 +110,11 @@ struct Open {
 
 #[derive(Default)]
 pub(super) struct Reader {
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenCall>,
 }
 
 impl Reader {
-    fn begin(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn begin(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let Some(block) = event.get("content_block") else { return Ok(()) };
         match text(block, "type") {
             "tool_use" => {
@@ -122,7 +122,7 @@ impl Reader {
                 let begun = block.get("input").cloned().unwrap_or_else(|| json!({}));
                 seen.assemble(&id)?;
                 seen.assemble(&tool)?;
-                let open = Open { id, tool, begun, json: String::new() };
+                let open = OpenCall { id, tool, begun, json: String::new() };
                 if self.open.insert(place(event), open).is_some() {
                     return Err(Unreadable("two parts of an answer have one place"));
                 }
@@ -133,7 +133,7 @@ impl Reader {
         Ok(())
     }
 
-    fn go_on(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn go_on(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let Some(delta) = event.get("delta") else { return Ok(()) };
         match text(delta, "type") {
             "text_delta" => seen.say(text(delta, "text")),
@@ -156,14 +156,14 @@ fn place(event: &Value) -> u64 {
     number(event, "/index").unwrap_or_default()
 }
 
-fn close(open: Open, seen: &mut Seen) -> Result<(), Unreadable> {
-    let Open { id, tool, begun, json } = open;
+fn close(open: OpenCall, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    let OpenCall { id, tool, begun, json } = open;
     let input = if json.trim().is_empty() { begun } else { input(&json) };
     seen.call(ToolCall { id, tool, input })
 }
 
 /// What it took so far. It only grows; hosts that leave a number out later say 0.
-fn take_usage(usage: &Value, seen: &mut Seen) {
+fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
     for (field, key) in [
         (&mut seen.usage.input, "/input_tokens"),
         (&mut seen.usage.output, "/output_tokens"),
@@ -175,7 +175,7 @@ fn take_usage(usage: &Value, seen: &mut Seen) {
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         match text(event, "type") {
             "message_start" => match event.get("message") {
                 Some(message) => take(message, seen),
@@ -200,20 +200,20 @@ impl AnswerReader for Reader {
         }
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         take(answer, seen)?;
         seen.ended = true;
         Ok(())
     }
 
-    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let open = std::mem::take(&mut self.open);
         open.into_values().try_for_each(|open| close(open, seen))
     }
 }
 
 /// A message, as far as it goes.
-fn take(message: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+fn take(message: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
     text(message, "model").clone_into(&mut seen.usage.model);
     message.get("usage").into_iter().for_each(|usage| take_usage(usage, seen));
     for part in list(message, "content") {
@@ -232,12 +232,12 @@ fn take(message: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
     Ok(())
 }
 
-pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
+pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> String {
     let (stop, block) = match played {
-        Played::Call(ToolCall { id, tool, input }) => {
+        SyntheticAnswer::Call(ToolCall { id, tool, input }) => {
             ("tool_use", json!({"type": "tool_use", "id": id, "name": tool, "input": input}))
         }
-        Played::Say(words) => ("end_turn", json!({"type": "text", "text": words})),
+        SyntheticAnswer::Say(words) => ("end_turn", json!({"type": "text", "text": words})),
     };
     let message = |content: Value, stop: Value| {
         let usage = json!({
@@ -253,11 +253,11 @@ pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
         return message(json!([block]), json!(stop)).to_string();
     }
     let (begun, delta) = match played {
-        Played::Call(ToolCall { id, tool, input }) => (
+        SyntheticAnswer::Call(ToolCall { id, tool, input }) => (
             json!({"type": "tool_use", "id": id, "name": tool, "input": {}}),
             json!({"type": "input_json_delta", "partial_json": input.to_string()}),
         ),
-        Played::Say(words) => {
+        SyntheticAnswer::Say(words) => {
             (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": words}))
         }
     };

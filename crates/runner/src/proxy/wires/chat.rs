@@ -7,11 +7,11 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, Played, Question, Route, ends_with, event, flag, header, list, model, number,
-    object, said, target, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, ends_with, event, flag, header, list, model,
+    number, object, said, target, text,
 };
 use crate::proxy::json_text::JsonText;
-use crate::proxy::seen::{Seen, Unreadable, input};
+use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable, input};
 use crate::proxy::{ToolCall, ToolResult};
 
 pub(super) fn route(method: &Method, path: &str) -> Route {
@@ -23,7 +23,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
+pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     let messages = body.get("messages").and_then(Value::as_array);
     let messages = messages.ok_or(Unreadable("there are no messages"))?;
     if !messages.iter().all(|message| message.get("role").is_some_and(Value::is_string)) {
@@ -49,7 +49,7 @@ pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
             failed: false,
         })
     });
-    Ok(Question {
+    Ok(RequestBody {
         model: model(body),
         streams: flag(body, "stream"),
         offers_tools: !list(body, "tools").is_empty() || !list(body, "functions").is_empty(),
@@ -89,9 +89,9 @@ pub(super) fn amended(text: &[u8], body: &Value) -> Option<Vec<u8>> {
     Some([b"{\"stream_options\":{\"include_usage\":true},".as_slice(), rest].concat())
 }
 
-/// A call that is being written.
+/// A call that is still being received.
 #[derive(Default)]
-struct Open {
+struct OpenCall {
     id: String,
     tool: String,
     input: JsonText,
@@ -99,8 +99,8 @@ struct Open {
     told: bool,
 }
 
-impl Open {
-    fn tell(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+impl OpenCall {
+    fn tell(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if std::mem::replace(&mut self.told, true) {
             return Ok(());
         }
@@ -112,12 +112,12 @@ impl Open {
 #[derive(Default)]
 pub(super) struct Reader {
     /// By the choice, and the place in it.
-    open: BTreeMap<(u64, u64), Open>,
+    open: BTreeMap<(u64, u64), OpenCall>,
     finished: bool,
 }
 
 impl Reader {
-    fn choice(&mut self, choice: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn choice(&mut self, choice: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let number = number(choice, "/index").unwrap_or_default();
         for key in ["delta", "message"] {
             let Some(said) = choice.get(key) else { continue };
@@ -130,7 +130,12 @@ impl Reader {
         Ok(())
     }
 
-    fn said(&mut self, choice: u64, said: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn said(
+        &mut self,
+        choice: u64,
+        said: &Value,
+        seen: &mut ParsedAnswer,
+    ) -> Result<(), Unreadable> {
         seen.say(text(said, "content"));
         seen.wrote(text(said, "reasoning_content"));
         seen.wrote(text(said, "reasoning"));
@@ -145,7 +150,12 @@ impl Reader {
         Ok(())
     }
 
-    fn part(&mut self, choice: u64, call: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn part(
+        &mut self,
+        choice: u64,
+        call: &Value,
+        seen: &mut ParsedAnswer,
+    ) -> Result<(), Unreadable> {
         let inner = call.get("function").or_else(|| call.get("custom")).unwrap_or(&Value::Null);
         let place = number(call, "/index").unwrap_or_else(|| {
             let of_choice = self.open.range((choice, 0)..=(choice, u64::MAX));
@@ -178,7 +188,7 @@ impl Reader {
     }
 }
 
-fn take_usage(usage: &Value, seen: &mut Seen) {
+fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
     let cached = number(usage, "/prompt_tokens_details/cached_tokens").unwrap_or_default();
     let prompt = number(usage, "/prompt_tokens").unwrap_or_default();
     seen.usage.input = prompt.saturating_sub(cached);
@@ -187,7 +197,7 @@ fn take_usage(usage: &Value, seen: &mut Seen) {
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if *event == "[DONE]" {
             self.end(seen)?;
             seen.ended = true;
@@ -203,13 +213,13 @@ impl AnswerReader for Reader {
         Ok(())
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         self.event(answer, seen)?;
         self.finished = true;
         self.end(seen)
     }
 
-    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         self.open.values_mut().try_for_each(|open| open.tell(seen))?;
         // Not everybody says that it is done.
         seen.ended |= self.finished;
@@ -217,14 +227,14 @@ impl AnswerReader for Reader {
     }
 }
 
-pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
+pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> String {
     let (reason, mut message) = match played {
-        Played::Call(ToolCall { id, tool, input }) => {
+        SyntheticAnswer::Call(ToolCall { id, tool, input }) => {
             let function = json!({"name": tool, "arguments": input.to_string()});
             let call = json!({"index": 0, "id": id, "type": "function", "function": function});
             ("tool_calls", json!({"role": "assistant", "content": null, "tool_calls": [call]}))
         }
-        Played::Say(words) => ("stop", json!({"role": "assistant", "content": words})),
+        SyntheticAnswer::Say(words) => ("stop", json!({"role": "assistant", "content": words})),
     };
     let usage = json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2});
     let part = |kind: &str, choices: Value, usage: Value| {

@@ -4,10 +4,11 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, Played, Question, Route, Target, event, flag, list, model, number, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, Target, event, flag, list, model, number,
+    text,
 };
 use crate::proxy::bodies::Shape;
-use crate::proxy::seen::{Seen, Unreadable};
+use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable};
 use crate::proxy::{ToolCall, ToolResult};
 
 const VERSIONS: [&str; 3] = ["v1", "v1beta", "v1alpha"];
@@ -34,7 +35,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
+pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     let contents = body.get("contents").and_then(Value::as_array);
     let contents = contents.ok_or(Unreadable("there are no contents"))?;
     // Google takes a part without a list around it; nobody here writes so.
@@ -54,7 +55,7 @@ pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
     });
     let offers =
         |tools: &Value| either(tools, "functionDeclarations", "function_declarations").is_some();
-    Ok(Question {
+    Ok(RequestBody {
         // The path names it; a body that does so too is checked as well.
         model: model(body).map(|name| name.trim_start_matches("models/").to_owned()),
         streams: false,
@@ -83,7 +84,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    fn part(part: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn part(part: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let words = text(part, "text");
         if flag(part, "thought") {
             seen.wrote(words);
@@ -101,7 +102,7 @@ impl Reader {
     }
 }
 
-fn take_usage(usage: &Value, seen: &mut Seen) {
+fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
     let count = |name: &str| number(usage, &format!("/{name}TokenCount")).unwrap_or_default();
     let cached = count("cachedContent");
     let read = count("prompt").saturating_add(count("toolUsePrompt"));
@@ -112,7 +113,7 @@ fn take_usage(usage: &Value, seen: &mut Seen) {
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if seen.usage.model.is_empty() {
             text(event, "modelVersion").clone_into(&mut seen.usage.model);
         }
@@ -128,29 +129,29 @@ impl AnswerReader for Reader {
         Ok(())
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         // A stream that is not asked to be events is a list of them.
         let events = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
         events.iter().try_for_each(|event| self.event(event, seen))?;
         self.end(seen)
     }
 
-    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         // Only the end of the stream says that nothing more comes.
         seen.ended |= self.finished;
         Ok(())
     }
 }
 
-/// What Google takes in the place of a signature of its own; calls without any are refused.
+/// What Google takes in place of a signature of its own; calls without any are refused.
 const SIGNATURE: &str = "skip_thought_signature_validator";
 
-pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
+pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> String {
     let part = match played {
-        Played::Call(ToolCall { id, tool, input }) => json!({
+        SyntheticAnswer::Call(ToolCall { id, tool, input }) => json!({
             "functionCall": {"id": id, "name": tool, "args": input}, "thoughtSignature": SIGNATURE,
         }),
-        Played::Say(words) => json!({"text": words}),
+        SyntheticAnswer::Say(words) => json!({"text": words}),
     };
     let content = json!({"role": "model", "parts": [part]});
     let usage = json!({"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2});

@@ -13,12 +13,12 @@ use hyper::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 use super::bodies::Shape;
-use super::seen::{Seen, Unreadable};
+use super::parsed_answer::{ParsedAnswer, Unreadable};
 use super::{ModelApi, ToolCall, ToolResult};
 
 pub(super) use server_side::ServerSide;
 
-/// Where a request leads.
+/// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     /// Nowhere: we say that we are here.
@@ -31,7 +31,7 @@ pub(super) enum Route {
     Unknown,
 }
 
-/// What the path of a request to the model says.
+/// The parsed path of a model request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     /// Behind the base.
@@ -42,32 +42,32 @@ pub(super) struct Target {
     pub(super) shape: Option<Shape>,
 }
 
-/// What the body of a request to the model says.
+/// The parsed body of a model request.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Question {
+pub(super) struct RequestBody {
     pub(super) model: Option<String>,
     pub(super) streams: bool,
     pub(super) offers_tools: bool,
     pub(super) results: Vec<ToolResult>,
 }
 
-/// What we say in the model's place.
+/// A response that the proxy makes itself.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Played<'a> {
+pub(super) enum SyntheticAnswer<'a> {
     Call(&'a ToolCall),
     Say(&'a str),
 }
 
-/// Reads an answer, event by event or whole.
+/// Parses a response, event by event or whole.
 pub(super) trait AnswerReader: Send {
     /// One event of a stream.
-    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable>;
+    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
 
-    /// An answer that is no stream.
-    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable>;
+    /// Parses a response that is not a stream.
+    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
 
     /// Nothing more comes: calls that were never finished are calls all the same.
-    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable>;
+    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
 }
 
 impl ModelApi {
@@ -83,7 +83,7 @@ impl ModelApi {
         }
     }
 
-    pub(super) fn read(self, body: &Value) -> Result<Question, Unreadable> {
+    pub(super) fn read(self, body: &Value) -> Result<RequestBody, Unreadable> {
         match self {
             Self::Anthropic => anthropic::read(body),
             Self::Responses => responses::read(body),
@@ -92,7 +92,7 @@ impl ModelApi {
         }
     }
 
-    /// The sub-agent that asks, where the program says so.
+    /// The sub-agent that sent it, if the program says so.
     pub(super) fn agent(self, headers: &HeaderMap) -> Option<String> {
         match self {
             Self::Anthropic => header(headers, "x-claude-code-agent-id"),
@@ -102,7 +102,7 @@ impl ModelApi {
         }
     }
 
-    /// What goes upstream in the place of this body, where it has to be another one.
+    /// What goes upstream in place of this body, where it has to be another one.
     pub(super) fn amended(self, text: &[u8], body: &Value) -> Option<Vec<u8>> {
         match self {
             Self::Chat => chat::amended(text, body),
@@ -120,7 +120,7 @@ impl ModelApi {
     }
 
     /// An answer of ours, as a stream or whole.
-    pub(super) fn play(self, played: Played<'_>, model: &str, streams: bool) -> String {
+    pub(super) fn play(self, played: SyntheticAnswer<'_>, model: &str, streams: bool) -> String {
         match self {
             Self::Anthropic => anthropic::play(played, model, streams),
             Self::Responses => responses::play(played, model, streams),

@@ -7,10 +7,10 @@ use hyper::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, Played, Question, Route, ends_with, flag, header, list, model, named_events,
-    number, said, target, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, ends_with, flag, header, list, model,
+    named_events, number, said, target, text,
 };
-use crate::proxy::seen::{Seen, Unreadable, input};
+use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable, input};
 use crate::proxy::{ToolCall, ToolResult};
 
 pub(super) fn route(method: &Method, path: &str) -> Route {
@@ -22,7 +22,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
+pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     let none = Vec::new();
     let items = match body.get("input") {
         Some(Value::Array(items)) => items,
@@ -46,7 +46,7 @@ pub(super) fn read(body: &Value) -> Result<Question, Unreadable> {
         }
     });
     let later = items.iter().any(|item| text(item, "type") == "additional_tools");
-    Ok(Question {
+    Ok(RequestBody {
         model: model(body),
         streams: flag(body, "stream"),
         offers_tools: later || !list(body, "tools").is_empty(),
@@ -112,7 +112,7 @@ fn call(item: &Value) -> Option<ToolCall> {
 }
 
 impl Reader {
-    fn done(&mut self, item: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn done(&mut self, item: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if let Some(call) = call(item) {
             return tell(call, seen);
         }
@@ -126,7 +126,12 @@ impl Reader {
     }
 
     /// The input of a call is whole, before the call is said to be.
-    fn input_done(&mut self, event: &Value, key: &str, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn input_done(
+        &mut self,
+        event: &Value,
+        key: &str,
+        seen: &mut ParsedAnswer,
+    ) -> Result<(), Unreadable> {
         let place = number(event, "/output_index").unwrap_or_default();
         let Some(mut item) = self.open.get(&place).cloned() else { return Ok(()) };
         if let (Some(fields), Some(input)) = (item.as_object_mut(), event.get(key)) {
@@ -135,7 +140,7 @@ impl Reader {
         call(&item).map_or(Ok(()), |call| tell(call, seen))
     }
 
-    fn ended(&mut self, response: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn ended(&mut self, response: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         text(response, "model").clone_into(&mut seen.usage.model);
         for call in list(response, "output").iter().filter_map(call) {
             tell(call, seen)?;
@@ -153,7 +158,7 @@ impl Reader {
     }
 }
 
-fn tell(call: ToolCall, seen: &mut Seen) -> Result<(), Unreadable> {
+fn tell(call: ToolCall, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
     if !seen.calls.contains(&call) {
         seen.assemble(&call.input.to_string())?;
     }
@@ -161,7 +166,7 @@ fn tell(call: ToolCall, seen: &mut Seen) -> Result<(), Unreadable> {
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let none = Value::Null;
         let item = event.get("item").unwrap_or(&none);
         let place = number(event, "/output_index").unwrap_or_default();
@@ -189,12 +194,12 @@ impl AnswerReader for Reader {
         Ok(())
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         list(answer, "output").iter().try_for_each(|item| self.done(item, seen))?;
         self.ended(answer, seen)
     }
 
-    fn end(&mut self, seen: &mut Seen) -> Result<(), Unreadable> {
+    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         seen.say(&std::mem::take(&mut self.words));
         // A call that was only begun has no input, and no program can have taken it.
         self.open.clear();
@@ -202,10 +207,10 @@ impl AnswerReader for Reader {
     }
 }
 
-pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
+pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> String {
     let item = match played {
-        Played::Call(call) => call_item(call),
-        Played::Say(words) => json!({
+        SyntheticAnswer::Call(call) => call_item(call),
+        SyntheticAnswer::Say(words) => json!({
             "type": "message", "id": "msg_bailiwick", "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": words, "annotations": []}],
         }),
@@ -229,7 +234,7 @@ pub(super) fn play(played: Played<'_>, model: &str, streams: bool) -> String {
         json!({"type": "response.created", "response": begun}),
         json!({"type": "response.output_item.added", "output_index": 0, "item": item}),
     ];
-    if let Played::Say(words) = played {
+    if let SyntheticAnswer::Say(words) = played {
         events.push(json!({
             "type": "response.output_text.delta", "item_id": "msg_bailiwick", "output_index": 0,
             "content_index": 0, "delta": words,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{list, text};
 use crate::proxy::ModelApi;
-use crate::proxy::seen::Unreadable;
+use crate::proxy::parsed_answer::Unreadable;
 
 /// Something that the model's host would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +155,7 @@ fn chat(body: &Value) -> Found {
     }
     let search = body.get("web_search_options").filter(|value| is_set(value));
     found.extend(search.map(|_| ServerSide::Search("web_search_options".to_owned())));
-    // Hosts that many models are behind of take these, and other models in the place of the one.
+    // Hosts that many models are behind of take these, and other models in place of the one.
     let others = [
         "data_sources",
         "enable_search",

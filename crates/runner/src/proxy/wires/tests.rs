@@ -5,10 +5,10 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Played, Route, Target};
+use super::{Route, SyntheticAnswer, Target};
 use crate::proxy::bodies::Shape;
-use crate::proxy::seen::{Seen, Unreadable};
-use crate::proxy::sse::{Events, Ready};
+use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable};
+use crate::proxy::sse::{Events, ReadyEvents};
 use crate::proxy::{ModelApi, ToolCall, ToolResult};
 
 const WIRES: [ModelApi; 4] =
@@ -25,8 +25,9 @@ struct Read {
 
 /// Reads a stream that comes in these parts.
 fn read(wire: ModelApi, parts: &[&[u8]]) -> Result<Read, Unreadable> {
-    let (mut events, mut reader, mut seen) = (Events::default(), wire.reader(), Seen::default());
-    let mut take = |ready: Ready, seen: &mut Seen| {
+    let (mut events, mut reader, mut seen) =
+        (Events::default(), wire.reader(), ParsedAnswer::default());
+    let mut take = |ready: ReadyEvents, seen: &mut ParsedAnswer| {
         for data in ready.data {
             let event = match data.as_slice() {
                 b"[DONE]" => json!("[DONE]"),
@@ -44,12 +45,12 @@ fn read(wire: ModelApi, parts: &[&[u8]]) -> Result<Read, Unreadable> {
     Ok(known(seen))
 }
 
-fn known(seen: Seen) -> Read {
+fn known(seen: ParsedAnswer) -> Read {
     Read { calls: seen.calls, text: seen.text, usage: seen.usage, ended: seen.ended }
 }
 
 fn whole(wire: ModelApi, answer: &Value) -> Read {
-    let (mut reader, mut seen) = (wire.reader(), Seen::default());
+    let (mut reader, mut seen) = (wire.reader(), ParsedAnswer::default());
     reader.whole(answer, &mut seen).unwrap();
     reader.end(&mut seen).unwrap();
     known(seen)
@@ -295,9 +296,10 @@ fn an_answer_that_is_no_stream_says_the_same() {
 fn what_we_say_in_the_models_place_is_read_back() {
     let asked = call("canary", "shell", json!({"command": "true"}));
     for wire in WIRES {
-        for (played, calls, text) in
-            [(Played::Call(&asked), vec![asked.clone()], ""), (Played::Say("done"), vec![], "done")]
-        {
+        for (played, calls, text) in [
+            (SyntheticAnswer::Call(&asked), vec![asked.clone()], ""),
+            (SyntheticAnswer::Say("done"), vec![], "done"),
+        ] {
             let usage = usage("m", [1, 1, 0, 0]);
             let expected = Read { calls, text: text.into(), usage, ended: true };
             let stream = wire.play(played, "m", true);
@@ -313,7 +315,7 @@ fn a_call_is_taken_as_soon_as_a_program_could_take_it() {
     let (stream, expected) = sample(ModelApi::Chat);
     let (before, _) = stream.split_once("\"b2\"").unwrap();
     let end = before.rfind("\n\n").unwrap() + 2;
-    let (mut reader, mut seen) = (ModelApi::Chat.reader(), Seen::default());
+    let (mut reader, mut seen) = (ModelApi::Chat.reader(), ParsedAnswer::default());
     for data in Events::default().push(&stream.as_bytes()[..end]).unwrap().data {
         reader.event(&serde_json::from_slice(&data).unwrap(), &mut seen).unwrap();
     }
@@ -328,7 +330,7 @@ fn a_call_is_taken_as_soon_as_a_program_could_take_it() {
 fn nothing_is_asked_for_after_the_end() {
     for wire in [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat] {
         let (stream, _) = sample(wire);
-        let late = wire.play(Played::Call(&call("late", "x", json!({}))), "m", true);
+        let late = wire.play(SyntheticAnswer::Call(&call("late", "x", json!({}))), "m", true);
         let both = format!("{stream}{late}");
         assert!(read(wire, &[both.as_bytes()]).is_err(), "{wire:?}");
     }
@@ -345,7 +347,7 @@ fn input_without_end_is_not_put_together() {
     let begin = json!({"type": "content_block_start", "index": 0,
         "content_block": {"type": "tool_use", "id": "a", "name": "b"}});
     for (wire, event) in [(ModelApi::Chat, chat), (ModelApi::Anthropic, anthropic)] {
-        let (mut reader, mut seen) = (wire.reader(), Seen::default());
+        let (mut reader, mut seen) = (wire.reader(), ParsedAnswer::default());
         if wire == ModelApi::Anthropic {
             reader.event(&begin, &mut seen).unwrap();
         }

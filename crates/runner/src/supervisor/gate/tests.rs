@@ -1,6 +1,6 @@
 //! Tests of the answers to the gate.
 
-use super::super::hub::HubConfig;
+use super::super::attempt_state::AttemptStateConfig;
 use super::super::writer::WriterMessage;
 use super::*;
 use crate::agents::adapter::Adapter as _;
@@ -113,7 +113,7 @@ struct Checks {
 }
 
 impl TreeChecks for Checks {
-    fn look(&self) -> Result<Snapshot, WorkError> {
+    fn snapshot(&self) -> Result<Snapshot, WorkError> {
         if let Some(error) = &self.unseen {
             return Err(error.clone());
         }
@@ -162,8 +162,8 @@ fn checked(checks: Checks) -> (GateService, std::sync::mpsc::Receiver<WriterMess
         what: EventKind::Announced,
         raw: None,
     };
-    let hub = Arc::clone(&service.hub);
-    let tree_checks = PerCallChecks::new(hub, Arc::new(checks), &[before]);
+    let attempt_state = Arc::clone(&service.attempt_state);
+    let tree_checks = PerCallChecks::new(attempt_state, Arc::new(checks), &[before]);
     service.tree_checks = Some(Arc::new(tree_checks));
     service.timeout = Duration::from_millis(300);
     (service, kept)
@@ -181,7 +181,7 @@ fn a_call_whose_checks_are_not_done_in_time_is_denied_and_that_is_kept() {
     assert_eq!(decided.outcome, Outcome::Deny);
     assert!(decided.message().contains("in time"), "{}", decided.message());
     service.tree_checks.as_ref().unwrap().stop();
-    assert_eq!(service.hub.progress().used.denied, 1);
+    assert_eq!(service.attempt_state.progress().used.denied, 1);
     let denied = |order: &WriterMessage| {
         matches!(order, WriterMessage::Event(event)
             if matches!(event.what, EventKind::Decision { answer: Answer::Deny, .. }))
@@ -250,7 +250,11 @@ fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
             let first = service.decide(question("ls")).await;
             assert_eq!(first.outcome, Outcome::Deny);
             assert!(first.message().contains("nested/ is a repository"), "{}", first.message());
-            assert_eq!(service.hub.ending().is_none(), caused_by_work, "it may mend that");
+            assert_eq!(
+                service.attempt_state.ending().is_none(),
+                caused_by_work,
+                "it may mend that"
+            );
             assert_eq!(service.decide(question("ls")).await.outcome, then);
         });
     }
@@ -260,7 +264,7 @@ fn service(
     approval_timeout: Duration,
 ) -> (Arc<GateService>, std::sync::mpsc::Receiver<WriterMessage>) {
     let (writer_sender, kept) = std::sync::mpsc::sync_channel(1000);
-    let config = HubConfig {
+    let config = AttemptStateConfig {
         behaviour: crate::agents::ClaudeCode.behaviour(),
         budget: Budget(Allowance::default()),
         used: Used::default(),
@@ -273,7 +277,7 @@ fn service(
         watched: true,
     };
     let service = GateService {
-        hub: Arc::new(Hub::new(config, writer_sender)),
+        attempt_state: Arc::new(AttemptState::new(config, writer_sender)),
         judge: Arc::new(Asks),
         tree_checks: None,
         forbidden_files: None,
@@ -365,7 +369,7 @@ fn one_call_more_than_may_wait_for_a_person_is_denied_at_once() {
             let own = Arc::clone(&service);
             waiting.push(tokio::spawn(async move { own.decide(question("push")).await }));
         }
-        while service.hub.questions().len() < MAX_PENDING_APPROVALS {
+        while service.attempt_state.questions().len() < MAX_PENDING_APPROVALS {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let soon = Duration::from_secs(60);
@@ -375,8 +379,8 @@ fn one_call_more_than_may_wait_for_a_person_is_denied_at_once() {
         assert!(more.message().contains("wait for a person already"), "{}", more.message());
         let other = tokio::time::timeout(soon, service.decide(question("ls"))).await;
         assert_eq!(other.unwrap().outcome, Outcome::Allow, "it needs nobody");
-        let (id, _) = service.hub.questions().remove(0);
-        service.hub.answer(&id, Answer::Allow).unwrap();
+        let (id, _) = service.attempt_state.questions().remove(0);
+        service.attempt_state.answer(&id, Answer::Allow).unwrap();
         while service.approval_permits.available_permits() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -436,7 +440,7 @@ fn a_forbidden_file_that_comes_back_each_time_ends_the_run() {
             (0..=times).map(|_| runtime.block_on(service.decide(question("x"))).outcome).collect();
         let denied = answers.iter().filter(|answer| **answer == Outcome::Deny).count();
         assert_eq!(denied, usize::try_from(times).unwrap() + usize::from(ends));
-        let ending = service.hub.ending();
+        let ending = service.attempt_state.ending();
         assert_eq!(ending.is_some(), ends, "{times}");
         if let Some((ending, why)) = ending {
             assert_eq!(ending, ExitReason::Denied);

@@ -1,14 +1,14 @@
-//! Asking a short program, and not waiting for it for ever.
+//! Runs a short program with a timeout and returns its output.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What a short program printed to standard output, if it exits 0 within `limit`.
+/// The standard output of a short program that exits with 0 within `limit`.
 ///
 /// It gets no input and is killed when its time is over.
-pub fn first_words(command: &mut Command, limit: Duration) -> Option<String> {
+pub fn short_output(command: &mut Command, limit: Duration) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = child.spawn().ok()?;
     let mut pipe = child.stdout.take()?;
@@ -24,8 +24,7 @@ pub fn first_words(command: &mut Command, limit: Duration) -> Option<String> {
     if !exits_well(&mut child, limit) {
         return None;
     }
-    // What it left running in the background may hold the pipe for ever: only what has come, or
-    // comes soon, is heard. Otherwise the pipe closes, and that ends it at once.
+    // A background process may keep the pipe open: only output that arrives soon is read.
     let mut text = Vec::new();
     while let Ok(piece) = heard.recv_timeout(Duration::from_secs(2)) {
         text.extend(piece);
@@ -59,18 +58,18 @@ mod tests {
     #[test]
     fn a_program_that_never_ends_is_ended() {
         let mut endless = Command::new("sleep");
-        assert_eq!(first_words(endless.arg("600"), Duration::from_millis(50)), None);
+        assert_eq!(short_output(endless.arg("600"), Duration::from_millis(50)), None);
         let mut quick = Command::new("echo");
-        let said = first_words(quick.arg("hi"), Duration::from_secs(60));
+        let said = short_output(quick.arg("hi"), Duration::from_secs(60));
         assert_eq!(said.as_deref(), Some("hi\n"));
-        assert_eq!(first_words(&mut Command::new("false"), Duration::from_secs(60)), None);
+        assert_eq!(short_output(&mut Command::new("false"), Duration::from_secs(60)), None);
     }
 
     #[test]
     fn what_a_program_leaves_running_is_not_waited_for() {
         let mut leaves = Command::new("sh");
         leaves.args(["-c", "sleep 600 & echo $!"]);
-        let said = first_words(&mut leaves, Duration::from_secs(60)).unwrap();
+        let said = short_output(&mut leaves, Duration::from_secs(60)).unwrap();
         let sleeper = said.trim();
         assert!(
             std::path::Path::new("/proc").join(sleeper).exists(),

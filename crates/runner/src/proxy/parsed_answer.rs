@@ -12,27 +12,27 @@ const KEPT_TEXT: usize = 1 << 20;
 /// A token is about so many bytes.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// Why an answer cannot be read, and so not be passed on.
+/// Why a response cannot be parsed, and therefore not be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable(pub(super) &'static str);
 
-/// What has been seen of an answer.
+/// The part of a response that was parsed.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ParsedAnswer {
     pub(super) calls: Vec<ToolCall>,
     pub(super) text: String,
     pub(super) usage: Usage,
-    /// Whether the wire's own last word was heard.
+    /// Whether the API's own end marker arrived.
     pub(super) ended: bool,
     /// Bytes that the model wrote: text, thoughts and calls.
     written: u64,
     /// Bytes of calls, whole and half.
     assembled: usize,
-    /// How many of the calls were told already.
+    /// How many of the calls were reported already.
     told: usize,
 }
 
-impl Seen {
+impl ParsedAnswer {
     /// The model says this.
     pub(super) fn say(&mut self, text: &str) {
         self.wrote(text);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn nothing_is_free() {
-        let mut seen = Seen::default();
+        let mut seen = ParsedAnswer::default();
         let usage = seen.usage("m", 401, 40);
         assert_eq!((usage.model.as_str(), usage.input, usage.output), ("m", 101, 10));
         assert!(usage.estimated);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut seen = Seen::default();
+        let mut seen = ParsedAnswer::default();
         for _ in 0..3 {
             seen.say(&"é".repeat(400_000));
         }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_call_is_told_once() {
-        let mut seen = Seen::default();
+        let mut seen = ParsedAnswer::default();
         let call = |id: &str| ToolCall { id: id.into(), tool: "t".into(), input: json!({}) };
         seen.call_once(call("a")).unwrap();
         seen.call_once(call("a")).unwrap();

@@ -1,4 +1,4 @@
-//! What an agent sees of the machine: its program, compilers, git; and what it may write.
+//! Plans an agent's sandbox: its program, compilers and git, and what it may write.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,9 @@ use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::environment::{self, ProjectEnvironment};
 use bailiwick_runner::sandbox::{Bind, Bounds, Launcher, Level, WorktreeAccess};
 use bailiwick_runner::supervisor::Enclosure;
-use bailiwick_runner::toolchain::{GIT_ACROSS_MOUNTS, Host, NO_BYTECODE, OFFLINE, Visible};
+use bailiwick_runner::toolchain::{
+    GIT_ACROSS_MOUNTS, Host, NO_BYTECODE, OFFLINE, VisibleToolchain,
+};
 use bailiwick_source_control::{GitError, GitWork, Repository};
 
 use super::{LockedRun, versions};
@@ -24,7 +26,7 @@ use crate::running::AttemptOptions;
 use crate::system;
 use crate::verifying::worktree_setup::WorktreeSetup;
 
-/// What an agent and all that it starts may take, unless somebody says otherwise.
+/// The default resource limits of an agent with all its processes.
 const MEMORY: u64 = 8 << 30;
 const PROCESSES: u64 = 4096;
 
@@ -34,9 +36,9 @@ pub const SETUP_NOTE: &str = "setup";
 /// The agent program that is our own.
 const SCRIPT: &str = "script";
 
-/// An agent program that was found.
+/// An installed agent program.
 pub struct InstalledProgram {
-    /// Where it is.
+    /// Its context.
     pub program: PathBuf,
     /// Its version.
     pub version: String,
@@ -164,7 +166,7 @@ fn set_up_worktree(running: &LockedRun, open: OpenSetup) -> Result<(), Failure> 
     setup.run(&subject.worktree, None)
 }
 
-/// Writes down which setup an agent works with, so that nobody removes it before the work is over.
+/// Records which setup an agent uses, so that it is not removed before the work has ended.
 fn note_setup(running: &LockedRun, setup: Option<&Path>) -> Result<(), Failure> {
     let Some(setup) = setup else { return Ok(()) };
     let file = running.directory.path().join(SETUP_NOTE);
@@ -173,7 +175,7 @@ fn note_setup(running: &LockedRun, setup: Option<&Path>) -> Result<(), Failure> 
 }
 
 /// Which environment is active, where tools are, and that there is no network but to the model.
-fn variables(seen: &Visible, level: Level) -> Vec<(String, String)> {
+fn variables(seen: &VisibleToolchain, level: Level) -> Vec<(String, String)> {
     let mut active = seen.variables.clone();
     active.push((NO_BYTECODE.0.to_owned(), NO_BYTECODE.1.to_owned()));
     if let Some(rustup) = &seen.rustup {
@@ -215,7 +217,7 @@ pub fn commits(policy: &Policy) -> bool {
         && !policy.all().any(|policy| policy.read_only)
 }
 
-/// What of its worktree an agent can write, and what in there only be read.
+/// The writable and the read-only paths of an agent's worktree.
 pub struct Scope {
     pub access: WorktreeAccess,
     pub protected: Vec<PathBuf>,

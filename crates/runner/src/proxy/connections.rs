@@ -1,8 +1,7 @@
-//! Seats for connections: who asks for nothing gives way to who comes, and who asks the gate always finds
-//! one.
+//! Connection limits: idle connections are closed for new ones, and requests to the gate always find a slot.
 //!
-//! An agent can open as many connections as it likes, to the address where its own program asks the gate.
-//! A question that gets no answer would be lost, and some programs take that for a yes.
+//! An agent can open as many connections as it likes, to the address where its own program asks the gate. A
+//! question to the gate without an answer would be lost, and some programs take that for permission.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,39 +14,39 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::bodies::{Body, BodyError};
 
-/// All seats. If they are taken, who waits longest without a request gives up theirs.
+/// The maximum number of connections. If it is reached, the connection that has been idle longest is closed.
 pub(super) const MAX_CONNECTIONS: usize = 256;
-/// Requests to the model, and tunnels, at once: the other seats are for who asks the gate.
+/// The maximum number of concurrent model requests and tunnels; the other slots are for the gate.
 const MAX_MODEL_REQUESTS: usize = 160;
 /// Connections that stay open between two questions to the gate.
 const MAX_KEPT_OPEN: usize = 32;
-/// How long a connection may take to say what it is there for.
+/// How long a connection may take to send its first request.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All seats of a proxy.
-pub(super) struct Seats {
-    taken: Mutex<Vec<Weak<Seat>>>,
+/// The connections of a proxy.
+pub(super) struct Connections {
+    taken: Mutex<Vec<Weak<Connection>>>,
     model_slots: Arc<Semaphore>,
     kept_open: Arc<Semaphore>,
 }
 
-impl Seats {
+impl Connections {
     pub(super) fn new() -> Self {
         let semaphore = |places| Arc::new(Semaphore::new(places));
         let (model_slots, kept_open) = (semaphore(MAX_MODEL_REQUESTS), semaphore(MAX_KEPT_OPEN));
         Self { taken: Mutex::default(), model_slots, kept_open }
     }
 
-    /// A seat for a connection; it is free again when nobody has it any more.
-    pub(super) fn take(&self) -> Arc<Seat> {
-        let now = SeatState {
+    /// Registers a connection; it is removed when the last handle is dropped.
+    pub(super) fn take(&self) -> Arc<Connection> {
+        let now = ConnectionRecord {
             state: ConnectionState::Idle,
             since: Instant::now(),
             asked: false,
             leaves: false,
             stays: None,
         };
-        let seat = Arc::new(Seat {
+        let seat = Arc::new(Connection {
             now: Mutex::new(now),
             leave: Notify::new(),
             model_slots: Arc::clone(&self.model_slots),
@@ -59,7 +58,7 @@ impl Seats {
         seat
     }
 
-    /// Tells one to leave that asks for nothing: the one that has waited longest.
+    /// Closes the connection that has been idle longest.
     pub(super) fn make_room(&self) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let all = taken.iter().filter_map(Weak::upgrade);
@@ -74,9 +73,9 @@ impl Seats {
     }
 }
 
-/// The seat of one connection.
-pub(super) struct Seat {
-    now: Mutex<SeatState>,
+/// One connection.
+pub(super) struct Connection {
+    now: Mutex<ConnectionRecord>,
     leave: Notify,
     model_slots: Arc<Semaphore>,
     kept_open: Arc<Semaphore>,
@@ -84,26 +83,26 @@ pub(super) struct Seat {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
-    /// It has asked for nothing yet, or has its answer.
+    /// No request, or the response is complete.
     Idle,
-    /// It has asked for what is never answered.
+    /// The request never gets a response.
     NeverAnswered,
-    /// It has asked.
+    /// A request is in progress.
     Requesting,
 }
 
-struct SeatState {
+struct ConnectionRecord {
     state: ConnectionState,
     since: Instant,
-    /// Whether it has ever asked.
+    /// Whether it has sent a request.
     asked: bool,
     leaves: bool,
-    /// Its right to stay.
+    /// The permit that keeps it open.
     stays: Option<OwnedSemaphorePermit>,
 }
 
-impl SeatState {
-    /// How dispensable it is: the less, the later.
+impl ConnectionRecord {
+    /// The order in which connections are closed.
     fn dispensable(&self) -> Option<(ConnectionState, Instant)> {
         let waits = match self.state {
             ConnectionState::Idle => self.stays.is_none(),
@@ -114,8 +113,8 @@ impl SeatState {
     }
 }
 
-impl Seat {
-    fn now(&self) -> MutexGuard<'_, SeatState> {
+impl Connection {
+    fn now(&self) -> MutexGuard<'_, ConnectionRecord> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,19 +123,19 @@ impl Seat {
         (now.state, now.since) = (state, Instant::now());
     }
 
-    /// It asks for something, until the turn is over.
-    pub(super) fn turn(self: &Arc<Self>) -> Turn {
+    /// Marks a request as active until the returned value is dropped.
+    pub(super) fn turn(self: &Arc<Self>) -> ActiveRequest {
         self.set_state(ConnectionState::Requesting);
         self.now().asked = true;
-        Turn { seat: Arc::clone(self), model_slots: None }
+        ActiveRequest { seat: Arc::clone(self), model_slots: None }
     }
 
-    /// Whether it would lose nothing by its end.
+    /// Whether closing it loses no request.
     pub(super) fn waits(&self) -> bool {
         self.now().state != ConnectionState::Requesting
     }
 
-    /// Waits until it has to leave: another one needs the seat, or it has not said what it is there for.
+    /// Waits until it must close: another connection needs the slot, or no request arrived in time.
     pub(super) async fn must_leave(&self) {
         let silent = async {
             tokio::time::sleep(FIRST_REQUEST_TIMEOUT).await;
@@ -151,14 +150,14 @@ impl Seat {
     }
 }
 
-/// A request, from its head to the end of its answer.
-pub(super) struct Turn {
-    seat: Arc<Seat>,
+/// A request, from its head to the end of its response.
+pub(super) struct ActiveRequest {
+    seat: Arc<Connection>,
     model_slots: Option<OwnedSemaphorePermit>,
 }
 
-impl Turn {
-    /// It is not for the gate; false if too many others are not, either.
+impl ActiveRequest {
+    /// Marks it as a model request; false if there are too many.
     pub(super) fn acquire_model_slot(&mut self) -> bool {
         if self.model_slots.is_none() {
             self.model_slots = Arc::clone(&self.seat.model_slots).try_acquire_owned().ok();
@@ -166,8 +165,8 @@ impl Turn {
         self.model_slots.is_some()
     }
 
-    /// It is for the gate; whether its connection may stay open for the next one.
-    pub(super) fn stays(&self) -> bool {
+    /// Marks it as a gate request; returns whether its connection may stay open.
+    pub(super) fn may_stay_open(&self) -> bool {
         let mut now = self.seat.now();
         if now.stays.is_none() {
             now.stays = Arc::clone(&self.seat.kept_open).try_acquire_owned().ok();
@@ -175,26 +174,26 @@ impl Turn {
         now.stays.is_some()
     }
 
-    /// There will be no answer.
+    /// Marks it as a request without a response.
     pub(super) fn mark_never_answered(&self) {
         self.seat.set_state(ConnectionState::NeverAnswered);
     }
 }
 
-impl Drop for Turn {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.seat.set_state(ConnectionState::Idle);
     }
 }
 
-/// An answer: its turn is over when it has gone out.
+/// A response; the request ends when it has been sent.
 pub(super) struct ResponseBody {
     body: Body,
-    _turn: Option<Turn>,
+    _turn: Option<ActiveRequest>,
 }
 
 impl ResponseBody {
-    pub(super) fn new(body: Body, turn: Option<Turn>) -> Self {
+    pub(super) fn new(body: Body, turn: Option<ActiveRequest>) -> Self {
         Self { body, _turn: turn }
     }
 }

@@ -7,7 +7,7 @@ use super::super::working_directories::WorkingDirectories;
 use super::options::beginning;
 
 impl Walker {
-    /// Does some work in the surroundings that a program makes for what it starts.
+    /// Runs `act` with the directory and variables that a wrapper program sets for its child.
     pub(in super::super) fn surrounded(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What an agent was told: the texts that its prompt was made from, and the prompt.
+//! The context of an agent: its prompt and the texts that it was made from.
 
 use bailiwick_fleet::ports::{LocalContextLayer, LocalRunContext, LocalRunError};
 use bailiwick_kit::{Bound, bind};
@@ -64,7 +64,7 @@ impl LedgerRuns {
                 text: String::new(),
             }));
         }
-        if let Some(given) = bound_issue::given(&self.directory(run)).map_err(error)? {
+        if let Some(given) = bound_issue::given_issue(&self.directory(run)).map_err(error)? {
             layers.push(layer("issue", &given.issue.to_string(), "issue", &given.text));
         }
         let prompt = match self.task_file(run, PROMPT) {

@@ -1,4 +1,4 @@
-//! What is said to an MCP server and heard from it.
+//! The messages to and from an MCP server.
 
 use bailiwick_model::DiscoveredTool;
 use serde_json::{Value, json};
@@ -7,9 +7,9 @@ use super::ServerError;
 
 /// The version of the protocol that is asked for; a server may answer with an older one.
 pub(super) const VERSION: &str = "2025-06-18";
-/// The most bytes that a server may say.
+/// The maximum size of a server's output.
 pub(super) const MAX_BYTES: usize = 8 << 20;
-/// The most pages of its list that are read.
+/// The maximum number of pages of its tool list.
 pub(super) const MAX_PAGES: usize = 64;
 /// The most tools that it may have.
 const MAX_TOOLS: usize = 2_000;
@@ -43,18 +43,18 @@ pub(super) fn list(id: usize, cursor: Option<&str>) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params })
 }
 
-/// What a message of the server means while an answer is awaited.
+/// A message of the server while a response is awaited.
 pub(super) enum ServerMessage {
     /// The answer.
     Result(Value),
     /// It asks something itself; this is said to it.
-    Asked(Value),
+    Request(Value),
     /// Nothing of interest.
-    Aside,
+    Notification,
 }
 
 /// Reads a message.
-pub(super) fn heard(message: &Value, waiting: usize) -> Result<ServerMessage, ServerError> {
+pub(super) fn parse(message: &Value, waiting: usize) -> Result<ServerMessage, ServerError> {
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(ServerError::NoJsonRpc);
     }
@@ -64,13 +64,13 @@ pub(super) fn heard(message: &Value, waiting: usize) -> Result<ServerMessage, Se
     }
     match (message.get("method").and_then(Value::as_str), id) {
         (Some("ping"), Some(id)) => {
-            Ok(ServerMessage::Asked(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
+            Ok(ServerMessage::Request(json!({ "jsonrpc": "2.0", "id": id, "result": {} })))
         }
         (Some(_), Some(id)) => {
             let error = json!({ "code": -32601, "message": "not here" });
-            Ok(ServerMessage::Asked(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
+            Ok(ServerMessage::Request(json!({ "jsonrpc": "2.0", "id": id, "error": error })))
         }
-        (Some(_), None) => Ok(ServerMessage::Aside),
+        (Some(_), None) => Ok(ServerMessage::Notification),
         (None, Some(id)) if id.as_u64() == u64::try_from(waiting).ok() => {
             if let Some(error) = message.get("error") {
                 let said = error.get("message").and_then(Value::as_str).unwrap_or("no words");
@@ -79,12 +79,12 @@ pub(super) fn heard(message: &Value, waiting: usize) -> Result<ServerMessage, Se
             let result = message.get("result").cloned();
             result.map(ServerMessage::Result).ok_or(ServerError::NoResult)
         }
-        (None, _) => Ok(ServerMessage::Aside),
+        (None, _) => Ok(ServerMessage::Notification),
     }
 }
 
-/// An error if this is no server that has tools.
-pub(super) fn greeted(result: &Value) -> Result<(), ServerError> {
+/// Returns an error if this is no server that has tools.
+pub(super) fn require_tools_capability(result: &Value) -> Result<(), ServerError> {
     if result.get("protocolVersion").and_then(Value::as_str).is_none() {
         return Err(ServerError::NoProtocol);
     }
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn what_the_server_asks_is_answered_and_is_not_the_answer() {
         let ping = json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" });
-        assert!(matches!(heard(&ping, 0), Ok(ServerMessage::Asked(_))));
+        assert!(matches!(parse(&ping, 0), Ok(ServerMessage::Request(_))));
         let other = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });
-        assert!(matches!(heard(&other, 0), Ok(ServerMessage::Aside)));
+        assert!(matches!(parse(&other, 0), Ok(ServerMessage::Notification)));
         let answer = json!({ "jsonrpc": "2.0", "id": 0, "result": {} });
-        assert!(matches!(heard(&answer, 0), Ok(ServerMessage::Result(_))));
-        assert!(heard(&json!({ "id": 0, "result": {} }), 0).is_err());
+        assert!(matches!(parse(&answer, 0), Ok(ServerMessage::Result(_))));
+        assert!(parse(&json!({ "id": 0, "result": {} }), 0).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A line between two of our processes: one JSON text a line over a socket, and open files beside it.
+//! A channel between two sandbox processes: one JSON text per line over a socket, with open files beside it.
 //!
 //! Only `sendmsg` and `recvmsg` are used: an agent's own sandbox, in which this may run, can forbid the other
 //! calls on sockets together with the network.
@@ -18,16 +18,16 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// One side of it.
+/// One end of a channel.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Channel {
     socket: UnixStream,
-    /// What was heard and not yet asked for.
+    /// Received bytes that were not read yet.
     heard: Vec<u8>,
     files: VecDeque<OwnedFd>,
 }
 
-impl Line {
+impl Channel {
     pub(super) fn new(socket: UnixStream) -> Self {
         Self { socket, heard: Vec::new(), files: VecDeque::new() }
     }
@@ -95,7 +95,7 @@ impl Line {
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),
             }
-            if self.hear()? == 0 {
+            if self.fill_buffer()? == 0 {
                 return Ok(None);
             }
         }
@@ -113,7 +113,7 @@ impl Line {
             if let Some(text) = self.next_text() {
                 return Ok(Some(serde_json::from_slice(&text)?));
             }
-            if self.hear()? == 0 {
+            if self.fill_buffer()? == 0 {
                 return Ok(None);
             }
         }
@@ -124,7 +124,7 @@ impl Line {
         self.files.pop_front()
     }
 
-    fn hear(&mut self) -> io::Result<usize> {
+    fn fill_buffer(&mut self) -> io::Result<usize> {
         let mut piece = [0; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn texts_and_open_files_arrive_in_their_order() {
         let (one, other) = UnixStream::pair().unwrap();
-        let (line, mut far) = (Line::new(one), Line::new(other));
+        let (line, mut far) = (Channel::new(one), Channel::new(other));
         let (reader, mut writer) = io::pipe().unwrap();
         // Longer than what is read at once.
         let long = "x".repeat(20_000);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn half_a_text_is_kept_until_the_rest_comes() {
         let (mut one, other) = UnixStream::pair().unwrap();
-        let mut far = Line::new(other);
+        let mut far = Channel::new(other);
         one.write_all(b"\"ha").unwrap();
         let late = far.receive_within::<String>(Duration::from_millis(10)).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::WouldBlock);

@@ -1,4 +1,4 @@
-//! `list_active_agents` and `wait`: how the agents below the caller stand, and what came of them.
+//! `list_active_agents` and `wait`: the states and results of the agents below the caller.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +21,10 @@ use crate::{messages, system};
 const MIN_WAIT_MS: u64 = 10_000;
 pub(super) const MAX_WAIT_MS: u64 = 1_800_000;
 const USUAL: u64 = 300_000;
-/// How often it is looked.
+/// The polling interval.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is asked of `list_active_agents`.
+/// The arguments of `list_active_agents`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListActiveAgents {
@@ -36,7 +36,7 @@ pub struct ListActiveAgents {
     pub include_closed: bool,
 }
 
-/// What is asked of `wait`.
+/// The arguments of `wait`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
@@ -47,16 +47,16 @@ pub struct Wait {
     pub timeout_ms: Option<i64>,
 }
 
-/// How an agent stands.
+/// The state of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It has not begun.
+    /// Not begun.
     PendingInit,
-    /// It is at work, or its work is being checked.
+    /// It runs, or its work is being checked.
     Running,
-    /// It came to its end, with these words.
+    /// Completed, with this final message.
     Completed(String),
-    /// It did not.
+    /// Ended without completing.
     Errored(String),
     /// It was closed.
     Shutdown,
@@ -77,7 +77,7 @@ impl Status {
         }
     }
 
-    /// Whether nothing more comes of it by itself.
+    /// Whether it changes no more by itself.
     pub fn is_final(&self) -> bool {
         match self {
             Self::PendingInit | Self::Running => false,
@@ -85,7 +85,7 @@ impl Status {
         }
     }
 
-    /// As the tools tell it.
+    /// The status as the tools return it.
     pub fn json(&self) -> Value {
         match self {
             Self::Completed(words) | Self::Errored(words) => json!({self.label(): words}),
@@ -132,7 +132,7 @@ impl Session {
                 all.iter().filter(|one| one.parent == self.caller).filter(above).collect()
             }
             "all" if self.root.is_some() => {
-                // What others started in the same repository can be looked at.
+                // Agents of others in the same repository may be listed.
                 let here = Some(self.repository()?);
                 all.iter().filter(|one| one.repository == here || above(one)).collect()
             }
@@ -206,7 +206,7 @@ impl Session {
                 }
             }
             if gone.load(Ordering::Relaxed) {
-                return Err(Failure::refused("nobody waits any more"));
+                return Err(Failure::refused("the call was cancelled"));
             }
             let timed_out = ended.is_empty() && Instant::now() > deadline;
             if ended.is_empty() && !timed_out {
@@ -214,13 +214,13 @@ impl Session {
                 continue;
             }
             let turn = self.turn()?;
-            self.settle()?;
+            self.release_unused()?;
             drop(turn);
             let mut status = serde_json::Map::new();
             let mut results = serde_json::Map::new();
             for (run, (one, how)) in &ended {
                 let how = self.in_full(one, how.clone())?;
-                let (how, faults) = self.held_to_contract(one, how)?;
+                let (how, faults) = self.check_contract(one, how)?;
                 status.insert(run.to_string(), how.json());
                 let mut result = self.result(one)?;
                 if let (Some(faults), Some(result)) = (faults, result.as_object_mut()) {
@@ -255,7 +255,7 @@ impl Session {
         let Some(run) = run? else { return Ok(Value::Null) };
         let last = self.attempts(&one.run)?.into_iter().reduce(together);
         let whole = |last: &Attempt| messages::final_message(&self.context, &one.run, last);
-        let (later, not_heard) = messages::told_later(&self.context, &one.run)?;
+        let (later, not_heard) = messages::messages_after_task(&self.context, &one.run)?;
         let mut result = json!({
             "received": one.message,
             "received_later": later,
@@ -274,12 +274,12 @@ impl Session {
         Ok(result)
     }
 
-    /// How an agent stands that has ended, with all that it said and not only the beginning of it.
+    /// The state of an agent that has ended, with all that it said and not only the beginning of it.
     pub(super) fn in_full(&self, one: &Delegate, status: Status) -> Result<Status, Failure> {
         match status {
             Status::Completed(_) | Status::Errored(_) => {
                 let last = self.attempts(&one.run)?.pop();
-                // Somebody may have taken it up again meanwhile.
+                // It may have been resumed meanwhile.
                 let Some(last) = last.filter(|last| last.ending.is_some()) else {
                     return Ok(status);
                 };
@@ -301,7 +301,7 @@ impl Session {
         self.delegates()
     }
 
-    /// How an agent stands, with its last attempt, which has used what all of them have.
+    /// The state of an agent, with its last attempt, which has used what all of them have.
     pub fn seen(&self, one: &Delegate) -> Result<(Status, Option<Attempt>), Failure> {
         Ok((self.status(one)?, self.attempts(&one.run)?.into_iter().reduce(together)))
     }
@@ -314,7 +314,7 @@ impl Session {
         Ok(self.attempts(&one.run)?.iter().map(took).sum())
     }
 
-    /// How an agent stands.
+    /// The state of an agent.
     pub fn status(&self, one: &Delegate) -> Result<Status, Failure> {
         self.status_since(one).map(|(status, _)| status)
     }
@@ -327,7 +327,7 @@ impl Session {
         if known.is_some_and(|known| known.pending && !known.closed) {
             return Ok((Status::PendingInit, Some(one.created_at)));
         }
-        // Before what is written: it writes last, and lets go then.
+        // Checked before the store: a supervisor writes last and then unlocks.
         let held = self.at_work(&one.run);
         let last = self.attempts(&one.run)?.pop();
         Ok(match (closed, held, last) {
@@ -350,7 +350,7 @@ impl Session {
     }
 }
 
-/// How an attempt ended, with its last words.
+/// How an attempt ended, with its final message.
 fn ended(last: &Attempt, words: String) -> Status {
     match last.ending {
         Some(ExitReason::Completed) if was_denied_everything(last) => Status::Errored(format!(
@@ -363,7 +363,7 @@ fn ended(last: &Attempt, words: String) -> Status {
     }
 }
 
-/// Whether an attempt made calls and none of them was allowed: what it returns rests on nothing.
+/// Whether an attempt made calls and all were denied: then its result has no basis.
 fn was_denied_everything(attempt: &Attempt) -> bool {
     attempt.used.tool_calls > 0 && attempt.used.denied >= attempt.used.tool_calls
 }

@@ -1,4 +1,4 @@
-//! `send_input`, `close_agent`, `set_thread_note`: speaking to an agent below the caller.
+//! `send_input`, `close_agent`, `set_thread_note`: tools for an agent below the caller.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::{background, claiming, system};
 
-/// How long something that is said waits for somebody who hears it.
+/// How long a message waits for its agent to accept it.
 const HEARS: Duration = Duration::from_secs(30);
-/// How long an agent gets to be gone.
+/// How long an agent may take to end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A part of what an agent is told.
@@ -31,7 +31,7 @@ pub struct Item {
     pub text: String,
 }
 
-/// What is asked of `send_input`.
+/// The arguments of `send_input`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendInput {
@@ -48,7 +48,7 @@ pub struct SendInput {
     pub interrupt: bool,
 }
 
-/// What is asked of `close_agent`.
+/// The arguments of `close_agent`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloseAgent {
@@ -56,7 +56,7 @@ pub struct CloseAgent {
     pub id: String,
 }
 
-/// What is asked of `set_thread_note`.
+/// The arguments of `set_thread_note`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetThreadNote {
@@ -67,12 +67,12 @@ pub struct SetThreadNote {
     pub note: Option<String>,
 }
 
-/// A name for something that was said.
+/// A digest that identifies a message.
 fn submission(run: &AgentId) -> String {
     format!("{run}-{}", system::now_ms())
 }
 
-/// What an agent is told, of the two ways to say it.
+/// The text of a message, from `message` or from `items`.
 pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<String, Failure> {
     match (message, items) {
         (Some(_), Some(_)) => {
@@ -118,7 +118,7 @@ impl Session {
             match supervisor::ask(&directory, &message) {
                 Ok(Some(Reply::Done | Reply::Status(_))) => break,
                 Ok(Some(Reply::Refused(why))) => return Err(Failure::refused(why)),
-                // It begins, or its work is being checked: nobody listens yet, or any more.
+                // The agent starts, or its work is being checked: it does not accept messages.
                 Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
                     if Instant::now() > deadline {
                         return Err(Failure::refused(format!(
@@ -137,7 +137,7 @@ impl Session {
         Ok(json!({"submission_id": submission(&one.run)}))
     }
 
-    /// Takes an agent up again that has ended; what was reserved for it may have gone to others.
+    /// Resumes an agent that has ended; its former reservation may belong to others now.
     fn take_up(&self, run: &AgentId, text: &str) -> Result<(), Failure> {
         self.tidy()?;
         let turn = self.turn()?;
@@ -156,26 +156,26 @@ impl Session {
         self.require_rest(&one)?;
         let pending = self.pending(&one.run, Some(text))?;
         self.change(&one.run, |one| one.pending = true)?;
-        self.settle()?;
+        self.release_unused()?;
         drop(turn);
         let input = pending
             .input()
             .map_err(|error| Failure::refused(format!("`{run}` cannot be told: {error}")))?;
         let before = self.attempts(run)?.len();
-        // It is paid for as before.
+        // With the same login as before.
         let how = RunOptions { login: None, ..self.how.clone() };
         let begun = background::begin(&self.context, &one.run, &how, input)
-            .and_then(|log| self.heard(run, before, &log));
+            .and_then(|log| self.require_delivered(run, before, &log));
         let _turn = self.turn()?;
         self.change(&one.run, |one| one.pending = false)?;
-        self.settle()?;
+        self.release_unused()?;
         begun
     }
 
-    /// An error if an agent that was taken up again ended before it could hear anything.
-    fn heard(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), Failure> {
+    /// Returns an error if an agent that was resumed ended before it could hear anything.
+    fn require_delivered(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), Failure> {
         let deadline = Instant::now() + HEARS;
-        // Who waits for a claim hears it later.
+        // An agent that waits for a claim gets the message later.
         while self.attempts(run)?.len() <= before && Instant::now() < deadline {
             if !self.at_work(run) && self.attempts(run)?.len() <= before {
                 let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -196,7 +196,7 @@ impl Session {
             .map_err(|_| Failure::refused("Not permitted to close agents outside your subtree."))?;
         let before = self.in_full(&one, self.status(&one)?)?;
         let all = self.delegates()?;
-        // Leaves first: nobody is left whom nobody waits for.
+        // Children before parents: no agent is left without a parent that waits for it.
         let mut down = vec![one.run.clone()];
         let mut at = 0;
         while let Some(parent) = down.get(at).cloned() {
@@ -206,14 +206,14 @@ impl Session {
         }
         let (mut let_go, mut wrong) = (0, Vec::new());
         for run in down.iter().rev() {
-            // One that cannot be closed now keeps none of the others.
+            // An agent that cannot be closed does not stop the closing of the others.
             match self.close(run) {
                 Ok(claims) => let_go += claims,
                 Err(why) => wrong.push(why.in_one_line()),
             }
         }
         let _turn = self.turn()?;
-        self.settle()?;
+        self.release_unused()?;
         match (wrong.is_empty(), let_go) {
             (false, _) => Err(Failure::refused(wrong.join("; "))),
             (true, 0) => Ok(json!({"status": before.json()})),
@@ -221,9 +221,9 @@ impl Session {
         }
     }
 
-    /// Closes one agent, and says how many claims it had.
+    /// Closes one agent; returns the number of its claims.
     fn close(&self, run: &AgentId) -> Result<usize, Failure> {
-        // First closed, so that nobody takes it up again.
+        // Marked as closed first, so that it is not resumed.
         let turn = self.turn()?;
         self.change(run, |one| one.closed = true)?;
         drop(turn);
@@ -233,10 +233,10 @@ impl Session {
         self.free(run)
     }
 
-    /// Lets go of what a closed agent has that is not at work; says how many claims it had.
+    /// Releases what a closed agent has that does not run; says how many claims it had.
     pub(super) fn free(&self, run: &AgentId) -> Result<usize, Failure> {
         if self.attempts(run)?.is_empty() {
-            // It never began, and never will: what it claimed is free.
+            // It never began and never will: its claims are released.
             let failed = self.context.with_store(async |store| {
                 let why = Some("closed before it began");
                 Ok(store.change_status(run, RunStatus::Failed, why).await?)
@@ -244,8 +244,8 @@ impl Session {
             // It may not be in the ledger at all.
             let _ = failed;
         }
-        // Others may have its paths; its work can land as long as none of them took any.
-        claiming::let_go(&self.context, run)
+        // Other runs may claim its paths; its work can land as long as none does.
+        claiming::expire_claims(&self.context, run)
     }
 
     pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, Failure> {
@@ -259,7 +259,7 @@ impl Session {
         })
     }
 
-    /// Changes what is known of an agent. Called in its turn.
+    /// Updates the delegation record of an agent. Called with the spawn lock.
     pub(super) fn change(
         &self,
         run: &AgentId,
@@ -273,7 +273,7 @@ impl Session {
         Ok(one)
     }
 
-    /// Ends those that the caller started and that are still at work: nobody waits for them any more.
+    /// Ends the running agents that the caller started: nothing waits for them any more.
     pub fn end_below(&self) {
         let all = self.delegates().unwrap_or_default();
         let below = all.iter().rev().filter(|one| one.depth > 0 && self.is_above(one, &all));
@@ -294,12 +294,12 @@ impl Session {
             let _ = supervisor::ask(&directory, &Request::Stop { why: why.to_owned() });
         }
         for one in busy {
-            // What cannot be ended now is found by the next command.
+            // An agent that cannot be ended now is ended by the next command.
             let _ = self.stop(&one.run, why);
         }
     }
 
-    /// Ends an agent, and waits until it is gone.
+    /// Ends an agent and waits until its supervisor has exited.
     pub(super) fn stop(&self, run: &AgentId, why: &str) -> Result<(), Failure> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         let deadline = Instant::now() + CLOSE_TIMEOUT;

@@ -1,4 +1,4 @@
-//! `spawn_agent`: a full run of ours, in a worktree of its own, that may do no more than its caller.
+//! `spawn_agent`: starts a full run in its own worktree, with no more rights than its caller.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
-use super::pending::Pending;
+use super::pending::PendingStart;
+use super::send_input::{Item, input};
 use super::session::Session;
-use super::standing::MAX_WAIT_MS;
 use super::startable::lets;
-use super::talking::{Item, input};
+use super::wait::MAX_WAIT_MS;
 use crate::claiming::ClaimWait;
 use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions};
@@ -33,7 +33,7 @@ use crate::spawning::{Naming, SetupIn, SpawnBindings, spawn_within};
 use crate::taking_over::WorkspaceSource;
 use crate::{agent_programs, agent_state, background, logins, sources, system, templates};
 
-/// How many agents of one tree may be at work at once, unless the settings say otherwise.
+/// How many agents of one tree may run at once, unless the settings say otherwise.
 const MAX_AGENTS: u32 = 12;
 
 /// How long a start waits for a claim at most: agent programs give a tool up some time after the longest
@@ -46,7 +46,7 @@ const FILES_WHITELIST: &str = "scope::files-whitelist";
 /// All that a person may write, which their agents may where the call names no files.
 const ALL_FILES: &str = "**";
 
-/// What is asked of `spawn_agent`.
+/// The arguments of `spawn_agent`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpawnAgent {
@@ -110,7 +110,7 @@ impl Session {
     }
 }
 
-/// What a template says that one of it takes.
+/// The template's estimate for one run.
 fn estimated(template: &Template) -> Allowance {
     amounts(template.estimated_tokens, template.estimated_turns, template.estimated_usd)
 }
@@ -129,8 +129,8 @@ fn price(settings: &Settings, model: &str) -> Option<u64> {
     cost(MILLION, 0).max(cost(0, MILLION))
 }
 
-/// An agent that is to be.
-struct Birth {
+/// An agent that is to be started.
+struct NewAgent {
     delegate: Delegate,
     task: String,
     base: String,
@@ -139,7 +139,7 @@ struct Birth {
 }
 
 impl Session {
-    /// Gives up waiting for a claim when the caller is gone.
+    /// Stops waiting for a claim when the caller has gone.
     pub(super) fn spawn_agent(
         &self,
         asked: &SpawnAgent,
@@ -156,38 +156,38 @@ impl Session {
         let turn = self.turn()?;
         let (birth, pending) = self.reserved(asked, agent_type.as_ref(), message)?;
         drop(turn);
-        // Out of its turn: it may have to wait for a claim.
+        // Without the spawn lock: it may have to wait for a claim.
         let started = self.start(&birth, &pending, gone);
         let turn = self.turn()?;
         let run = birth.delegate.run;
         if let Err(why) = started {
-            // Nothing of it runs, so nothing is reserved for it.
+            // It does not run, so nothing is reserved for it.
             self.change(&run, |one| {
                 one.pending = false;
                 one.closed = true;
                 one.reserved = Allowance::default();
             })?;
-            self.settle()?;
+            self.release_unused()?;
             return Err(Failure::refused(format!("collab spawn failed: {}", why.in_one_line())));
         }
         let now = self.change(&run, |one| one.pending = false)?;
         drop(turn);
         if now.closed {
-            // Somebody did not want it any more while it was being started.
+            // It was closed while it was being started.
             self.stop(&run, "closed before it began")?;
             self.free(&run)?;
         }
         Ok(json!({"agent_id": run.as_str()}))
     }
 
-    /// Works out an agent, and takes what it may spend off its caller's budget. Called in its turn.
+    /// Plans an agent and subtracts its budget from the caller's. Called with the spawn lock.
     fn reserved(
         &self,
         asked: &SpawnAgent,
         agent_type: Option<&AgentType>,
         message: String,
-    ) -> Result<(Birth, Pending), Failure> {
-        let caller = self.asking()?;
+    ) -> Result<(NewAgent, PendingStart), Failure> {
+        let caller = self.read_caller()?;
         let all = self.delegates()?;
         self.require_room(&caller, &all)?;
         let declared = self.declared()?;
@@ -277,10 +277,15 @@ impl Session {
             setup: SetupIn::Sandbox,
         };
         let how = self.how_paid(program.as_ref());
-        Ok((Birth { delegate, task, base: caller.base, bindings, how }, pending))
+        Ok((NewAgent { delegate, task, base: caller.base, bindings, how }, pending))
     }
 
-    fn start(&self, birth: &Birth, pending: &Pending, gone: &AtomicBool) -> Result<(), Failure> {
+    fn start(
+        &self,
+        birth: &NewAgent,
+        pending: &PendingStart,
+        gone: &AtomicBool,
+    ) -> Result<(), Failure> {
         let run = &birth.delegate.run;
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
         let bindings = birth.bindings.clone();
@@ -306,9 +311,9 @@ impl Session {
         begun
     }
 
-    /// An error if no more agents of the caller's tree may be at work.
+    /// Returns an error if no more agents of the caller's tree may run.
     pub(super) fn require_space(&self) -> Result<(), Failure> {
-        let caller = self.asking()?;
+        let caller = self.read_caller()?;
         self.require_room(&caller, &self.delegates()?)
     }
 
@@ -368,7 +373,7 @@ impl Session {
         Ok(Some(found.template().clone()))
     }
 
-    /// An error if a person has another template before their eyes than the one that would bind.
+    /// Returns an error if a person has another template before their eyes than the one that would bind.
     fn require_committed(
         &self,
         asked: &AgentType,

@@ -27,7 +27,7 @@ use crate::proxy::ToolCall;
 pub(super) enum AnswerError {
     #[error("there is no question {0}, or it was answered already")]
     NotOpen(String),
-    #[error("question {0} waits no longer")]
+    #[error("question {0} is closed")]
     NotAwaited(String),
 }
 
@@ -65,7 +65,7 @@ struct State {
 }
 
 /// Pauses the idle timeout while a check runs.
-pub(super) struct IdlePause<'a>(&'a Hub);
+pub(super) struct IdlePause<'a>(&'a AttemptState);
 
 impl Drop for IdlePause<'_> {
     fn drop(&mut self) {
@@ -76,7 +76,7 @@ impl Drop for IdlePause<'_> {
 }
 
 /// One attempt, shared by all parts of the supervisor.
-pub(super) struct Hub {
+pub(super) struct AttemptState {
     state: Mutex<State>,
     begun: Instant,
     earlier_ms: u64,
@@ -93,8 +93,8 @@ pub(super) struct Hub {
     watched: bool,
 }
 
-/// The initial state of a hub.
-pub(super) struct HubConfig {
+/// The initial attempt state.
+pub(super) struct AttemptStateConfig {
     pub(super) behaviour: CliBehaviour,
     pub(super) budget: Budget,
     pub(super) used: Used,
@@ -107,9 +107,9 @@ pub(super) struct HubConfig {
     pub(super) watched: bool,
 }
 
-impl Hub {
-    pub(super) fn new(config: HubConfig, writer: SyncSender<WriterMessage>) -> Self {
-        let HubConfig {
+impl AttemptState {
+    pub(super) fn new(config: AttemptStateConfig, writer: SyncSender<WriterMessage>) -> Self {
+        let AttemptStateConfig {
             behaviour,
             budget,
             used,
@@ -335,7 +335,8 @@ impl Hub {
         self.state().calls.on_incomplete_response(&call.id, &call.tool, &call.input, broke_off);
     }
 
-    /// A tool result is in a model request. `Ok(false)` if it was there before; an error if nobody decided the call.
+    /// A tool result is in a model request. `Ok(false)` if it was there before; an error if the call was
+    /// never decided.
     pub(super) fn on_result(
         &self,
         id: &str,
@@ -382,7 +383,7 @@ impl Hub {
     /// A call that may have run undecided, and the number of invented questions.
     pub(super) fn unaccounted(&self) -> (Option<EnforcementBreach>, u64) {
         let state = self.state();
-        // Without the proxy nobody knows which calls the model requested.
+        // Without the proxy the calls of the model are unknown.
         let invented_questions = if self.watched { state.calls.invented_questions() } else { 0 };
         (state.calls.unaccounted().filter(|_| self.gated && self.watched), invented_questions)
     }
@@ -693,7 +694,7 @@ mod tests {
                 refusals: &[],
                 denial: "",
                 truncates_old_results: true,
-                unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
+                unfinished: bailiwick_lifecycle::supervision::IncompleteCalls::Runs,
                 reports_commands: false,
                 code_mode: None,
             };
@@ -709,7 +710,7 @@ mod tests {
     fn questions_are_about_no_call_only_where_calls_are_seen() {
         let (writer, _kept) = std::sync::mpsc::sync_channel(64);
         for (watched, invented_questions) in [(true, 1), (false, 0)] {
-            let config = HubConfig {
+            let config = AttemptStateConfig {
                 behaviour: crate::agents::adapter::Adapter::behaviour(&crate::agents::ClaudeCode),
                 budget: Budget(Allowance::default()),
                 used: Used::default(),
@@ -721,9 +722,14 @@ mod tests {
                 marks_failures: true,
                 watched,
             };
-            let hub = Hub::new(config, writer.clone());
-            hub.on_decision(Some("a"), "Bash", &serde_json::json!({"command": "ls"}), None);
-            assert_eq!(hub.unaccounted().1, invented_questions);
+            let attempt_state = AttemptState::new(config, writer.clone());
+            attempt_state.on_decision(
+                Some("a"),
+                "Bash",
+                &serde_json::json!({"command": "ls"}),
+                None,
+            );
+            assert_eq!(attempt_state.unaccounted().1, invented_questions);
         }
     }
 
@@ -751,7 +757,7 @@ mod tests {
             refusals: &[],
             denial: "",
             truncates_old_results: true,
-            unfinished: bailiwick_lifecycle::supervision::Unfinished::Runs,
+            unfinished: bailiwick_lifecycle::supervision::IncompleteCalls::Runs,
             reports_commands: false,
             code_mode: None,
         };

@@ -1,4 +1,5 @@
-//! An answer on its way: read beside, told before it is handed on, counted at its end.
+//! Observes a response: parsed while it is forwarded, reported before each part is forwarded, counted at its
+//! end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use tokio::time::Sleep;
 
 use super::bodies::Framing;
 use super::frames::Frames;
-use super::seen::{Seen, Unreadable};
-use super::sse::{Events, Ready};
+use super::parsed_answer::{ParsedAnswer, Unreadable};
+use super::sse::{Events, ReadyEvents};
 use super::wires::AnswerReader;
 use super::{ModelApi, ModelResponse, Observer};
 
-/// Reads one answer, and tells the observer.
-pub(super) struct Reading {
+/// Parses one response and notifies the observer.
+pub(super) struct ObservedAnswer {
     reader: Box<dyn AnswerReader>,
-    seen: Seen,
+    seen: ParsedAnswer,
     observer: Arc<dyn Observer>,
     agent: Option<String>,
     model: String,
@@ -33,11 +34,15 @@ pub(super) struct Reading {
     broke_off: bool,
 }
 
-impl Reading {
-    pub(super) fn new(wire: ModelApi, observer: Arc<dyn Observer>, question: Asking) -> Self {
-        let Asking { agent, model, by_path, sent } = question;
+impl ObservedAnswer {
+    pub(super) fn new(
+        wire: ModelApi,
+        observer: Arc<dyn Observer>,
+        question: RequestOrigin,
+    ) -> Self {
+        let RequestOrigin { agent, model, by_path, sent } = question;
         let reader = wire.reader();
-        let seen = Seen::default();
+        let seen = ParsedAnswer::default();
         Self {
             reader,
             seen,
@@ -56,14 +61,14 @@ impl Reading {
         self.received = self.received.saturating_add(bytes as u64);
     }
 
-    /// An answer that is no stream.
+    /// Parses a response that is not a stream.
     pub(super) fn whole(&mut self, body: &[u8]) -> Result<(), Unreadable> {
         let answer = serde_json::from_slice(body).map_err(|_| Unreadable("it is no JSON"))?;
         self.reader.whole(&answer, &mut self.seen)?;
         self.end()
     }
 
-    /// Events of a stream.
+    /// Parses events of a stream.
     fn events(&mut self, events: Vec<Vec<u8>>) -> Result<(), Unreadable> {
         for data in events {
             let data = data.trim_ascii();
@@ -77,7 +82,7 @@ impl Reading {
         }
         self.tell();
         if self.seen.ended {
-            // Before the program knows that it may ask again.
+            // Reported before the program can send another request.
             self.report();
         }
         Ok(())
@@ -88,7 +93,7 @@ impl Reading {
         self.tell();
         match self.seen.ended {
             true => self.report(),
-            false => self.report_what_came(),
+            false => self.report_partial(),
         }
         Ok(())
     }
@@ -99,7 +104,7 @@ impl Reading {
         }
     }
 
-    /// Says, once, what was seen of the answer.
+    /// Reports the response once.
     fn report(&mut self) {
         if std::mem::replace(&mut self.reported, true) {
             return;
@@ -118,7 +123,7 @@ impl Reading {
         });
     }
 
-    /// There was no answer, and nothing to pay for.
+    /// There was no response, so nothing is charged.
     pub(super) fn dismiss(mut self) {
         if !std::mem::replace(&mut self.reported, true) {
             self.observer.release_request();
@@ -128,11 +133,11 @@ impl Reading {
     pub(super) fn give_up(&mut self, why: &str) {
         self.observer.on_rejected("an answer of the model", why);
         self.broke_off = true;
-        self.report_what_came();
+        self.report_partial();
     }
 
-    /// A model that fails before it has said anything is not paid for: programs ask it again and again.
-    fn report_what_came(&mut self) {
+    /// A model that fails before its first output is not charged: programs retry.
+    fn report_partial(&mut self) {
         if !self.seen.has_begun() && !std::mem::replace(&mut self.reported, true) {
             self.observer.release_request();
         }
@@ -140,47 +145,46 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
-    /// The program has gone, or we are stopped: what was seen has been paid for all the same.
+impl Drop for ObservedAnswer {
+    /// The program disconnected, or the proxy stops: the part that arrived is charged.
     fn drop(&mut self) {
         self.report();
     }
 }
 
-/// Who asked, for what, and how much.
-pub(super) struct Asking {
+/// The agent, model and size of the request.
+pub(super) struct RequestOrigin {
     pub(super) agent: Option<String>,
     pub(super) model: String,
-    /// Whether the place that was asked is the model: then it is paid for by that name, whatever it calls
-    /// itself.
+    /// Whether the URL names the model: then that name determines the price, whatever the response says.
     pub(super) by_path: bool,
     pub(super) sent: u64,
 }
 
 type Source = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// A stream of events that is read as it passes.
-pub(super) struct Watched {
-    /// Nothing when it is over.
+/// A stream of events that is parsed while it is forwarded.
+pub(super) struct ObservedStream {
+    /// `None` at the end.
     source: Option<Source>,
     events: Split,
-    reading: Reading,
-    /// Why the program's connection is about to break off, and when.
-    breaking: Option<(Pin<Box<Sleep>>, BrokenOff)>,
+    reading: ObservedAnswer,
+    /// Why and when the program's connection will be closed.
+    breaking: Option<(Pin<Box<Sleep>>, StreamInterrupted)>,
 }
 
 /// How long what was handed on has to arrive before the connection breaks off. Whatever was said about a
 /// call has to reach the program: what it does about it then is known of each.
 const ARRIVAL: Duration = Duration::from_millis(100);
 
-/// What tells the events of a stream apart.
+/// How a stream is split into events.
 enum Split {
     Sse(Events),
     Frames(Frames),
 }
 
 impl Split {
-    fn push(&mut self, chunk: &[u8]) -> Result<Ready, Unreadable> {
+    fn push(&mut self, chunk: &[u8]) -> Result<ReadyEvents, Unreadable> {
         match self {
             Self::Sse(events) => events
                 .push(chunk)
@@ -189,7 +193,7 @@ impl Split {
         }
     }
 
-    fn end(&mut self) -> Result<Ready, Unreadable> {
+    fn end(&mut self) -> Result<ReadyEvents, Unreadable> {
         match self {
             Self::Sse(events) => Ok(events.end()),
             Self::Frames(frames) => frames.end(),
@@ -197,13 +201,13 @@ impl Split {
     }
 }
 
-/// The stream cannot go on; the program's connection breaks off.
+/// The stream cannot be continued; the program's connection is closed.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer of the model broke off: {0}")]
-pub(super) struct BrokenOff(String);
+#[error("the model's response was interrupted: {0}")]
+pub(super) struct StreamInterrupted(String);
 
-impl Watched {
-    pub(super) fn new(source: Source, framing: Framing, reading: Reading) -> Self {
+impl ObservedStream {
+    pub(super) fn new(source: Source, framing: Framing, reading: ObservedAnswer) -> Self {
         let events = match framing {
             Framing::Sse => Split::Sse(Events::default()),
             Framing::Frames => Split::Frames(Frames::default()),
@@ -211,7 +215,7 @@ impl Watched {
         Self { source: Some(source), events, reading, breaking: None }
     }
 
-    /// What may be handed on of this chunk.
+    /// The part of this chunk that may be forwarded.
     fn chunk(&mut self, chunk: &Bytes) -> Result<Bytes, Unreadable> {
         self.reading.received(chunk.len());
         let ready = self.events.push(chunk)?;
@@ -226,33 +230,33 @@ impl Watched {
         Ok(ready.bytes)
     }
 
-    fn break_off(&mut self, why: String) {
+    fn interrupt(&mut self, why: String) {
         self.source = None;
         self.reading.give_up(&why);
-        self.breaking = Some((Box::pin(tokio::time::sleep(ARRIVAL)), BrokenOff(why)));
+        self.breaking = Some((Box::pin(tokio::time::sleep(ARRIVAL)), StreamInterrupted(why)));
     }
 }
 
-impl hyper::body::Body for Watched {
+impl hyper::body::Body for ObservedStream {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = StreamInterrupted;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamInterrupted>>> {
         let this = self.get_mut();
         while let Some(source) = &mut this.source {
             let bytes = match ready!(source.as_mut().poll_next(context)) {
                 Some(Ok(chunk)) => this.chunk(&chunk),
-                // All has been said: how the connection ends is of no matter.
+                // The response is complete: how the connection ends does not matter.
                 Some(Err(_)) if this.reading.reported => {
                     this.source = None;
                     this.rest()
                 }
                 Some(Err(error)) => {
                     let why = super::upstream::in_full(&error.without_url());
-                    this.break_off(why);
+                    this.interrupt(why);
                     break;
                 }
                 None => {
@@ -264,7 +268,7 @@ impl hyper::body::Body for Watched {
                 Ok(bytes) if bytes.is_empty() => {}
                 Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Err(Unreadable(why)) => {
-                    this.break_off(why.to_owned());
+                    this.interrupt(why.to_owned());
                 }
             }
         }
