@@ -333,6 +333,8 @@ fn hand_off_that_was_cut_short_is_completed_by_another_machine() {
         assert_eq!(labels, ["agent::reviewer"], "killed after {after} calls");
         let inconsistencies = run(elsewhere.load(7)).unwrap().state.inconsistencies;
         assert_eq!(inconsistencies, [], "killed after {after} calls");
+        // The checkpoint in the text lists the labels that were written after it.
+        run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
         // The label is an event again, also where it was there.
         let calls = fake.calls();
         run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
