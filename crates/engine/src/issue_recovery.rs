@@ -4,10 +4,10 @@ use std::path::Path;
 use std::str::FromStr;
 
 use bailiwick_lifecycle::ports::{NewRun, RunStore as _};
-use bailiwick_memory::{ChainResult, IssueMemory as _, Recovered, RecoveredRun};
+use bailiwick_memory::{ChainResult, IssueMemory as _, NextStep, Recovered, RecoveredRun};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{ExitReason, Phase};
-use bailiwick_model::{AgentId, IssueName, RunName, RunStatus};
+use bailiwick_model::{AgentId, IssueName, Run, RunName, RunStatus};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -115,6 +115,32 @@ pub fn release_lost(context: &Context, issue: &RecoveredIssue) -> Result<(), Fai
         .map_err(Failure::refused_by)
 }
 
+/// Sets the label of the next agent again, so that the control plane starts its run. True if there is a next agent.
+pub fn hand_on_again(context: &Context, issue: &RecoveredIssue) -> Result<bool, Failure> {
+    let NextStep::Start { agent } = &issue.work.next else { return Ok(false) };
+    let name = &issue.name;
+    if let Some(other) = issue.work.reservations.first() {
+        let agent = &other.agent;
+        return Err(Failure::refused(format!("`{agent}` may still work on {name}")).help(
+            "if its machine is lost, give back what it has: bailiwick recover --release-lost",
+        ));
+    }
+    if name.repository.is_none() {
+        return Err(Failure::refused(format!(
+            "no control plane starts runs from {name}, an issue in this repository"
+        ))
+        .help(format!("bailiwick run TASK --issue '{name}'   with a task for the role {agent}")));
+    }
+    issues::open_named(context, name)?
+        .with(async |protocol| protocol.hand_on_again(name.number, agent).await)?;
+    Ok(true)
+}
+
+/// Whether a run is known from an issue alone: another machine did its work.
+pub fn is_recovered(run: &Run) -> bool {
+    run.creator_id.as_deref() == Some(RECOVERED)
+}
+
 fn record_runs(
     context: &Context,
     issue: &IssueName,
@@ -152,9 +178,9 @@ fn record_run(
     let (known, attempts) = context
         .with_store(async |store| Ok((store.find(id).await?, store.attempts(Some(id)).await?)))?;
     // One that was cut short while it was recorded is completed.
-    let is_complete = known.as_ref().is_some_and(|known| {
-        known.creator_id.as_deref() != Some(RECOVERED) || known.status != RunStatus::Running
-    });
+    let is_complete = known
+        .as_ref()
+        .is_some_and(|known| !is_recovered(known) || known.status != RunStatus::Running);
     if is_complete {
         return Ok(false);
     }

@@ -81,6 +81,9 @@ pub struct Event {
     pub next_agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_next_tokens: Option<u64>,
+    /// The commit that has the files of a run, for the next agent on another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_commit: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Moment>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +177,7 @@ impl Event {
             verdict: None,
             next_agent: None,
             estimated_next_tokens: None,
+            work_commit: None,
             timestamp: None,
             signature: None,
             other: BTreeMap::new(),

@@ -32,6 +32,9 @@ pub struct RunResult {
     pub next_agent: Option<String>,
     pub rationale: Option<String>,
     pub estimated_next_tokens: Option<u64>,
+    /// The commit that has its files, if another agent continues.
+    #[serde(default)]
+    pub work_commit: Option<String>,
     pub cascade: Vec<CascadeEntry>,
 }
 
@@ -80,6 +83,7 @@ pub fn plan_exit(
     event.verdict = Some(run.verdict.clone());
     event.next_agent.clone_from(&run.next_agent);
     event.estimated_next_tokens = run.estimated_next_tokens;
+    event.work_commit.clone_from(&run.work_commit);
     event.cascade_log.clone_from(&run.cascade);
     event.state_changes = StateChanges {
         labels_add: change.add.clone(),

@@ -11,7 +11,7 @@ use crate::exit::{RunResult, plan_exit, updated_body};
 use crate::issue::{Comment, SharedAccount, Trust};
 use crate::issue_body::find_checkpoint;
 use crate::labels::{
-    BUDGET_EXHAUSTED, BUDGET_WARNING, DEPTH_EXCEEDED, LabelChange, VIOLATION, change_labels,
+    BUDGET_EXHAUSTED, BUDGET_WARNING, DEPTH_EXCEEDED, Family, LabelChange, VIOLATION, change_labels,
 };
 use crate::port::{BodyEdit, IssueMemory, MemoryError, ReadIssue, RefContent, RefSwap};
 use crate::prune::prune;
@@ -190,6 +190,21 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         Ok(report)
     }
 
+    /// Sets the label of the next agent again, as an event that starts its run. What a lost machine did not write after
+    /// its last comment is written before.
+    pub async fn hand_on_again(&self, number: u64, agent: &str) -> Result<(), MemoryError> {
+        let label = format!("{}::{agent}", Family::Agent.as_str());
+        let loaded = self.load(number).await?;
+        let mut loaded = self.write_body(number, loaded, None, &mut Vec::new()).await?;
+        if loaded.read.issue.labels.contains(&label) {
+            let removed = LabelChange { add: Vec::new(), remove: vec![label.clone()] };
+            self.send_labels(number, &removed).await?;
+            loaded.read.issue.labels.retain(|one| *one != label);
+        }
+        let added = LabelChange { add: vec![label], remove: Vec::new() };
+        self.write_labels(number, &loaded, &[added]).await
+    }
+
     /// Records that an agent broke a limit: labels and locks the issue, so that nothing runs until a person has looked.
     pub async fn alert(
         &self,
@@ -342,9 +357,13 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         if change.is_empty() {
             return Ok(());
         }
+        self.send_labels(number, &change).await
+    }
+
+    async fn send_labels(&self, number: u64, change: &LabelChange) -> Result<(), MemoryError> {
         let mut attempt = 0;
         loop {
-            match self.memory.change_labels(number, &change).await {
+            match self.memory.change_labels(number, change).await {
                 Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                     self.memory.back_off(attempt).await;

@@ -14,3 +14,8 @@ pub struct Recorded {
     /// The first line of what the comment says was done.
     pub action: String,
 }
+
+/// The run that an invocation is of: another part tells its attempts apart.
+pub(crate) fn run_of(invocation: &str) -> &str {
+    invocation.split_once('/').map_or(invocation, |(run, _)| run)
+}

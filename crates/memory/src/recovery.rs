@@ -12,6 +12,7 @@ use crate::event::EventKind;
 use crate::issue::Trust;
 use crate::port::LabelEvent;
 use crate::protocol::Loaded;
+use crate::recorded::run_of;
 use crate::reservation::Reservation;
 
 /// A run that has left a result.
@@ -123,11 +124,6 @@ pub fn recover(
         reservations: pending.cloned().collect(),
         next: next(loaded, labels, trust),
     }
-}
-
-/// The run that an invocation is of: another part tells its attempts apart.
-pub(crate) fn run_of(invocation: &str) -> &str {
-    invocation.split_once('/').map_or(invocation, |(run, _)| run)
 }
 
 fn next(loaded: &Loaded, labels: &[LabelEvent], trust: &Trust) -> NextStep {

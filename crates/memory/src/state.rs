@@ -15,7 +15,7 @@ use crate::event::{Event, EventKind, FooterError, events_of};
 use crate::issue::{Comment, Issue, Trust};
 use crate::issue_body::{BodyError, find_checkpoint};
 use crate::labels::Family;
-use crate::recorded::Recorded;
+use crate::recorded::{Recorded, run_of};
 
 /// The longest action of a history entry.
 const MAX_ACTION: usize = 80;
@@ -90,6 +90,14 @@ impl State {
     pub fn has_recorded_budget(&self) -> bool {
         let total = |recorded: &Recorded| recorded.event.budget.and_then(|budget| budget.total);
         self.events.iter().any(|recorded| total(recorded).is_some())
+    }
+
+    /// The files that the last run which handed the issue on has left: its name, and a commit.
+    pub fn handed_work(&self) -> Option<(&str, &str)> {
+        self.events.iter().rev().find_map(|recorded| {
+            let event = &recorded.event;
+            Some((run_of(event.invocation_id.as_deref()?), event.work_commit.as_deref()?))
+        })
     }
 
     /// Whether an invocation has left its result.

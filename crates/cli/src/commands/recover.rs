@@ -16,7 +16,7 @@ use crate::output::{self, Format, FormatOption};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick recover --from-forge acme/app\n  bailiwick recover --from-forge acme/app#42 \
-                  --release-lost\n  bailiwick recover --from-forge '#1'"
+                  --release-lost --continue\n  bailiwick recover --from-forge '#1'"
 )]
 pub struct Recover {
     /// All open issues of `owner/name`, one issue `owner/name#42`, issue `#3` of this repository, or `.` for all of them
@@ -25,6 +25,9 @@ pub struct Recover {
     /// Give back paths and tokens of runs that left no result: no other machine works on these issues
     #[arg(long)]
     release_lost: bool,
+    /// Start the next agent: set its label again, which the rules of the control plane answer
+    #[arg(long = "continue")]
+    is_continued: bool,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -43,30 +46,42 @@ impl Recover {
                 issue.new_runs += new;
             }
         }
+        let mut continued = Vec::new();
+        if self.is_continued {
+            for issue in &recovered {
+                if issue_recovery::hand_on_again(context, issue)? {
+                    continued.push(&issue.name);
+                }
+            }
+        }
         if self.format.format == Format::Json {
-            let shown: Vec<_> = recovered.iter().map(value).collect();
+            let shown: Vec<_> = recovered
+                .iter()
+                .map(|issue| value(issue, continued.contains(&&issue.name)))
+                .collect();
             return output::json(&shown);
         }
         if recovered.is_empty() {
             output::note("nobody has worked on an open issue there");
         }
         for issue in &recovered {
-            print(issue);
+            print(issue, continued.contains(&&issue.name));
         }
         Ok(())
     }
 }
 
-fn value(issue: &RecoveredIssue) -> serde_json::Value {
+fn value(issue: &RecoveredIssue, is_continued: bool) -> serde_json::Value {
     json!({
         "issue": issue.name,
         "new_runs": issue.new_runs,
+        "continued": is_continued,
         "work": issue.work,
         "digest": issue.work.digest(),
     })
 }
 
-fn print(issue: &RecoveredIssue) {
+fn print(issue: &RecoveredIssue, is_continued: bool) {
     let (name, work) = (&issue.name, &issue.work);
     output::line(format_args!("issue     {name}  {}", work.title));
     if let Some(budget) = work.budget {
@@ -98,11 +113,20 @@ fn print(issue: &RecoveredIssue) {
     }
     output::line(format_args!("digest    {}", work.digest()));
     match &work.next {
+        NextStep::Start { agent } if is_continued => {
+            output::line(format_args!("next      {agent}, whose label was set again"));
+        }
         NextStep::Start { agent } => {
             output::line(format_args!("next      {agent}"));
-            output::next_step(format_args!(
-                "bailiwick run TASK --issue '{name}'   with a task for the role {agent}"
-            ));
+            if name.repository.is_some() {
+                output::next_step(format_args!(
+                    "bailiwick recover --from-forge '{name}' --continue"
+                ));
+            } else {
+                output::next_step(format_args!(
+                    "bailiwick run TASK --issue '{name}'   with a task for the role {agent}"
+                ));
+            }
         }
         NextStep::Decide => output::line("next      -"),
         NextStep::Stopped { why } => output::line(format_args!("next      nobody: {why}")),

@@ -50,6 +50,7 @@ mod real_agent_files;
 mod real_clis;
 mod real_gitea;
 mod removing;
+mod replaced_machine;
 mod run;
 mod run_endings;
 mod run_kills;

@@ -70,6 +70,14 @@ fn is_missing(error: &io::Error) -> bool {
 /// Writes a merge that the supervisor has decided; returns the answer for the caller.
 pub(super) fn write(answer: &Value) -> Result<Value, String> {
     let plan = MergePlan::deserialize(answer).map_err(|error| error.to_string())?;
+    write_plan(&plan)?;
+    let paths: Vec<&str> = plan.files.iter().map(|file| file.path.as_str()).collect();
+    let shown: Vec<&&str> = paths.iter().take(SHOWN_PATHS).collect();
+    Ok(json!({ "merged": plan.agent, "changed_files": paths.len(), "files": shown }))
+}
+
+/// Writes all files, if nothing of them has changed.
+pub(super) fn write_plan(plan: &MergePlan) -> Result<(), String> {
     for file in &plan.files {
         let path = plan.root.join(&file.path);
         let now = found(&path).map_err(|error| format!("`{}`: {error}", file.path))?;
@@ -93,9 +101,7 @@ pub(super) fn write(answer: &Value) -> Result<Value, String> {
             )
         })?;
     }
-    let paths: Vec<&str> = plan.files.iter().map(|file| file.path.as_str()).collect();
-    let shown: Vec<&&str> = paths.iter().take(SHOWN_PATHS).collect();
-    Ok(json!({ "merged": plan.agent, "changed_files": paths.len(), "files": shown }))
+    Ok(())
 }
 
 fn put(root: &Path, file: &FileWrite) -> io::Result<()> {

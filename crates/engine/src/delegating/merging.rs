@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bailiwick_gate::{HostContext, evaluate_call};
-use bailiwick_lifecycle::ports::{Conflict, Merge, Snapshot, Work as _, WorkError};
-use bailiwick_model::AgentId;
+use bailiwick_lifecycle::ports::{Base, Conflict, Merge, Snapshot, Work as _, WorkError};
+use bailiwick_model::well_known::report_path;
+use bailiwick_model::{AgentId, CommitId, TreeId};
 use bailiwick_policy::Outcome;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_runner::supervisor::RunDirectory;
@@ -125,6 +126,46 @@ fn failed(error: WorkError) -> Failure {
 fn snapshot(own: &AgentWork) -> Result<Snapshot, Failure> {
     let work = own.git_work()?;
     work.snapshot(&work.base().map_err(failed)?).map_err(failed)
+}
+
+/// Writes what a commit of another run has into the files of a run that nobody works in, as if its agent had merged it.
+/// Gives the number of files.
+pub fn merge_commit(
+    own: &AgentWork,
+    from: &AgentId,
+    commit: &str,
+    is_allowed: impl Fn(&str) -> Result<(), Failure>,
+) -> Result<usize, Failure> {
+    let git = own.repository.git();
+    let tree_of = |commit: &str| git.line(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]);
+    let before = snapshot(own)?;
+    let merge_base = git.line(["merge-base", &before.head, commit]).map_err(|_| {
+        Failure::refused(format!("the work of `{from}` and yours have no commit in common"))
+    })?;
+    let base = Base {
+        branch: before.head.to_string(),
+        tip: before.commit.clone(),
+        tree: before.tree.clone(),
+        found: "the files of the run".to_owned(),
+    };
+    let theirs = Snapshot {
+        head: CommitId::new(commit),
+        commit: CommitId::new(commit),
+        tree: TreeId::new(tree_of(commit)?),
+        merge_base_tree: TreeId::new(tree_of(&merge_base)?),
+        merge_base: CommitId::new(merge_base),
+    };
+    let work = own.git_work()?;
+    let mut changes = match work.merge(&base, &theirs).map_err(failed)? {
+        Merge::Clean { tree } => by_path(work.changes(&before.tree, &tree).map_err(failed)?),
+        Merge::Conflicts(conflicts) => return Err(in_conflict(&conflicts)),
+    };
+    // Its report is not part of the work.
+    changes.remove(&report_path(from.as_str()));
+    changes.keys().try_for_each(|path| is_allowed(path))?;
+    let plan = plan(own, from, &changes)?;
+    super::merged_files::write_plan(&plan).map_err(Failure::refused)?;
+    Ok(changes.len())
 }
 
 /// What differs between the caller's files and the merge of both works, by path.

@@ -27,7 +27,7 @@ mod declared;
 mod handing;
 pub mod http;
 mod merged_files;
-mod merging;
+pub mod merging;
 mod pending;
 pub mod reservations;
 pub mod send_input;

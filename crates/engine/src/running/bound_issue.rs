@@ -21,8 +21,8 @@ use serde_json::json;
 
 use super::LockedRun;
 use super::hand_off::{self, HandOff};
-use super::issue_cascade;
 use super::service::FinishedRun;
+use super::{issue_cascade, issue_work};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{claiming, issues, policy_file, system};
@@ -287,6 +287,12 @@ impl EnteredIssue {
         let Some(issue) = bound_to(running)? else { return Ok(None) };
         let Admitted { agent, invocation, depth, loaded, .. } = admit(running, &issue)?;
         claiming::forge::take(&running.subject, &running.id, &issue)?;
+        let here = Context {
+            directory: running.subject.repository.root().to_owned(),
+            ..running.subject.context.clone()
+        };
+        let opened = issues::open_named(&here, &issue)?;
+        issue_work::take_over(running, &issue, &opened, &loaded.state)?;
         let told = issue_context(&loaded.read.issue, &loaded.state, &loaded.comments, WINDOW)
             .map_err(Failure::refused_by)?;
         log_loads(&running.directory, &told.loads)?;
@@ -362,6 +368,7 @@ impl EnteredIssue {
             // Work that did not pass is no one else's to continue.
             HandOff::To(name) if result.verdict == "pass" => {
                 result.labels.add.push(format!("{}::{name}", Family::Agent.as_str()));
+                result.work_commit = issue_work::keep(context, &self.run, &self.issue, &opened)?;
                 result.next_agent = Some(name);
             }
             HandOff::To(_) => {}
@@ -442,6 +449,7 @@ impl EnteredIssue {
             next_agent: None,
             rationale: None,
             estimated_next_tokens: None,
+            work_commit: None,
             cascade,
         }
     }

@@ -9,7 +9,7 @@
 //! tree_checks  checks of its tree between its calls
 //! startable  spawned and started at once
 //! bound_issue  what is read from the issue of a run, and left there    issue_cascade  what its sub-agents used
-//! hand_off   whom a run names to continue with its issue
+//! hand_off   whom a run names to continue with its issue    issue_work  the files that it leaves to that agent
 //! service    from its start to its result    observer   who watches it    finish    its changes, its checks
 //! control    asking and stopping its supervisor
 //! recover    runs that were cut off    run_list   all of them, for lists
@@ -27,6 +27,7 @@ pub mod granted;
 mod hand_off;
 pub mod interactive;
 mod issue_cascade;
+mod issue_work;
 pub mod observer;
 pub mod preloads;
 pub mod recover;

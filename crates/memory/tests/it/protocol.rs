@@ -31,6 +31,7 @@ fn result(agent: &str, invocation: &str, consumed: u64) -> RunResult {
         next_agent: Some("reviewer".to_owned()),
         rationale: None,
         estimated_next_tokens: None,
+        work_commit: None,
         cascade: Vec::new(),
     }
 }
@@ -300,4 +301,44 @@ fn claims_exclude_each_other_and_old_fences_are_refused() {
     run(protocol.release(second)).unwrap();
     run(protocol.release(second)).unwrap();
     run(protocol.claim(&wish("d", &["src/parser/lexer.rs"]), at(3602))).unwrap();
+}
+
+#[test]
+fn hand_off_that_was_cut_short_is_completed_by_another_machine() {
+    let mut completed = 0;
+    for after in 0..30 {
+        let fake = Fake::new(true);
+        fake.change(|issue| issue.labels = vec!["agent::builder".to_owned()]);
+        run(protocol(&fake).begin(7, "person", "new", 1000, None)).unwrap();
+        let mut left = result("builder", "run/1", 100);
+        left.next_agent = Some("reviewer".to_owned());
+        left.labels.add = vec!["agent::reviewer".to_owned()];
+        left.labels.remove = vec!["agent::builder".to_owned()];
+        left.work_commit = Some("0123".to_owned());
+        fake.kill(after);
+        let exited = run(protocol(&fake).exit(7, &left));
+        fake.restart();
+        let elsewhere = protocol(&fake);
+        let loaded = run(elsewhere.load(7)).unwrap();
+        if !loaded.state.has_result("run/1") {
+            assert_eq!(loaded.state.handed_work(), None);
+            continue;
+        }
+        completed += usize::from(exited.is_err());
+        assert_eq!(loaded.state.handed_work(), Some(("run", "0123")));
+        run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
+        let of_agent = |label: &&String| label.starts_with("agent::");
+        let issue = fake.issue();
+        let labels: Vec<&String> = issue.labels.iter().filter(of_agent).collect();
+        assert_eq!(labels, ["agent::reviewer"], "killed after {after} calls");
+        let inconsistencies = run(elsewhere.load(7)).unwrap().state.inconsistencies;
+        assert_eq!(inconsistencies, [], "killed after {after} calls");
+        // The checkpoint in the text lists the labels that were written after it.
+        run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
+        // The label is an event again, also where it was there.
+        let calls = fake.calls();
+        run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
+        assert_eq!(fake.calls() - calls, 4, "two reads, and the label goes and comes");
+    }
+    assert!(completed > 1, "no exit was cut short after its comment");
 }

@@ -74,6 +74,7 @@ fn result(agent: &str, invocation: &str) -> RunResult {
         next_agent: Some("b".to_owned()),
         rationale: Some("It reviews.".to_owned()),
         estimated_next_tokens: Some(100),
+        work_commit: None,
         cascade: Vec::new(),
     }
 }

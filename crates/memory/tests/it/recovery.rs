@@ -124,6 +124,7 @@ fn exit(random: &mut Random, step: usize) -> RunResult {
         next_agent: [None, Some("reviewer".to_owned())][random.below(2)].clone(),
         rationale: None,
         estimated_next_tokens: None,
+        work_commit: None,
         cascade: Vec::new(),
     }
 }

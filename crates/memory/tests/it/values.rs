@@ -115,6 +115,7 @@ pub(crate) fn event(random: &mut Random) -> Event {
     });
     event.verdict = some(random, |random| text(random, 1));
     event.next_agent = some(random, name);
+    event.work_commit = some(random, |random| text(random, 1));
     event.timestamp = some(random, moment);
     event.state_changes = StateChanges {
         labels_add: (0..random.below(3)).map(|_| text(random, 1)).collect(),

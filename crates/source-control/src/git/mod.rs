@@ -31,7 +31,7 @@ pub(crate) use memory_refs::ISSUE_REFS;
 pub(crate) use push::{push, remote_branch};
 pub(crate) use refs::resolve_ref;
 pub(crate) use remote::{Remote, RemoteError};
-pub(crate) use remote_refs::{read_message, swap_message};
+pub(crate) use remote_refs::{read_message, set_reference, swap_message};
 pub use repository::{Difference, DifferenceKind, HeadError, Repository};
 pub use retained_commits::{release_commit, retain_commit, retained_commits};
 pub use take_over::take_over_obstacle;

@@ -1,4 +1,4 @@
-//! References on a remote that have a text: read whole, and changed by compare-and-swap.
+//! References on a remote: texts that are read whole and changed by compare-and-swap, and commits that are set.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +7,9 @@ use super::command::{Git, Input};
 use super::identity::{BAILIWICK, with_identity};
 use super::push::{find_reference, push_reference};
 use super::remote::{ANY_SHA1, Remote, RemoteError};
+
+/// How often a reference is set again after somebody else has moved it.
+const SET_ATTEMPTS: usize = 3;
 
 /// The commit of a reference and the text of its message; `None` if the remote does not have it.
 pub(crate) fn read_message(
@@ -78,4 +81,29 @@ pub(crate) fn swap_message(
         }
         Err(error @ RemoteError::Unavailable(_)) => Err(error),
     }
+}
+
+/// Sets a reference on a remote to this commit, wherever it was.
+pub(crate) fn set_reference(
+    repository: &Path,
+    state: &Path,
+    remote: &Remote<'_>,
+    reference: &str,
+    commit: &str,
+) -> Result<(), RemoteError> {
+    let git = remote.git(repository, state, commit)?;
+    let mut refusal = RemoteError::Moved;
+    for _ in 0..SET_ATTEMPTS {
+        let found = find_reference(&git, remote, reference)?;
+        if found.as_deref() == Some(commit) {
+            return Ok(());
+        }
+        match push_reference(&git, repository, remote, reference, commit, found.as_deref()) {
+            Ok(()) => return Ok(()),
+            // Some servers have words of their own for a reference that has just moved.
+            Err(error @ (RemoteError::Moved | RemoteError::Refused(_))) => refusal = error,
+            Err(error @ RemoteError::Unavailable(_)) => return Err(error),
+        }
+    }
+    Err(refusal)
 }

@@ -45,6 +45,18 @@ macro_rules! each {
     };
 }
 
+impl AnyIssues {
+    /// Keeps the files of a run, where other machines that work on the issue find them.
+    pub async fn keep_work(&self, number: u64, commit: &str) -> Result<(), MemoryError> {
+        each!(self, issues => issues.keep_work(number, commit))
+    }
+
+    /// Brings a commit that was kept for this issue into the checkout. False if it is not kept any more.
+    pub async fn fetch_work(&self, number: u64, commit: &str) -> Result<bool, MemoryError> {
+        each!(self, issues => issues.fetch_work(number, commit))
+    }
+}
+
 impl IssueMemory for AnyIssues {
     fn repository(&self) -> &str {
         match self {

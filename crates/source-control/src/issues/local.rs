@@ -10,7 +10,7 @@ use bailiwick_memory::{
 use bailiwick_resources::Moment;
 
 use crate::git::issue_operation::{Change, Folded, Operation, Stored, fold};
-use crate::git::{Batch, Git, GitError, ISSUE_REFS, Input, committer};
+use crate::git::{Batch, Git, GitError, ISSUE_REFS, Input, committer, retain_commit};
 
 /// Before the name that local issues are signed for.
 const NAME_PREFIX: &str = "local/";
@@ -247,6 +247,16 @@ impl LocalIssues {
             None if expected == zero => Err(failed(output.into_error())),
             Some(_) | None => Ok(false),
         }
+    }
+
+    /// Keeps the files of a run in this repository.
+    pub(super) async fn keep_work(&self, _: u64, commit: &str) -> Result<(), MemoryError> {
+        retain_commit(&self.git, commit).map_err(failed)
+    }
+
+    pub(super) async fn fetch_work(&self, _: u64, commit: &str) -> Result<bool, MemoryError> {
+        let name = format!("{commit}^{{commit}}");
+        self.git.succeeds(["cat-file", "-e", &name]).map_err(failed)
     }
 
     pub(super) fn git(&self) -> &Git {

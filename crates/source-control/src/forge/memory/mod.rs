@@ -3,10 +3,12 @@
 //! ```text
 //! wire     the JSON of issues, comments and labels
 //! labels   adding and removing single labels, also on servers that want their ids
+//! work     the files that a run leaves to the next agent of its issue
 //! ```
 
 mod labels;
 mod wire;
+mod work;
 
 use std::path::Path;
 

@@ -138,6 +138,7 @@ fn result(invocation: &str, consumed: u64) -> RunResult {
         next_agent: Some("reviewer".to_owned()),
         rationale: None,
         estimated_next_tokens: None,
+        work_commit: None,
         cascade: Vec::new(),
     }
 }

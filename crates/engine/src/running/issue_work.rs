@@ -1,0 +1,82 @@
+//! The files that a run leaves to the next agent of its issue. On the machine that has them the next run takes over the
+//! workspace; another machine gets them from the issue's repository.
+
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
+use bailiwick_memory::State;
+use bailiwick_model::{AgentId, IssueName};
+use bailiwick_policy::PathPolicy;
+
+use super::LockedRun;
+use crate::agent_names;
+use crate::context::Context;
+use crate::delegating::merging;
+use crate::failure::Failure;
+use crate::issue_recovery::is_recovered;
+use crate::issues::OpenIssues;
+use crate::policy_file;
+use crate::verifying::{AgentWork, Places};
+
+/// Keeps the files of a run for the next agent, and gives their commit; nothing if it has changed nothing.
+pub(super) fn keep(
+    context: &Context,
+    run: &AgentId,
+    issue: &IssueName,
+    opened: &OpenIssues,
+) -> Result<Option<String>, Failure> {
+    let failed = |error: WorkError| Failure::general(error.to_string());
+    let subject = AgentWork::of_agent(context, run, &Places::default())?;
+    let work = subject.git_work()?;
+    let left = work.snapshot(&work.base().map_err(failed)?).map_err(failed)?;
+    if left.tree == left.merge_base_tree {
+        return Ok(None);
+    }
+    let commit = left.commit.to_string();
+    let kept =
+        opened.with(async |protocol| Ok(protocol.memory.keep_work(issue.number, &commit).await))?;
+    // It is recorded all the same: a machine that does not find it must not begin without it.
+    if let Err(error) = kept {
+        context.notices.note(format_args!(
+            "the files of `{run}` are on this machine alone, so no other one can continue {issue}: {error}"
+        ));
+    }
+    Ok(Some(commit))
+}
+
+/// Writes the files that were left to a new run into its worktree, where another machine has made them.
+pub(super) fn take_over(
+    running: &LockedRun,
+    issue: &IssueName,
+    opened: &OpenIssues,
+    state: &State,
+) -> Result<(), Failure> {
+    let Some((earlier, commit)) = state.handed_work() else { return Ok(()) };
+    let subject = &running.subject;
+    let Ok(earlier) = AgentId::parse(earlier) else { return Ok(()) };
+    let place = agent_names::place(&subject.repository)?;
+    let known = agent_names::id_for(&subject.context, &place, &earlier)?;
+    let known = subject.context.with_store(async |store| Ok(store.find(&known).await?))?;
+    // What a run of this machine has left is its workspace's.
+    if !running.earlier.is_empty() || known.is_some_and(|run| !is_recovered(&run)) {
+        return Ok(());
+    }
+    let id = &running.id;
+    let is_there =
+        opened.with(async |protocol| protocol.memory.fetch_work(issue.number, commit).await)?;
+    if !is_there {
+        return Err(Failure::refused(format!(
+            "`{id}` cannot continue {issue}: the files that `{earlier}` left are not on the forge"
+        ))
+        .help("start again with the agent that made them, by its label"));
+    }
+    let limits = PathPolicy::of(&policy_file::recorded(&running.directory)?.policy);
+    let files = merging::merge_commit(subject, &earlier, commit, |path| {
+        match limits.forbids(path) {
+            None => Ok(()),
+            Some(rule) => Err(Failure::refused(format!(
+                "`{id}` cannot continue {issue}: `{earlier}` changed `{path}`, which `{rule}` forbids to this run"
+            ))),
+        }
+    })?;
+    subject.context.notices.note(format_args!("`{id}` has {files} files that `{earlier}` left"));
+    Ok(())
+}
