@@ -18,8 +18,8 @@ pub enum Failure {
         /// What to do about it.
         help: Option<String>,
     },
-    /// The agent is at work, and its run cannot be changed meanwhile.
-    #[error("`{agent}` is at work")]
+    /// The agent is running, and its run cannot be changed meanwhile.
+    #[error("`{agent}` is running")]
     AtWork {
         /// The agent.
         agent: AgentId,
