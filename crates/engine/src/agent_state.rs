@@ -20,9 +20,9 @@ pub enum AgentState {
     Ready,
     /// It was recorded by another tool and has not ended.
     Running,
-    /// It runs.
+    /// Its agent works.
     AtWork,
-    /// It runs, and waits for a person's answer.
+    /// Its agent works, and waits for a person's answer.
     Asks,
     /// It is open, and its last attempt ended this way; or it failed for good, by that.
     Ended(ExitReason),
@@ -96,7 +96,7 @@ impl AgentState {
             Self::HalfSpawned => RunState::HalfSpawned.as_str(),
             Self::Ready => RunState::Ready.as_str(),
             Self::Running => RunState::Running.as_str(),
-            Self::AtWork => "at work",
+            Self::AtWork => "working",
             Self::Asks => "asks",
             Self::Ended(ending) => ending.as_str(),
             Self::Done => RunState::Done.as_str(),

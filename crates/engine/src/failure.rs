@@ -19,7 +19,7 @@ pub enum Failure {
         help: Option<String>,
     },
     /// The agent is running, and its run cannot be changed meanwhile.
-    #[error("`{agent}` is at work")]
+    #[error("`{agent}` is running")]
     AtWork {
         /// The agent.
         agent: AgentId,

@@ -223,7 +223,8 @@ impl LandRequest {
                 store.change_status(&run.id, RunStatus::Done, Some("verified")).await?;
             }
             if self.branch.is_none() {
-                let summary = format!("landed as {:.12} on {}", record.commit, record.branch);
+                let branch = record.branch.trim_start_matches("refs/heads/");
+                let summary = format!("landed as {:.12} on {branch}", record.commit);
                 store.change_status(&run.id, RunStatus::Merged, Some(&summary)).await?;
             }
             Ok(())

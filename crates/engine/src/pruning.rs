@@ -103,7 +103,7 @@ fn is_ours(context: &Context, worktree: &Path) -> bool {
 /// Whether an agent's files are removed, and why.
 fn judge(state: RunState, at_work: bool, forced: bool) -> (bool, &'static str) {
     if at_work {
-        return (false, "at work");
+        return (false, "working");
     }
     match state {
         RunState::Merged => (true, "landed"),
@@ -156,7 +156,7 @@ pub fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
         Target::Agent(run) => {
             // It may have been started since the plan was made.
             let Some(_lock) = hold(context, run)? else {
-                context.notices.note(format_args!("{} is at work, and was kept", item.what));
+                context.notices.note(format_args!("{} is in use, and was kept", item.what));
                 return Ok(());
             };
             remove_files(context, run).map(drop)

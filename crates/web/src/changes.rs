@@ -18,6 +18,8 @@ use crate::text::{line, visible};
 
 /// More lines than this have no colours, so that the page of a large change stays small.
 const MAX_COLOURED: usize = 5_000;
+/// A browser lays out this many lines at once, and only where they are seen; the stylesheet knows their height.
+const LINES_PER_BLOCK: usize = 200;
 
 #[derive(Template)]
 #[template(path = "changes.html")]
@@ -43,14 +45,22 @@ struct FileView {
     added: usize,
     removed: usize,
     hunks: Vec<HunkView>,
+    /// How wide the columns of the line numbers are, in digits.
+    digits: usize,
 }
 
 struct HunkView {
     header: String,
     digest: String,
-    rows: Vec<RowView>,
+    blocks: Vec<Block>,
     /// The line on which a comment is written if the person chooses no line.
     comment_place: String,
+}
+
+/// Rows that a browser lays out together.
+struct Block {
+    rows: Vec<RowView>,
+    is_full: bool,
 }
 
 /// A row of the table: one line, or two side by side.
@@ -148,6 +158,22 @@ fn lines(file: &FilePatch) -> usize {
     file.hunks.iter().map(|hunk| hunk.lines.len()).sum()
 }
 
+/// How many digits the largest line number has.
+fn digits(file: &FilePatch) -> usize {
+    let lines = file.hunks.iter().flat_map(|hunk| &hunk.lines);
+    let largest = lines.filter_map(|line| line.new.max(line.old)).max().unwrap_or(0);
+    largest.to_string().len()
+}
+
+fn blocks(rows: Vec<RowView>) -> Vec<Block> {
+    let mut rows = rows.into_iter();
+    let blocks = std::iter::from_fn(|| {
+        let rows: Vec<RowView> = rows.by_ref().take(LINES_PER_BLOCK).collect();
+        (!rows.is_empty()).then(|| Block { is_full: rows.len() == LINES_PER_BLOCK, rows })
+    });
+    blocks.collect()
+}
+
 impl FileView {
     fn new(number: usize, file: &FilePatch, view: View, coloured: bool, comment: &str) -> Self {
         let hunk = |hunk: &Hunk| HunkView::new(number, file, hunk, view, coloured, comment);
@@ -158,6 +184,7 @@ impl FileView {
             added: file.added,
             removed: file.removed,
             hunks: file.hunks.iter().map(hunk).collect(),
+            digits: digits(file),
         }
     }
 }
@@ -213,7 +240,12 @@ impl HunkView {
                 hunk.pairs().into_iter().map(|(left, right)| row(at(left), at(right))).collect()
             }
         };
-        Self { header: hunk.header.clone(), digest: hunk.digest(&file.path), rows, comment_place }
+        Self {
+            header: hunk.header.clone(),
+            digest: hunk.digest(&file.path),
+            blocks: blocks(rows),
+            comment_place,
+        }
     }
 }
 
@@ -221,5 +253,28 @@ fn coloured_line(highlighter: Option<&mut Highlighter>, text: &str) -> Vec<Span>
     match highlighter {
         Some(highlighter) => highlighter.spans(text),
         None => vec![Span { token: Token::Plain, text: text.to_owned() }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_file_has_blocks_of_one_length_and_every_line() {
+        let patch = (1..=450)
+            .fold("diff --git a/a b/a\n@@ -0,0 +1,450 @@\n".to_owned(), |text, line| {
+                format!("{text}+line {line}\n")
+            });
+        let files = crate::patch::files(&patch, &["a".to_owned()]);
+        let view = FileView::new(1, &files[0], View::Unified, true, "");
+        let blocks = &view.hunks[0].blocks;
+        let lengths: Vec<(usize, bool)> =
+            blocks.iter().map(|block| (block.rows.len(), block.is_full)).collect();
+        assert_eq!(lengths, [(200, true), (200, true), (50, false)]);
+        let rows = blocks.iter().flat_map(|block| &block.rows);
+        let lines: Vec<u64> = rows.filter_map(|row| row.left.as_ref()?.new).collect();
+        assert_eq!(lines, Vec::from_iter(1..=450));
+        assert_eq!(view.digits, 3);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct QuestionCard {
     pub(crate) name: String,
     pub(crate) repository: String,
     pub(crate) question: String,
-    /// The digest of what the person sees, for the form: browsers change some characters of texts.
+    /// The digest of what the person sees. The form has it, because browsers change some characters of texts.
     pub(crate) digest: String,
     pub(crate) tool: String,
     /// What is asked: the fields of the input, unchanged.
@@ -81,6 +81,11 @@ fn fields(input: &Value) -> Vec<Field> {
 }
 
 impl QuestionCard {
+    /// The beginning of the digest, as other places show it.
+    pub(crate) fn short_digest(&self) -> &str {
+        self.digest.get(..12).unwrap_or(&self.digest)
+    }
+
     pub(crate) fn new(
         base: &str,
         session: &Session,

@@ -110,7 +110,7 @@ fn release(context: &Context, fence: Fence, force: bool, format: Format) -> Resu
     let run = &claim.run;
     let held = RunDirectory::new(&context.state, run.as_str()).is_supervised().unwrap_or(true);
     if held && claim.release.is_none() && !force {
-        return Err(Failure::usage(format!("`{run}` is at work with claim {fence}"))
+        return Err(Failure::usage(format!("`{run}` is running with claim {fence}"))
             .help(format!("end it first: bailiwick stop {run}; or say --force")));
     }
     let now = system::now_ms();

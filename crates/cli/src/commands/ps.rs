@@ -1,4 +1,4 @@
-//! `bailiwick ps`: which agents are at work, and how the others ended.
+//! `bailiwick ps`: which agents are running, and how the others ended.
 
 use bailiwick_engine::agent_names::{Scope, shown};
 use bailiwick_engine::agent_state::{AgentState, SupervisorState};
@@ -75,7 +75,7 @@ impl Ps {
             output::note(match self.all {
                 true => format!("no agents{place}"),
                 false => {
-                    format!("no agent is at work{place}; --all also lists those that have ended")
+                    format!("no agent is running{place}; --all also lists those that have ended")
                 }
             });
             return Ok(());

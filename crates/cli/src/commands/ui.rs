@@ -66,15 +66,23 @@ impl Ui {
         let plane = plane(context, Arc::clone(&store));
         let server = Server::bind(settings, Arc::clone(&store), Arc::clone(&plane.api))
             .await
-            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| {
+                let failure = failed(error.to_string());
+                let is_chosen = self.port != 0;
+                if is_chosen {
+                    failure.help("choose another port, or leave out --port")
+                } else {
+                    failure
+                }
+            })?
             .with_pages(Arc::new(pages), "");
         // Not before there is a page: nothing would revoke it.
         store.put_token(session.record.clone()).await?;
         let link = format!("http://{}{path}", server.address());
         output::line(&link);
         output::note("the link works once; Ctrl-C ends the page, and runs continue");
-        if !self.no_open && !open(&link) {
-            output::note("no browser was found: open the link yourself");
+        if !self.no_open {
+            open(link);
         }
         server.run(ended()).await;
         // Nobody is signed in to a page that is gone.
@@ -98,14 +106,15 @@ fn secret() -> Result<String, Failure> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Opens a browser; false if there is no program for it.
-fn open(link: &str) -> bool {
+/// Opens a browser; says so if that fails, as on a machine without a display.
+fn open(link: String) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let started = Command::new(program)
-        .arg(link)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    started.is_ok()
+    let mut command = Command::new(program);
+    command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Some of these programs end only with the browser.
+    std::thread::spawn(move || {
+        if !command.status().is_ok_and(|status| status.success()) {
+            output::note("no browser could be opened: open the link yourself");
+        }
+    });
 }

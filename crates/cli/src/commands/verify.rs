@@ -159,7 +159,7 @@ fn next_step(state: AgentState, agent: &str, holds: bool, global_options: &str) 
     let command = |verb: &str| format!("bailiwick {verb} {agent}{global_options}");
     Some(match state {
         AgentState::AtWork | AgentState::Asks => format!(
-            "it is still at work. See what it does: {}; watch it: {}; end it: {}",
+            "it is still running. See what it does: {}; watch it: {}; end it: {}",
             command("logs -f"),
             command("attach"),
             command("stop")

@@ -62,7 +62,7 @@ impl LiveStatus {
         let phase = match self.phase {
             Phase::Preparing => "preparing",
             Phase::Proving => "trying out the gate",
-            Phase::Working => "at work",
+            Phase::Working => "working",
             Phase::Verifying => "verifying",
             Phase::Over => "over",
         };
@@ -105,7 +105,7 @@ mod tests {
             ..Usage::default()
         })));
         let line = standing.line(Duration::from_secs(1));
-        let expected = format!("{} at work · 42 tokens", elapsed(Duration::from_secs(63)));
+        let expected = format!("{} working · 42 tokens", elapsed(Duration::from_secs(63)));
         assert_eq!(line, expected);
     }
 }

@@ -25,7 +25,7 @@ fn attaching_shows_the_status_and_leaves_the_run_running() {
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let line = "env --default-signal=INT timeout --foreground -s INT 1 $B attach one";
     let shown = on_terminal(&scratch, 80, line);
-    assert!(shown.contains(" at work · 1 denied"), "the status is the run's: {shown}");
+    assert!(shown.contains(" working · 1 denied"), "the status is the run's: {shown}");
     assert!(!shown.contains("preparing") && !shown.contains(" ms "), "{shown}");
     assert!(shown.contains("`one` goes on"), "{shown}");
     assert!(shown.contains("bailiwick stop one"), "{shown}");

@@ -175,7 +175,7 @@ fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
     spawn(&place, "part", "two").expect_code(2);
     let refused = place.bailiwick(&["claims", "release", "1"]).expect_code(2);
     assert!(
-        refused.err.contains("is at work") && refused.err.contains("--force"),
+        refused.err.contains("is running") && refused.err.contains("--force"),
         "{}",
         refused.err
     );

@@ -21,7 +21,7 @@ fn a_repository_without_agents_is_told_so() {
     let all = place.bailiwick(&["ps", "--all"]).expect_code(0);
     assert!(all.err.contains("no agents in this repository"), "{}", all.err);
     let none = place.bailiwick(&["ps"]).expect_code(0);
-    assert!(none.err.contains("no agent is at work in this repository"), "{}", none.err);
+    assert!(none.err.contains("no agent is running in this repository"), "{}", none.err);
     let cost = place.bailiwick(&["cost"]).expect_code(0);
     assert!(cost.err.contains("no agent has run in this repository"), "{}", cost.err);
 }

@@ -264,7 +264,7 @@ fn what_cannot_land_is_told_with_its_state_and_the_next_command() {
     held.lock().unwrap();
     for verb in ["land", "reject", "rollback"] {
         let busy = place.bailiwick(&[verb, "one"]).expect_code(2);
-        assert!(busy.err.contains("`one` is at work"), "{}", busy.err);
+        assert!(busy.err.contains("`one` is running"), "{}", busy.err);
         assert!(busy.err.contains("bailiwick stop one"), "{}", busy.err);
     }
     drop(held);

@@ -64,6 +64,7 @@ mod spec_fields;
 mod template_contract;
 mod trajectories;
 mod tree;
+mod ui;
 mod verify;
 mod web_page;
 mod web_streams;

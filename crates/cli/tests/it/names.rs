@@ -130,7 +130,7 @@ fn an_unknown_agent_is_answered_with_near_names_or_with_how_to_list_all() {
         assert!(!far.err.contains("did you mean"), "{command:?}: {}", far.err);
     }
     let state = place.bailiwick(&["ledger", "list", "--status", "foo"]).expect_code(2);
-    for word in ["half-spawned", "ready", "at-work", "stopped", "cut-off", "done", "rolled-back"] {
+    for word in ["half-spawned", "ready", "working", "stopped", "cut-off", "done", "rolled-back"] {
         assert!(state.err.contains(word), "{word}: {}", state.err);
     }
 }

@@ -103,7 +103,7 @@ fn an_agent_at_work_is_never_pruned() {
     let held = std::fs::File::options().write(true).open(&lock).unwrap();
     held.lock().unwrap();
     let ran = place.bailiwick(&["prune", "--yes", "--force", "one"]).expect_code(0);
-    assert!(ran.out.contains("at work"), "{}", ran.out);
+    assert!(ran.out.contains("working"), "{}", ran.out);
     assert!(place.worktree("one").exists());
     drop(held);
     place.bailiwick(&["prune", "--yes", "--force", "one"]).expect_code(0);

@@ -233,11 +233,11 @@ fn an_agent_in_the_background_is_at_work_as_soon_as_its_start_is_told() {
     let scratch = scene(&[&shell("sleep 600")]);
     for id in ["one", "two", "three"] {
         run(&scratch, &["run", "-d", "task.toml", "--agent-id", id]).expect_code(0);
-        let seen = [&["ps"][..], &["status"], &["ledger", "list", "--status", "at-work"]];
+        let seen = [&["ps"][..], &["status"], &["ledger", "list", "--status", "working"]];
         for view in seen {
             let seen = run(&scratch, view).expect_code(0);
             let line = seen.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
-            assert!(line.contains("at work"), "{view:?}: {}{}", seen.out, seen.err);
+            assert!(line.contains("working"), "{view:?}: {}{}", seen.out, seen.err);
         }
         run(&scratch, &["stop", id]).expect_code(0);
         for view in [&["ps", "--all"][..], &["status"], &["ledger", "list"], &["ledger", "tree"]] {
@@ -246,7 +246,7 @@ fn an_agent_in_the_background_is_at_work_as_soon_as_its_start_is_told() {
             assert!(line.contains("stopped"), "{view:?}: {}{}", seen.out, seen.err);
         }
         let stopped = run(&scratch, &["stop", id]).expect_code(2);
-        assert!(stopped.err.contains("not at work: it is stopped"), "{}", stopped.err);
+        assert!(stopped.err.contains("not running: it is stopped"), "{}", stopped.err);
     }
 }
 
@@ -281,9 +281,9 @@ fn an_agent_is_stopped_with_all_that_it_started_and_taken_up_again() {
         started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
     wait_for(|| is_alive(&scratch, "one"));
     let ps = run(&scratch, &["ps"]).expect_code(0);
-    assert!(ps.out.contains("one") && ps.out.contains("at work"), "{}", ps.out);
+    assert!(ps.out.contains("one") && ps.out.contains("working"), "{}", ps.out);
     let second = run(&scratch, &["resume", "one"]).expect_code(2);
-    assert!(second.err.contains("is at work"), "{}", second.err);
+    assert!(second.err.contains("is running"), "{}", second.err);
     run(&scratch, &["stop", "one"]).expect_code(0);
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert!(!is_alive(&scratch, "one"), "nothing of it is left");

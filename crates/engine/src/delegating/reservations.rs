@@ -92,7 +92,7 @@ impl Session {
         match supervisor::ask(&directory, &Request::Status) {
             Ok(Some(Reply::Status(standing))) => Ok(standing.progress),
             Ok(Some(Reply::Done | Reply::Refused(_)) | None) | Err(_) => {
-                Err(Failure::general(format!("`{run}` is not running and cannot start agents")))
+                Err(Failure::general(format!("`{run}` is not running, and cannot start an agent")))
             }
         }
     }
@@ -166,7 +166,7 @@ impl Session {
         match supervisor::ask(&directory, &Request::SetBudget { budget }) {
             Ok(Some(Reply::Done | Reply::Status(_))) => Ok(()),
             Ok(Some(Reply::Refused(why))) => Err(Failure::refused(why)),
-            Ok(None) => Err(Failure::general(format!("`{}` is not at work any more", parent.run))),
+            Ok(None) => Err(Failure::general(format!("`{}` does not run any more", parent.run))),
             Err(error) => {
                 Err(Failure::general(format!("the supervisor of `{}`: {error}", parent.run)))
             }

@@ -56,17 +56,17 @@ pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// That an agent does not run, its state instead, and what can be done with it.
+/// That an agent is not running, its state instead, and what can be done with it.
 pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failure> {
     let (run, attempts) = context.with_store(async |store| {
         Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))
     })?;
     let Some(run) = run else {
-        return Ok(Failure::refused(format!("`{agent}` is not at work"))
+        return Ok(Failure::refused(format!("`{agent}` is not running"))
             .help(format!("see what it did: bailiwick logs {agent}")));
     };
     let state = AgentState::of(&run, attempts.last(), SupervisorState::Absent);
-    let failure = Failure::refused(format!("`{agent}` is not at work: it is {state}"));
+    let failure = Failure::refused(format!("`{agent}` is not running: it is {state}"));
     Ok(failure.help(match state {
         AgentState::Ready => format!("start it: bailiwick run {agent}"),
         AgentState::Ended(_) | AgentState::Failed if run.status != RunStatus::Failed => {

@@ -604,7 +604,7 @@ pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> 
     match attempts.last().map(|attempt| attempt.ending) {
         None | Some(Some(ExitReason::Completed)) => Ok(()),
         Some(ending) => {
-            let ending = ending.map_or("at work", ExitReason::as_str);
+            let ending = ending.map_or("working", ExitReason::as_str);
             Err(Failure::refused(format!(
                 "`{id}` cannot land: the last attempt was stopped ({ending})"
             ))

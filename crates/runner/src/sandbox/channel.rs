@@ -4,7 +4,7 @@
 //! calls on sockets together with the network.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -25,11 +25,13 @@ pub(super) struct Channel {
     /// Received bytes that were not read yet.
     heard: Vec<u8>,
     files: VecDeque<OwnedFd>,
+    /// What is written to its other end ends a wait before its time.
+    interrupt: Option<UnixStream>,
 }
 
 impl Channel {
     pub(super) fn new(socket: UnixStream) -> Self {
-        Self { socket, heard: Vec::new(), files: VecDeque::new() }
+        Self { socket, heard: Vec::new(), files: VecDeque::new(), interrupt: None }
     }
 
     /// The standard input of this process as the line to the one above.
@@ -40,6 +42,15 @@ impl Channel {
 
     pub(super) fn socket(&self) -> &UnixStream {
         &self.socket
+    }
+
+    /// From now on, what is written to the result makes [`Self::receive_within`] return at once.
+    pub(super) fn interrupt(&mut self) -> io::Result<UnixStream> {
+        let (own, other) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        self.interrupt = Some(own);
+        Ok(other)
     }
 
     /// Sends one text, with an open file beside it or without.
@@ -75,7 +86,7 @@ impl Channel {
         }
     }
 
-    /// Receives one text within a time; [`io::ErrorKind::WouldBlock`] when it is over.
+    /// Receives one text within a time; [`io::ErrorKind::WouldBlock`] when it is over or interrupted.
     pub(super) fn receive_within<T: DeserializeOwned>(
         &mut self,
         timeout: Duration,
@@ -88,16 +99,32 @@ impl Channel {
             // Rounded up, so that what is left is never polled without a pause.
             let left = end.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-            let mut watched = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+            let sockets = [Some(&self.socket), self.interrupt.as_ref()].into_iter().flatten();
+            let mut watched: Vec<PollFd> =
+                sockets.map(|one| PollFd::new(one.as_fd(), PollFlags::POLLIN)).collect();
             match poll(&mut watched, left) {
                 Ok(0) if Instant::now() >= end => return Err(io::ErrorKind::WouldBlock.into()),
                 Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),
             }
-            if self.fill_buffer()? == 0 {
+            let is_readable = |at: usize| watched.get(at).and_then(PollFd::any).unwrap_or_default();
+            let (heard, interrupted) = (is_readable(0), is_readable(1));
+            if heard && self.fill_buffer()? == 0 {
                 return Ok(None);
             }
+            if interrupted && !heard {
+                self.clear_interrupt();
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+    }
+
+    /// Takes what was written to interrupt. One whose other end is gone interrupts no more.
+    fn clear_interrupt(&mut self) {
+        let read = self.interrupt.as_ref().map(|mut interrupt| interrupt.read(&mut [0; 64]));
+        if matches!(read, Some(Ok(0))) {
+            self.interrupt = None;
         }
     }
 
@@ -182,5 +209,31 @@ mod tests {
         assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
         one.write_all(b"lf\"\n").unwrap();
         assert_eq!(far.receive::<String>().unwrap().as_deref(), Some("half"));
+    }
+
+    #[test]
+    fn a_wait_is_interrupted_once_and_loses_nothing() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (line, mut far) = (Channel::new(one), Channel::new(other));
+        let mut interrupt = far.interrupt().unwrap();
+        interrupt.write_all(&[0]).unwrap();
+        let begun = Instant::now();
+        let early = far.receive_within::<String>(Duration::from_secs(600)).unwrap_err();
+        assert_eq!(early.kind(), io::ErrorKind::WouldBlock);
+        assert!(begun.elapsed() < Duration::from_secs(300));
+        let pause = Duration::from_millis(20);
+        let begun = Instant::now();
+        assert!(far.receive_within::<String>(pause).is_err());
+        assert!(begun.elapsed() >= pause, "the interrupt is over");
+        interrupt.write_all(&[0]).unwrap();
+        line.send(&"text", None).unwrap();
+        assert_eq!(far.receive_within::<String>(pause).unwrap().as_deref(), Some("text"));
+        drop(interrupt);
+        // The first of these takes the interrupt, and the second one sees that nobody is left.
+        assert!(far.receive_within::<String>(pause).is_err());
+        assert!(far.receive_within::<String>(pause).is_err());
+        let begun = Instant::now();
+        assert!(far.receive_within::<String>(pause).is_err());
+        assert!(begun.elapsed() >= pause, "nobody can interrupt");
     }
 }

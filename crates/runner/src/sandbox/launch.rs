@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -147,6 +147,11 @@ impl Running {
         Ok(Stopper { line: self.line.socket().try_clone()? })
     }
 
+    /// Something with which another thread makes [`Self::next_report`] return before its time.
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        Ok(Waker(self.line.interrupt()?))
+    }
+
     /// The next report; nothing when there is no further one, or none within `timeout`.
     pub fn next_report(&mut self, timeout: Duration) -> Received {
         match self.line.receive_within(timeout) {
@@ -210,6 +215,18 @@ pub enum Received {
     TimedOut,
     /// The connection is closed.
     Closed,
+}
+
+/// Ends the wait for a report from another thread.
+#[derive(Debug)]
+pub struct Waker(UnixStream);
+
+impl Waker {
+    /// Ends the present wait, or else the next one.
+    pub fn wake(&self) {
+        // One that cannot be written has been woken often enough, or waits no more.
+        let _ = (&self.0).write(&[0]);
+    }
 }
 
 /// Ends a program from another thread.

@@ -296,6 +296,15 @@ impl AttemptState {
         self.end_reason.borrow().as_ref().and_then(|(_, _, exhausted)| *exhausted)
     }
 
+    /// Returns once there is a reason to end the attempt.
+    pub(super) fn wait_for_end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut end_reason = self.end_reason.subscribe();
+        async move {
+            // Without a hub, the attempt is over.
+            let _ = end_reason.wait_for(Option::is_some).await;
+        }
+    }
+
     /// Why the attempt ends, once it does.
     pub(super) fn ending(&self) -> Option<(ExitReason, String)> {
         self.end_reason.borrow().as_ref().map(|(ending, detail, _)| (*ending, detail.clone()))

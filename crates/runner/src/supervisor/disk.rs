@@ -55,6 +55,7 @@ impl DiskMonitor {
         let mut places = directory.private_places().to_vec();
         places.push(worktree);
         let (walked, attempt_state) = (places.clone(), Arc::clone(attempt_state));
+        let places = one_of_each_disk(places);
         let root = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&root);
         Self::with(
@@ -209,6 +210,17 @@ impl Space {
     }
 }
 
+/// The first place of each disk, or of each quota on it; one of which nothing is known stays.
+fn one_of_each_disk(mut places: Vec<PathBuf>) -> Vec<PathBuf> {
+    let disk = |place: &PathBuf| {
+        let (found, seen) = (fs::metadata(place).ok()?, statvfs(place.as_path()).ok()?);
+        Some((found.dev(), seen.blocks()))
+    };
+    let mut seen = HashSet::new();
+    places.retain(|place| disk(place).is_none_or(|disk| seen.insert(disk)));
+    places
+}
+
 /// What is left on the fullest disk that has some of these.
 fn left(places: &[PathBuf]) -> u64 {
     let seen = places.iter().filter_map(|place| statvfs(place.as_path()).ok());
@@ -324,6 +336,16 @@ mod tests {
         let tell = Mutex::new(tell);
         let end = move |why: &str| drop(tell.lock().unwrap().send(why.to_owned()));
         (DiskMonitor::with(16 << 20, Arc::default(), left, held, end), told)
+    }
+
+    #[test]
+    fn each_disk_is_looked_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (one, other) = (scratch.path().to_path_buf(), scratch.path().join("other"));
+        fs::create_dir(&other).unwrap();
+        let (elsewhere, missing) = (PathBuf::from("/proc"), PathBuf::from("/missing"));
+        let places = vec![one.clone(), other, elsewhere.clone(), missing.clone()];
+        assert_eq!(one_of_each_disk(places), [one, elsewhere, missing]);
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub use super::launch::Enclosure;
 const MAX_DETAIL_CHARS: usize = 4000;
 /// How much longer than approval and checks an answer may take: less than the gate waits for it.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often reasons to end are checked.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often limits of time are checked. Other reasons to end are seen at once.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long background work may go on when all else is done: as long as a program waits for it whose input
 /// is closed.
 const BACKGROUND_GRACE_PERIOD: Duration = Duration::from_secs(5);
@@ -238,6 +238,13 @@ fn run_agent_process(
             .then(|| Arc::new(AgentProcesses::below(launched.running.id()))),
     };
     let proxy = start_proxy(supervision, observer, &mut launched, http_gate, runtime)?;
+    let waker = launched.running.waker();
+    let waker = waker.map_err(|error| SuperviseError::new("the supervisor's waker", error))?;
+    let has_ended = attempt_state.wait_for_end();
+    runtime.spawn(async move {
+        has_ended.await;
+        waker.wake();
+    });
     let ended = watch(supervision, attempt_state, &mut launched);
     tree_checks.iter().for_each(|tree_checks| tree_checks.stop());
     let verdict = launched.finish(ended.code);

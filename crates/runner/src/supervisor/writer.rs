@@ -88,7 +88,12 @@ fn write(
     let mut progress_due: Option<Progress> = None;
     loop {
         let (mut batch, mut over) = (Vec::new(), false);
-        match messages.recv_timeout(PROGRESS_INTERVAL) {
+        let next = match progress_due {
+            // An idle agent wakes nobody.
+            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(_) => messages.recv_timeout(PROGRESS_INTERVAL),
+        };
+        match next {
             Ok(WriterMessage::Event(event)) => batch.push(event),
             Ok(WriterMessage::Progress(progress)) => progress_due = Some(progress),
             Err(RecvTimeoutError::Timeout) => {}

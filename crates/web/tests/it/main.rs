@@ -571,4 +571,10 @@ async fn a_question_names_the_rule_that_asks() {
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let inbox = browser.get("/ui/inbox").await.text;
     assert!(inbox.contains("Rule <code>role::ask</code>"), "{inbox}");
+    let (_, digest) =
+        inbox.split_once("Digest <code title=\"").expect("the digest of the question");
+    assert!(
+        server.answer("approve").contains(&digest[..64]),
+        "the form has the digest that is shown"
+    );
 }

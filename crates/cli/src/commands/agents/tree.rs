@@ -140,7 +140,7 @@ fn gather(
 
 fn print(nodes: &[Node]) {
     if nodes.is_empty() {
-        output::line("no agent that another one started is at work");
+        output::line("no agent that another one started is running");
         output::next_step("bailiwick agents tree --all");
         return;
     }

@@ -133,7 +133,7 @@ impl<'a> AttemptCost<'a> {
 
     fn show(&self) {
         let attempt = self.attempt;
-        let ending = attempt.ending.map_or("at work".to_owned(), |ending| ending.to_string());
+        let ending = attempt.ending.map_or("working".to_owned(), |ending| ending.to_string());
         let model = if attempt.model.is_empty() { "" } else { " " };
         output::line(format_args!(
             "attempt {}  {}{model}{}  {ending}",

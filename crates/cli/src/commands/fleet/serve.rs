@@ -132,7 +132,7 @@ impl Serve {
         let end = wait_for_end(&mut control_loop, lock.lost(), ended());
         server.run(async { broken = end.await }).await;
         control_loop.abort();
-        output::note("stopped; runs that are at work go on");
+        output::note("stopped; live runs continue");
         match broken {
             None => Ok(()),
             Some(why) => Err(Failure::general(why).help("start it again; nothing is lost")),

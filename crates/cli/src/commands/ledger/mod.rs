@@ -31,7 +31,7 @@ enum Verb {
                       list --all-repos"
     )]
     List {
-        /// Only runs in this state, for example ready, at-work, stopped, done, merged, rolled-back;
+        /// Only runs in this state, for example ready, working, stopped, done, merged, rolled-back;
         /// running: all that have not ended
         #[arg(long)]
         status: Option<view::Filter>,
