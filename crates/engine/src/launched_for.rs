@@ -1,22 +1,46 @@
 //! Which checkout a run of the control plane works for, noted beside the run.
 
-use std::io;
+use std::fs::{File, TryLockError};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::RunDirectory;
 
 const CHECKOUT: &str = "checkout";
+/// How long a launch waits for another launch of the same run.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 fn file(state: &Path, id: &AgentId) -> PathBuf {
     RunDirectory::new(state, id.as_str()).path().join(CHECKOUT)
 }
 
-/// Notes the checkout of a run.
-pub fn note(state: &Path, id: &AgentId, checkout: &str) -> io::Result<()> {
+/// Notes the checkout of a run, and locks the file against other launches of the run. The lock ends when the file is
+/// closed, and with the process.
+pub fn note(state: &Path, id: &AgentId, checkout: &str) -> io::Result<File> {
     let file = file(state, id);
     std::fs::create_dir_all(file.parent().unwrap_or(state))?;
-    std::fs::write(&file, checkout)
+    let mut locked = File::options().create(true).write(true).truncate(false).open(file)?;
+    lock(&locked)?;
+    locked.set_len(0)?;
+    locked.write_all(checkout.as_bytes())?;
+    Ok(locked)
+}
+
+/// Fails if another server keeps the lock for long: the launch is tried again later.
+fn lock(file: &File) -> io::Result<()> {
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            Ok(()) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The checkout that the control plane launched a run for; `None` for a run that a person started.

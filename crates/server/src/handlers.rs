@@ -9,6 +9,7 @@ use hyper::header::{ACCEPT, LOCATION};
 
 use crate::app::App;
 use crate::changes::run_events;
+use crate::control_loop::ControlLoopMonitor;
 use crate::hub::store_version;
 use crate::openapi::openapi;
 use crate::problem::Problem;
@@ -33,10 +34,10 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
 ) -> HandlerResult {
     match request.route.call {
         Call::Index => Ok(index(app, request)),
-        Call::Health => Ok(text("text/plain; charset=utf-8", "ok\n")),
+        Call::Health => Ok(text("text/plain; charset=utf-8", with_role(app, "ok"))),
         Call::Ready => ready(app).await,
         Call::Metrics => {
-            let body = app.metrics.text(&app.run_counts);
+            let body = app.metrics.text(&app.run_counts, app.control_loop.as_ref());
             Ok(text("text/plain; version=0.0.4; charset=utf-8", body))
         }
         Call::OpenApi => ok(&openapi()),
@@ -133,5 +134,13 @@ async fn ready<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>) -> HandlerResult {
         );
         return Err(Problem::unavailable(&message));
     }
-    Ok(text("text/plain; charset=utf-8", "ready\n"))
+    Ok(text("text/plain; charset=utf-8", with_role(app, "ready")))
+}
+
+/// A line that also names the role of this server, if it has one.
+fn with_role<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, state: &str) -> String {
+    match app.control_loop.as_ref().and_then(ControlLoopMonitor::role) {
+        Some(role) => format!("{state} ({})\n", role.as_str()),
+        None => format!("{state}\n"),
+    }
 }

@@ -61,7 +61,7 @@ pub use access::{MintedToken, TOKEN_PREFIX, TokenError, mint};
 pub use browsers::{
     CookieRules, SameSite, cookie, cookie_name, is_loopback, is_same_origin, set_cookie,
 };
-pub use control_loop::ControlLoopMonitor;
+pub use control_loop::{ControlLoopMonitor, ServerRole};
 pub use network::{InvalidNetwork, Network};
 pub use no_control_plane::NoControlPlane;
 pub use numbers::{DayCount, NamedCost, NamedCount, Numbers, PhaseTime, QueueWait};

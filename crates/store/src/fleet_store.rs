@@ -26,7 +26,7 @@ impl FleetStore for Store {
     }
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        self.fleet.commit(writes, now).await
+        self.fleet.commit(writes, now, self.fence).await
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, FleetError> {
@@ -34,7 +34,7 @@ impl FleetStore for Store {
     }
 
     async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
-        self.fleet.forget_changes(keep).await
+        self.fleet.forget_changes(keep, self.fence).await
     }
 
     async fn wait_for_change(&self, after: u64, millis: u64) {
@@ -46,7 +46,7 @@ impl FleetStore for Store {
     }
 
     async fn check_writable(&self) -> Result<(), FleetError> {
-        self.fleet.check_writable().await
+        self.fleet.check_writable(self.fence).await
     }
 
     async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
@@ -86,11 +86,11 @@ impl FleetStore for Store {
     }
 
     async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.fleet.forget_sessions(before, most).await
+        self.fleet.forget_sessions(before, most, self.fence).await
     }
 
     async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
-        self.fleet.forget_audit(before, max).await
+        self.fleet.forget_audit(before, max, self.fence).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {

@@ -16,10 +16,10 @@ use crate::database_file::DatabaseFile;
 use crate::fleet::Fleet;
 use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
-use crate::write_connection::WriteConnection;
+use crate::write_connection::{LEASE_LOST, WriteConnection};
 
 /// The newest schema version that this program knows.
-const SCHEMA_VERSION: i64 = 9;
+const SCHEMA_VERSION: i64 = 10;
 
 /// How long a write waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -42,6 +42,8 @@ pub struct Store {
     engine: Engine,
     pub(crate) pool: AnyPool,
     pub(crate) fleet: Arc<Fleet>,
+    /// The epoch of the lease without which this store does not write.
+    pub(crate) fence: Option<i64>,
 }
 
 /// Creates the file if it does not exist, and denies other users access: it has prompts and answers of agents.
@@ -122,7 +124,7 @@ impl Store {
         let writer = file_pool(1, &settings).connect_lazy(&url).map_err(failed)?;
         let engine = Engine::Sqlite;
         let fleet = Fleet::new(location.clone(), engine, Some(file), pool.clone(), writer);
-        let store = Self { location, engine, pool, fleet };
+        let store = Self { location, engine, pool, fleet, fence: None };
         // Under the lock: sqlx's migrator is not safe against other processes on a new file, and the switch to WAL mode
         // does not wait for a lock.
         store.migrate().await?;
@@ -141,7 +143,7 @@ impl Store {
         })?;
         let engine = Engine::Postgres;
         let fleet = Fleet::new(location.clone(), engine, None, pool.clone(), writer);
-        Ok(Self { location, engine, pool, fleet })
+        Ok(Self { location, engine, pool, fleet, fence: None })
     }
 
     /// Brings the schema up to date. The caller holds a lock against other programs that do the same.
@@ -181,6 +183,7 @@ impl Store {
             migration(7, "exhausted", include_str!("../migrations/0007_exhausted.sql")),
             migration(8, "people", include_str!("../migrations/0008_people.sql")),
             migration(9, "saved_filters", include_str!("../migrations/0009_saved_filters.sql")),
+            migration(10, "leader_lease", include_str!("../migrations/0010_leader_lease.sql")),
         ];
         Migrator::with_migrations(all)
             .run(&self.pool)
@@ -211,13 +214,31 @@ impl Store {
 
     pub(crate) async fn begin_write(&self) -> Result<WriteConnection, StoreError> {
         self.fleet.file_in_place().map_err(|error| self.failure(error.to_string()))?;
-        WriteConnection::begin(&self.pool, self.engine.begin_write())
-            .await
-            .map_err(|error| self.error(&error))
+        let begun = WriteConnection::begin(&self.pool, self.engine.begin_write()).await;
+        let mut transaction = begun.map_err(|error| self.error(&error))?;
+        match transaction.is_fenced(self.fence).await {
+            Ok(false) => Ok(transaction),
+            Ok(true) => {
+                transaction.rollback().await;
+                Err(self.failure(LEASE_LOST.to_owned()))
+            }
+            Err(error) => Err(self.error(&error)),
+        }
     }
 
     pub(crate) fn error(&self, error: &sqlx::Error) -> StoreError {
         self.failure(database_message(error))
+    }
+
+    /// The same store, whose writes need the lease with this epoch.
+    pub(crate) fn with_fence(&self, fence: Option<i64>) -> Self {
+        Self {
+            location: self.location.clone(),
+            engine: self.engine,
+            pool: self.pool.clone(),
+            fleet: Arc::clone(&self.fleet),
+            fence,
+        }
     }
 
     pub(crate) fn engine(&self) -> Engine {
@@ -230,7 +251,7 @@ impl Store {
 }
 
 /// A pool of connections to a server. A connection that was lost is replaced when it is needed.
-fn server_pool(max: u32) -> AnyPoolOptions {
+pub(crate) fn server_pool(max: u32) -> AnyPoolOptions {
     AnyPoolOptions::new().max_connections(max).acquire_timeout(SERVER_TIMEOUT)
 }
 

@@ -82,6 +82,9 @@ impl Engine {
     }
 }
 
+/// The time on the clock of a PostgreSQL server, in milliseconds since the Unix epoch.
+pub(crate) const POSTGRES_NOW: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT";
+
 /// Words of the migrations, which are written for SQLite, and what PostgreSQL says instead.
 const POSTGRES_WORDS: [(&str, &str); 4] = [
     ("INTEGER NOT NULL PRIMARY KEY", "BIGINT NOT NULL PRIMARY KEY"),

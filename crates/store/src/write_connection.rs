@@ -7,7 +7,10 @@
 use std::ops::{Deref, DerefMut};
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool};
+use sqlx::{Any, AnyConnection, AnyPool, Row as _};
+
+/// Why a write of the controllers fails.
+pub(crate) const LEASE_LOST: &str = "this server is no longer the leader";
 
 /// A connection in a write transaction. If it is dropped, it is closed, which rolls the transaction back.
 #[derive(Debug)]
@@ -27,6 +30,16 @@ impl WriteConnection {
         let mut write = Self { connection: pool.acquire().await?, is_open: true };
         write.execute(statement).await?;
         Ok(write)
+    }
+
+    /// Whether the lease with this epoch is lost. If it is not, no other server becomes the leader before the
+    /// transaction ends.
+    pub(crate) async fn is_fenced(&mut self, fence: Option<i64>) -> Result<bool, sqlx::Error> {
+        let Some(fence) = fence else { return Ok(false) };
+        // This lock does not delay renewals.
+        let epoch = sqlx::query("SELECT epoch FROM leader_lease WHERE id = 1 FOR KEY SHARE");
+        let row = epoch.fetch_one(&mut *self.connection).await?;
+        Ok(row.try_get::<i64, _>(0)? != fence)
     }
 
     /// Makes all writes durable and visible. After an error none of them is.

@@ -183,20 +183,27 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
             .is_supervised()
             .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
     };
-    if held()? {
-        return Ok(());
-    }
-    let (run, attempts) = context
-        .with_store(async |store| Ok((store.find(&id).await?, store.attempts(Some(&id)).await?)))?;
-    let spawned = run.as_ref().is_some_and(|run| !run.half_spawned);
-    if spawned && !attempts.is_empty() && launch.resume.is_none() {
+    let progress = || -> Result<(bool, bool), Failure> {
+        let (run, attempts) = context.with_store(async |store| {
+            Ok((store.find(&id).await?, store.attempts(Some(&id)).await?))
+        })?;
+        let spawned = run.as_ref().is_some_and(|run| !run.half_spawned);
+        let is_done = spawned && !attempts.is_empty() && launch.resume.is_none();
+        Ok((spawned, is_done))
+    };
+    if held()? || progress()?.1 {
         return Ok(());
     }
     // An agent without a login is refused before anything is created.
     let environment = Environment::Only(environment(launch)?);
-    launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
+    let _lock = launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
         Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
     })?;
+    // Another server may have launched it while this one was paused, or waited for the lock.
+    let (spawned, is_done) = progress()?;
+    if held()? || is_done {
+        return Ok(());
+    }
     if !spawned {
         let source = Source::new(format!("the task of {id}"), task_text(launch)?);
         spawn(&context, &source, Naming::Exactly(&id), &launch.base, bindings(launch)?)?;

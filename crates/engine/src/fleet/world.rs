@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bailiwick_fleet::admission::OwnerFacts;
@@ -30,6 +30,7 @@ use bailiwick_source_control::forge::{AnyForge, Token, fetch, open};
 use bailiwick_source_control::git;
 use bailiwick_store::Store;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{code_owners, servers, workspaces};
 use crate::context::Context;
@@ -48,12 +49,18 @@ const PROGRAMS: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "scri
 pub struct LocalWorld {
     context: Context,
     store: Arc<Store>,
+    jobs: Mutex<JoinSet<()>>,
 }
 
 impl LocalWorld {
     /// Whose state and secrets these are.
     pub fn new(context: Context, store: Arc<Store>) -> Self {
-        Self { context, store }
+        Self { context, store, jobs: Mutex::default() }
+    }
+
+    /// Stops the jobs that continue beside the passes of the controllers.
+    pub fn abort_jobs(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 
     fn at(&self, repository: &Repository) -> Context {
@@ -342,7 +349,9 @@ impl World for LocalWorld {
     }
 
     fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
-        tokio::spawn(work);
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        while jobs.try_join_next().is_some() {}
+        jobs.spawn(work);
         None
     }
 

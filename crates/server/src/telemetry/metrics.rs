@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::histogram::Histogram;
 use super::run_counts::RunCounts;
+use crate::control_loop::{ControlLoopMonitor, ServerRole};
 
 type Requests = BTreeMap<(String, &'static str, u16), u64>;
 
@@ -73,7 +74,11 @@ impl Metrics {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn text(&self, run_counts: &RunCounts) -> String {
+    pub(crate) fn text(
+        &self,
+        run_counts: &RunCounts,
+        control_loop: Option<&ControlLoopMonitor>,
+    ) -> String {
         let mut out = String::new();
         let name = "bailiwick_http_requests_total";
         head(&mut out, name, "counter", "Requests by route and status.");
@@ -118,6 +123,11 @@ impl Metrics {
         for (name, kind, help, value) in plain {
             head(&mut out, name, kind, help);
             let _ = writeln!(out, "{name} {}", value.load(Ordering::Relaxed));
+        }
+        if let Some(role) = control_loop.and_then(ControlLoopMonitor::role) {
+            let name = "bailiwick_leader";
+            head(&mut out, name, "gauge", "Whether this server runs the controllers.");
+            let _ = writeln!(out, "{name} {}", u8::from(role == ServerRole::Leader));
         }
         run_counts.write(&mut out);
         out

@@ -45,6 +45,7 @@ mod push;
 mod timeline;
 mod token;
 mod wire;
+mod write_lock;
 
 pub use fetch::fetch;
 pub use gitea::Gitea;

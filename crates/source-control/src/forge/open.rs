@@ -10,6 +10,7 @@ use bailiwick_resources::{ForgeFacts, ForgeKind, Repository};
 
 use super::client::{Api, address};
 use super::push::PushTarget;
+use super::write_lock::lock_write;
 use super::{Gitea, Github, Local, Token, gitea, github};
 
 /// A forge of any kind.
@@ -103,8 +104,20 @@ macro_rules! each {
     };
 }
 
+impl AnyForge {
+    /// The directory of Bailiwick's own files.
+    fn state(&self) -> &Path {
+        match self {
+            Self::Gitea(forge) => &forge.push_target.state,
+            Self::Github(forge) => &forge.push_target.state,
+            Self::Local(forge) => &forge.push_target.state,
+        }
+    }
+}
+
 impl Forge for AnyForge {
     async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
+        let _lock = lock_write(self.state(), key).await?;
         each!(self, forge => forge.write(key, what))
     }
 

@@ -33,10 +33,15 @@ impl WriteTransaction<'_> {
 }
 
 impl Fleet {
-    pub(crate) async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+    pub(crate) async fn forget_audit(
+        &self,
+        before: Moment,
+        max: usize,
+        fence: Option<i64>,
+    ) -> Result<u64, FleetError> {
         let oldest = "SELECT number, at FROM audit ORDER BY number LIMIT $1";
         let count = limit(max).saturating_add(1);
-        let mut transaction = self.begin_write().await?;
+        let mut transaction = self.begin_fenced_write(fence).await?;
         let rows = sqlx::query(oldest).bind(count).fetch_all(transaction.connection()).await;
         let rows = rows.map_err(|error| self.database_error(&error))?;
         let mut last = None;

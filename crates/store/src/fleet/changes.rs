@@ -52,10 +52,14 @@ impl Fleet {
         }
     }
 
-    pub(crate) async fn forget_changes(&self, keep: u64) -> Result<u64, FleetError> {
+    pub(crate) async fn forget_changes(
+        &self,
+        keep: u64,
+        fence: Option<i64>,
+    ) -> Result<u64, FleetError> {
         let mut deleted = 0;
         loop {
-            let mut transaction = self.begin_write().await?;
+            let mut transaction = self.begin_fenced_write(fence).await?;
             let count = sqlx::query(
                 "DELETE FROM resource_changes \
                  WHERE version <= (SELECT MAX(version) FROM resource_changes) - $1 \

@@ -96,9 +96,10 @@ impl Fleet {
         &self,
         writes: Vec<Write>,
         now: Moment,
+        fence: Option<i64>,
     ) -> BoxFuture<'_, Result<Applied, FleetError>> {
         Box::pin(async move {
-            let mut transaction = self.begin_write().await?;
+            let mut transaction = self.begin_fenced_write(fence).await?;
             match transaction.write_all(writes, now).await {
                 Ok(objects) => Ok(Applied { objects, version: transaction.commit().await? }),
                 Err(error) => {

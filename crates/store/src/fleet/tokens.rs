@@ -58,6 +58,7 @@ impl Fleet {
         &self,
         before: Moment,
         most: usize,
+        fence: Option<i64>,
     ) -> Result<u64, FleetError> {
         let over =
             "SELECT id FROM tokens WHERE id LIKE $1 AND expires_at < $2 ORDER BY id LIMIT $3";
@@ -71,7 +72,7 @@ impl Fleet {
         if rows.is_empty() {
             return Ok(0);
         }
-        let mut transaction = self.begin_write().await?;
+        let mut transaction = self.begin_fenced_write(fence).await?;
         let mut deleted = 0;
         for row in &rows {
             let id: String = row.try_get(0).map_err(|error| self.database_error(&error))?;

@@ -15,7 +15,7 @@ use super::row::{COLUMNS, StoredObject, select_one};
 use super::statements::{batches, signed};
 use super::statuses::StatusBatch;
 use super::terms::{DIGEST, Term, terms};
-use crate::write_connection::WriteConnection;
+use crate::write_connection::{LEASE_LOST, WriteConnection};
 
 pub(super) struct WriteTransaction<'a> {
     pub(super) fleet: &'a Fleet,
@@ -30,10 +30,23 @@ pub(super) struct WriteTransaction<'a> {
 impl Fleet {
     /// Starts a write transaction; nobody else can write until it ends.
     pub(super) async fn begin_write(&self) -> Result<WriteTransaction<'_>, FleetError> {
+        self.begin_fenced_write(None).await
+    }
+
+    /// The same; fails if the lease with this epoch is lost.
+    pub(super) async fn begin_fenced_write(
+        &self,
+        fence: Option<i64>,
+    ) -> Result<WriteTransaction<'_>, FleetError> {
         let lock = self.write_lock.lock().await;
         self.check_file()?;
         let begun = WriteConnection::begin(&self.writer, self.engine.begin_write()).await;
         let mut transaction = begun.map_err(|error| self.write_failed(&error))?;
+        let is_fenced = transaction.is_fenced(fence).await;
+        if is_fenced.map_err(|error| self.write_failed(&error))? {
+            transaction.rollback().await;
+            return Err(self.unavailable(LEASE_LOST));
+        }
         let version = self.version(&mut transaction).await?;
         Ok(WriteTransaction {
             fleet: self,

@@ -34,16 +34,16 @@ impl Fleet {
     }
 
     /// Writes something that nobody reads.
-    pub(crate) async fn check_writable(&self) -> Result<(), FleetError> {
+    pub(crate) async fn check_writable(&self, fence: Option<i64>) -> Result<(), FleetError> {
         if self.has_failed.load(Ordering::Relaxed) {
-            self.write_probe(vec![1; LARGE_PROBE_BYTES]).await?;
+            self.write_probe(vec![1; LARGE_PROBE_BYTES], fence).await?;
         }
         // Bytes that differ each time: SQLite does not write what is already there.
-        self.write_probe(now().to_le_bytes().to_vec()).await
+        self.write_probe(now().to_le_bytes().to_vec(), fence).await
     }
 
-    async fn write_probe(&self, bytes: Vec<u8>) -> Result<(), FleetError> {
-        let mut transaction = self.begin_write().await?;
+    async fn write_probe(&self, bytes: Vec<u8>, fence: Option<i64>) -> Result<(), FleetError> {
+        let mut transaction = self.begin_fenced_write(fence).await?;
         let write = "INSERT INTO blobs (digest, bytes) VALUES ($1, $2) \
                      ON CONFLICT (digest) DO UPDATE SET bytes = excluded.bytes";
         let written = sqlx::query(write).bind(PROBE).bind(bytes);

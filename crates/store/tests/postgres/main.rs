@@ -17,6 +17,7 @@ mod claims_race;
 mod concurrency;
 mod copying;
 mod fleet;
+mod leader_election;
 #[path = "../it/lineage.rs"]
 mod lineage;
 #[path = "../it/order.rs"]
@@ -26,6 +27,7 @@ mod rows;
 #[path = "../it/run_pages.rs"]
 mod run_pages;
 mod server_faults;
+mod several_writers;
 #[path = "../it/specs.rs"]
 mod specs;
 mod test_database;

@@ -113,24 +113,6 @@ async fn the_value_of_a_secret_is_not_in_a_dump() {
     assert!(!dump.contains(&hex(&key)), "the key is not in the database");
 }
 
-#[tokio::test]
-async fn one_server_at_a_time_holds_the_lock() {
-    let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let lock = one.lock_server().await.unwrap().unwrap();
-    assert!(two.lock_server().await.unwrap().is_none());
-    drop(lock);
-    let mut again = None;
-    for _ in 0..100 {
-        again = two.lock_server().await.unwrap();
-        if again.is_some() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(again.is_some(), "the lock ends with its holder");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_that_open_a_new_database_at_once_make_one_schema() {
     let database = TestDatabase::new();

@@ -20,6 +20,7 @@ pub mod named;
 pub mod runs;
 pub mod secrets;
 pub mod serve;
+mod serve_leader;
 mod serve_sign_in;
 pub mod tokens;
 pub mod trigger;

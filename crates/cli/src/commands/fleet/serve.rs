@@ -15,8 +15,9 @@ use bailiwick_store::Store;
 use bailiwick_web::WebPages;
 use clap::Args;
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
+use super::serve_leader::{Candidate, first_election, first_role};
 use super::serve_sign_in::SignInOptions;
 use crate::failure::Failure;
 use crate::output;
@@ -42,7 +43,8 @@ const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 ///
 /// Rules evaluate webhooks, runs start in their pools, and results are written back as policy and
 /// approvals allow. The server can be killed and restarted at any time: nothing is lost or done
-/// twice, and runs continue meanwhile.
+/// twice, and runs continue meanwhile. With PostgreSQL, several servers on one machine can use a
+/// database: one of them runs the controllers, and another one takes over within seconds.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick tokens new $USER --scope admin\n  bailiwick serve\n  bailiwick \
@@ -95,11 +97,11 @@ impl Serve {
             .with_max_level(tracing::Level::INFO)
             .try_init();
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
-        let Some(lock) = store.lock_server().await? else {
-            return Err(Failure::usage("another `bailiwick serve` uses this database"));
-        };
+        let is_file = context.database.location().sqlite_file().is_some();
+        let election = first_election(&store, is_file).await?;
         let plane = plane(context, Arc::clone(&store));
         let pulse = ControlLoopMonitor::default();
+        pulse.set_role(first_role(&election));
         let sign_in = self.sign_in.settings(self.listen)?;
         let settings = Settings {
             sign_in,
@@ -124,14 +126,17 @@ impl Serve {
                 context.global_options
             ));
         }
-        // What spawns and turns tell belongs to the log, line by line, as everything else there.
+        // Messages of controllers and started runs go to the log, line by line.
         output::speak_to_the_log();
-        let retention = Retention::new(self.keep, self.keep_audit);
-        let mut control_loop = tokio::spawn(control(plane, retention, pulse));
+        let candidate = Candidate {
+            context: context.clone(),
+            store,
+            monitor: pulse,
+            keep: self.keep,
+            keep_audit: self.keep_audit,
+        };
         let mut broken = None;
-        let end = wait_for_end(&mut control_loop, lock.lost(), ended());
-        server.run(async { broken = end.await }).await;
-        control_loop.abort();
+        server.run(async { broken = candidate.run(election, ended()).await }).await;
         output::note("stopped; live runs continue");
         match broken {
             None => Ok(()),
@@ -151,28 +156,14 @@ fn path_prefix(text: &str) -> Result<String, String> {
     Err("write it as /agents, with letters, digits, `-`, `_`, `.` and `~`".to_owned())
 }
 
-/// Waits for a shutdown, or for the end of the control loop and its reason: a server must not answer requests
-/// without it. Nor may it run when another server has taken its lock.
-async fn wait_for_end(
-    control_loop: &mut JoinHandle<()>,
-    lost: impl Future<Output = ()>,
-    ended: impl Future<Output = ()>,
-) -> Option<String> {
-    tokio::select! {
-        () = ended => None,
-        () = lost => Some("another server uses the database now, or it was away for minutes".to_owned()),
-        done = control_loop => {
-            let why = done.err().map_or_else(|| "it ended".to_owned(), |error| error.to_string());
-            tracing::error!(why, "the control loop stopped");
-            Some(format!("the control loop stopped: {why}"))
-        }
-    }
-}
-
 /// Runs the controllers until the server stops. What is declared is looked after beside them, because that probes
 /// programs and fetches from forges, which can take long.
-async fn control(plane: LocalPlane, retention: Retention, monitor: ControlLoopMonitor) {
-    let (plane, looked) = (Arc::new(plane), Arc::new(Notify::new()));
+pub(super) async fn control(
+    plane: Arc<LocalPlane>,
+    retention: Retention,
+    monitor: ControlLoopMonitor,
+) {
+    let looked = Arc::new(Notify::new());
     let mut loops = JoinSet::new();
     loops.spawn(look_after_declared(
         Arc::clone(&plane),
@@ -272,23 +263,5 @@ pub(crate) async fn ended() {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::{pending, ready};
-
-    use super::wait_for_end;
-
-    #[tokio::test]
-    async fn turns_that_break_off_end_the_server_with_a_reason() {
-        let mut broken = tokio::spawn(async { panic!("a fault of ours") });
-        let why = wait_for_end(&mut broken, pending(), pending()).await.unwrap();
-        assert!(why.contains("the control loop stopped") && why.contains("panicked"), "{why}");
-        let mut control_loop = tokio::spawn(pending());
-        assert_eq!(wait_for_end(&mut control_loop, pending(), ready(())).await, None);
-        let why = wait_for_end(&mut control_loop, ready(()), pending()).await.unwrap();
-        assert!(why.contains("another server"), "{why}");
     }
 }

@@ -9,6 +9,7 @@ mod runs;
 mod scripted;
 mod secrets;
 mod serving;
+mod several_servers;
 mod sign_in;
 mod triggers;
 mod verbs;

@@ -43,4 +43,16 @@ pub(crate) fn follow(guide: &mut Guide) {
         &server.url("bailiwick"),
     ]);
     assert!(again.expect_code(1).err.contains("it is not empty"));
+    guide.background("bailiwick serve");
+    for port in ["7840", "7841"] {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        guide.fill(port, free.local_addr().unwrap().port().to_string());
+    }
+    for _ in ["leader", "follower"] {
+        guide.run(&mut shell);
+        shell.wait_for_background("listening on http://");
+    }
+    let roles = guide.run(&mut shell);
+    guide.has_shown("ready (leader)", roles.of("curl"));
+    assert_eq!(roles.of("curl").out, "ready (leader)\nready (follower)\n");
 }

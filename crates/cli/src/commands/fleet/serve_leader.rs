@@ -1,0 +1,155 @@
+//! Leader election of `bailiwick serve`: the leader runs the controllers, and the other servers try to take over.
+
+use std::sync::Arc;
+
+use bailiwick_engine::context::Context;
+use bailiwick_engine::fleet::plane;
+use bailiwick_fleet::controllers::Retention;
+use bailiwick_resources::Span;
+use bailiwick_server::{ControlLoopMonitor, ServerRole};
+use bailiwick_store::{Election, LeaderLease, RENEWAL_INTERVAL, Store};
+use tokio::task::JoinHandle;
+
+use super::serve::control;
+use crate::failure::Failure;
+
+/// Why a server must not run beside the leader of another machine.
+const LEADER_ELSEWHERE: &str = "a server on another machine, or with another state directory, leads this database; \
+     its runs are processes and files there";
+const RUN_TOGETHER: &str =
+    "run all servers of a database on one machine, as one user, with the same BAILIWICK_STATE";
+
+/// A server that runs the controllers while it is the leader.
+pub(super) struct Candidate {
+    pub(super) context: Context,
+    pub(super) store: Arc<Store>,
+    pub(super) monitor: ControlLoopMonitor,
+    pub(super) keep: Span,
+    pub(super) keep_audit: Span,
+}
+
+/// Why a leader stopped its controllers.
+#[derive(Debug, PartialEq, Eq)]
+enum TermEnd {
+    Shutdown,
+    LeaseLost,
+    Failed(String),
+}
+
+/// The first election of a server, which may not start where it cannot follow the leader.
+pub(super) async fn first_election(store: &Store, is_file: bool) -> Result<Election, Failure> {
+    match store.try_to_lead().await? {
+        Election::Follower if is_file => {
+            Err(Failure::usage("another `bailiwick serve` uses this database"))
+        }
+        Election::LeaderElsewhere => Err(Failure::usage(LEADER_ELSEWHERE).help(RUN_TOGETHER)),
+        election @ (Election::Elected(_) | Election::Follower) => Ok(election),
+    }
+}
+
+/// The role of a server after its first election.
+pub(super) fn first_role(election: &Election) -> ServerRole {
+    match election {
+        Election::Elected(_) => ServerRole::Leader,
+        Election::Follower | Election::LeaderElsewhere => ServerRole::Follower,
+    }
+}
+
+impl Candidate {
+    /// Leads and follows until shutdown. Returns the reason if the server must stop for another one.
+    pub(super) async fn run(
+        self,
+        first: Election,
+        shutdown: impl Future<Output = ()>,
+    ) -> Option<String> {
+        tokio::pin!(shutdown);
+        let mut election = first;
+        loop {
+            match election {
+                Election::Elected(lease) => match self.lead(&lease, shutdown.as_mut()).await {
+                    TermEnd::Shutdown => {
+                        lease.release().await;
+                        return None;
+                    }
+                    TermEnd::LeaseLost => {}
+                    TermEnd::Failed(why) => {
+                        lease.release().await;
+                        return Some(why);
+                    }
+                },
+                Election::Follower => {}
+                Election::LeaderElsewhere => {
+                    return Some(format!("{LEADER_ELSEWHERE}; {RUN_TOGETHER}"));
+                }
+            }
+            self.monitor.set_role(ServerRole::Follower);
+            tokio::select! {
+                () = &mut shutdown => return None,
+                next = self.next_election() => election = next,
+            }
+        }
+    }
+
+    async fn next_election(&self) -> Election {
+        tokio::time::sleep(RENEWAL_INTERVAL).await;
+        self.store.try_to_lead().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot find out whether there is a leader");
+            Election::Follower
+        })
+    }
+
+    async fn lead(&self, lease: &LeaderLease, shutdown: impl Future<Output = ()>) -> TermEnd {
+        tracing::info!("this server is the leader");
+        let plane = Arc::new(plane(&self.context, Arc::new(self.store.fenced_by(lease))));
+        self.monitor.set_role(ServerRole::Leader);
+        let retention = Retention::new(self.keep, self.keep_audit);
+        let controllers = control(Arc::clone(&plane), retention, self.monitor.clone());
+        let mut controllers = tokio::spawn(controllers);
+        let end = term_end(&mut controllers, lease.renew_until_lost(), shutdown).await;
+        controllers.abort();
+        let _ = controllers.await;
+        plane.world.abort_jobs();
+        match &end {
+            TermEnd::Shutdown => {}
+            TermEnd::LeaseLost => tracing::warn!("the lease is lost; the controllers are stopped"),
+            TermEnd::Failed(why) => tracing::error!(why, "the controllers stopped"),
+        }
+        end
+    }
+}
+
+/// Waits for a shutdown, the loss of the lease, or the end of the controllers: a server must not continue without them.
+async fn term_end(
+    controllers: &mut JoinHandle<()>,
+    lost: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
+) -> TermEnd {
+    tokio::select! {
+        () = shutdown => TermEnd::Shutdown,
+        () = lost => TermEnd::LeaseLost,
+        done = controllers => {
+            let why = done.err().map_or_else(|| "they ended".to_owned(), |error| error.to_string());
+            TermEnd::Failed(format!("the controllers stopped: {why}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::{TermEnd, term_end};
+
+    #[tokio::test]
+    async fn controllers_that_panic_end_the_server_with_a_reason() {
+        let mut broken = tokio::spawn(async { panic!("a fault of ours") });
+        let TermEnd::Failed(why) = term_end(&mut broken, pending(), pending()).await else {
+            panic!("the controllers have ended")
+        };
+        assert!(why.contains("the controllers stopped") && why.contains("panicked"), "{why}");
+        let mut controllers = tokio::spawn(pending());
+        let end = term_end(&mut controllers, pending(), ready(())).await;
+        assert_eq!(end, TermEnd::Shutdown);
+        assert_eq!(term_end(&mut controllers, ready(()), pending()).await, TermEnd::LeaseLost);
+    }
+}
