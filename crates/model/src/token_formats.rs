@@ -25,6 +25,7 @@ use Alphabet::{Alphanumeric, Base64Url, Hex, Parts, Upper};
 const FORMATS: &[(&str, Alphabet, usize)] = &[
     // Bailiwick
     ("bwk_", Base64Url, 16),
+    ("bws_", Base64Url, 16),
     // Models
     ("sk-", Base64Url, 16),
     ("gsk_", Alphanumeric, 20),

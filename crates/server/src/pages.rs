@@ -3,8 +3,10 @@
 //! Pages read and change nothing themselves. They send requests to the router of the API inside of this process,
 //! with the token of their session, so that scopes are checked in one place.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +18,9 @@ use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
-use bailiwick_fleet::ports::{Fleet, FleetError, FleetStore, TokenRecord, TokenScope, Write};
+use bailiwick_fleet::ports::{
+    AuditEntry, Fleet, FleetError, FleetStore, TokenRecord, TokenScope, Write,
+};
 use bailiwick_resources::Moment;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -26,13 +30,16 @@ use hyper::{HeaderMap, Method, StatusCode};
 use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::access::{SignedIn, authenticate_text, is_valid, mint};
+use crate::access::{OpenToken, SignedIn, TokenUse, authenticate_text, mint_child_session};
 use crate::app::{App, Peer};
+use crate::bodies::{self, BodyReservation};
 use crate::ids::{CORRELATION, correlation, now};
 use crate::problem::{ErrorBody, Problem};
+use crate::request::scope_name;
 use crate::shutdown::Shutdown;
 
 /// Where the pages are.
@@ -40,8 +47,10 @@ pub const PAGES: &str = "/ui";
 
 /// How long a session lasts.
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
-/// Separates the ID of a token from that of its session.
-const SESSION_MARK: &str = ".session-";
+/// The longest form that a page sends, in bytes.
+const MAX_FORM_BYTES: usize = 2 * 1024 * 1024;
+/// The longest form of somebody who is not signed in.
+const MAX_SIGN_IN_BYTES: usize = 8 * 1024;
 
 /// The pages for browsers.
 pub trait Pages: Debug + Send + Sync + 'static {
@@ -54,8 +63,13 @@ type Answer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The parts of the application that pages need, without its type parameters.
 trait Backend: Send + Sync {
     fn find(&self, token: String) -> Answer<Result<TokenRecord, Problem>>;
-    fn start(&self, token: String) -> Answer<Result<(String, TokenRecord), Problem>>;
-    fn end(&self, record: TokenRecord) -> Answer<Result<(), FleetError>>;
+    fn start(
+        &self,
+        token: String,
+        correlation: String,
+    ) -> Answer<Result<(String, TokenRecord), Problem>>;
+    fn end(&self, record: TokenRecord, correlation: String) -> Answer<Result<(), FleetError>>;
+    fn open(&self, record: &TokenRecord) -> OpenToken;
     fn charge(&self, peer: &Peer, headers: &HeaderMap);
     fn has_provider(&self) -> bool;
 }
@@ -115,6 +129,14 @@ pub enum SignInError {
 #[derive(Debug)]
 pub struct StreamPermit {
     _permit: OwnedSemaphorePermit,
+    token: OpenToken,
+}
+
+impl StreamPermit {
+    /// Completes when the session is no longer valid.
+    pub async fn revoked(&mut self) {
+        self.token.ended().await;
+    }
 }
 
 impl Api {
@@ -134,14 +156,14 @@ impl Api {
 
     /// Signs a person in with a token. The text of the session belongs in a cookie; it is not stored.
     pub async fn sign_in(&self, parts: &Parts, token: &str) -> Result<String, SignInError> {
-        match self.backend.start(token.trim().to_owned()).await {
+        let correlation = correlation(&parts.headers);
+        // Each sign-in is stored for hours, so many of them are slowed down as failed ones are.
+        if let Some(peer) = parts.extensions.get::<Peer>() {
+            self.backend.charge(peer, &parts.headers);
+        }
+        match self.backend.start(token.trim().to_owned(), correlation).await {
             Ok((text, _)) => Ok(text),
-            Err(problem) if problem.status == StatusCode::UNAUTHORIZED => {
-                if let Some(peer) = parts.extensions.get::<Peer>() {
-                    self.backend.charge(peer, &parts.headers);
-                }
-                Err(SignInError::Token)
-            }
+            Err(problem) if problem.status == StatusCode::UNAUTHORIZED => Err(SignInError::Token),
             Err(problem) => {
                 tracing::error!(message = problem.message, "a sign-in failed");
                 Err(SignInError::Unavailable)
@@ -155,8 +177,9 @@ impl Api {
     }
 
     /// Ends a session for good.
-    pub async fn sign_out(&self, session: &Session) -> Result<(), SignInError> {
-        self.backend.end(session.token.clone()).await.map_err(|error| {
+    pub async fn sign_out(&self, parts: &Parts, session: &Session) -> Result<(), SignInError> {
+        let correlation = correlation(&parts.headers);
+        self.backend.end(session.token.clone(), correlation).await.map_err(|error| {
             tracing::error!(%error, "a sign-out failed");
             SignInError::Unavailable
         })
@@ -232,9 +255,9 @@ impl Api {
     }
 
     /// Permits a stream; none if there are too many.
-    pub fn open_stream(&self) -> Option<StreamPermit> {
+    pub fn open_stream(&self, session: &Session) -> Option<StreamPermit> {
         let permit = self.streams.clone().try_acquire_owned().ok()?;
-        Some(StreamPermit { _permit: permit })
+        Some(StreamPermit { _permit: permit, token: self.backend.open(&session.token) })
     }
 
     /// Completes when the server shuts down.
@@ -257,51 +280,64 @@ async fn read(response: Response) -> Result<Bytes, String> {
     Ok(all.freeze())
 }
 
+/// The line of the audit log about a session.
+fn audit(event: &str, record: &TokenRecord, correlation: &str, now: Moment) -> AuditEntry {
+    AuditEntry {
+        at: now,
+        actor: record.actor.clone(),
+        event: event.to_owned(),
+        subject: format!("Token/{}", record.id),
+        correlation: BTreeMap::from([("correlationId".to_owned(), correlation.to_owned())]),
+        detail: json!({ "scope": scope_name(record.scope), "expiresAt": record.expires_at }),
+    }
+}
+
 struct AppBackend<S, F>(Arc<App<S, F>>);
 
 impl<S: FleetStore, F: Fleet> Backend for AppBackend<S, F> {
     fn find(&self, token: String) -> Answer<Result<TokenRecord, Problem>> {
         let app = self.0.clone();
         Box::pin(async move {
-            let now = now();
-            let record = authenticate_text(app.store.as_ref(), &token, now).await?;
-            // A session ends with the token that it was started with.
-            if let Some((parent, _)) = record.id.split_once(SESSION_MARK) {
-                let all = app.store.tokens().await?;
-                let valid = all.iter().any(|token| token.id == parent && is_valid(token, now));
-                if !valid {
-                    return Err(Problem::unauthorized("the token of the session is not valid"));
-                }
-            }
-            Ok(record)
+            authenticate_text(app.store.as_ref(), &token, TokenUse::Cookie, now()).await
         })
     }
 
-    fn start(&self, token: String) -> Answer<Result<(String, TokenRecord), Problem>> {
+    fn start(
+        &self,
+        token: String,
+        correlation: String,
+    ) -> Answer<Result<(String, TokenRecord), Problem>> {
         let app = self.0.clone();
         Box::pin(async move {
             let now = now();
-            let parent = authenticate_text(app.store.as_ref(), &token, now).await?;
+            let store = app.store.as_ref();
+            let parent = authenticate_text(store, &token, TokenUse::Header, now).await?;
             let lifetime = u64::try_from(SESSION_LIFETIME.as_millis()).unwrap_or(u64::MAX);
             let end = Moment::from_millis(now.millis().saturating_add(lifetime));
             let end = parent.expires_at.map_or(end, |expiry| expiry.min(end));
-            let minted = mint(&parent.actor, parent.scope, Some(end), now)
+            let minted = mint_child_session(&parent, end, now)
                 .map_err(|error| Problem::unavailable(error.to_string()))?;
-            let mut record = minted.record;
-            // The ID names the token, so that the session ends with it.
-            let own = record.id.trim_start_matches("tok-").to_owned();
-            record.id = format!("{}{SESSION_MARK}{own}", parent.id);
-            app.store.commit(vec![Write::Token(record.clone())], now).await?;
+            let record = minted.record;
+            let entry = audit("SignedIn", &record, &correlation, now);
+            store.commit(vec![Write::Token(record.clone()), Write::Audit(entry)], now).await?;
             Ok((minted.text, record))
         })
     }
 
-    fn end(&self, mut record: TokenRecord) -> Answer<Result<(), FleetError>> {
+    fn open(&self, record: &TokenRecord) -> OpenToken {
+        self.0.open_tokens.open(&record.digest)
+    }
+
+    fn end(&self, mut record: TokenRecord, correlation: String) -> Answer<Result<(), FleetError>> {
         let app = self.0.clone();
         Box::pin(async move {
             let now = now();
             record.revoked_at = Some(now);
-            app.store.commit(vec![Write::Token(record)], now).await.map(drop)
+            let entry = audit("SignedOut", &record, &correlation, now);
+            let digest = record.digest.clone();
+            app.store.commit(vec![Write::Token(record), Write::Audit(entry)], now).await?;
+            app.open_tokens.end(&digest);
+            Ok(())
         })
     }
 
@@ -360,9 +396,17 @@ async fn guard<S: FleetStore, F: Fleet>(
     let checked = app
         .hosts
         .check(request.headers(), request.uri())
-        .and_then(|()| app.limit_address(&request, started).map(drop));
-    let mut response = match checked {
-        Ok(()) => next.run(request).await,
+        .and_then(|()| app.limit_address(&request, started));
+    let request = match checked {
+        Ok(source) => with_whole_body(&app, request, source).await,
+        Err(problem) => Err(problem),
+    };
+    let mut response = match request {
+        Ok((request, reservation)) => {
+            let response = next.run(request).await;
+            drop(reservation);
+            response
+        }
         Err(problem) => problem.response(&correlation),
     };
     app.metrics.request(PAGES, method, response.status().as_u16(), started.elapsed());
@@ -373,4 +417,22 @@ async fn guard<S: FleetStore, F: Fleet>(
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// The request with its whole body, within the limits of the bodies of clients that are not signed in: nobody has
+/// looked at the session yet.
+async fn with_whole_body<S: FleetStore, F: Fleet>(
+    app: &App<S, F>,
+    request: Request,
+    source: IpAddr,
+) -> Result<(Request, Option<BodyReservation>), Problem> {
+    let is_sign_in = request.uri().path().ends_with("/sign-in");
+    let max_bytes = if is_sign_in { MAX_SIGN_IN_BYTES } else { MAX_FORM_BYTES };
+    let (parts, body) = request.into_parts();
+    let budget = Some((&app.body_budget, source));
+    let read = bodies::read(&parts.headers, body, max_bytes.min(app.limits.body_bytes), budget);
+    let read = tokio::time::timeout(app.limits.body_timeout, read)
+        .await
+        .map_err(|_| Problem::body_timed_out())??;
+    Ok((Request::from_parts(parts, Body::from(read.bytes)), read.reservation))
 }

@@ -96,6 +96,11 @@ impl Problem {
         Self { retry_after: Some(seconds), ..Self::unavailable(message) }
     }
 
+    pub(crate) fn body_timed_out() -> Self {
+        let message = "the body took too long to arrive";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "TOO_SLOW", message)
+    }
+
     pub(crate) fn too_large(max_bytes: usize) -> Self {
         let message = format!("the body is larger than the limit of {max_bytes} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", message)

@@ -125,11 +125,15 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
         add_headers(response, &correlation)
     }
 
-    pub(crate) fn limit_address(&self, request: &Request, now: Instant) -> Result<IpAddr, Problem> {
+    fn source(&self, request: &Request) -> Result<IpAddr, Problem> {
         let Some(peer) = request.extensions().get::<Peer>() else {
             return Err(Problem::unavailable("the address of the client is unknown"));
         };
-        let source = self.proxies.source(peer.address, request.headers());
+        Ok(self.proxies.source(peer.address, request.headers()))
+    }
+
+    pub(crate) fn limit_address(&self, request: &Request, now: Instant) -> Result<IpAddr, Problem> {
+        let source = self.source(request)?;
         let too_many = |seconds| Problem::too_many("too many requests from this address", seconds);
         self.addresses.take(source, 1.0, now).map_err(too_many)?;
         Ok(source)
@@ -145,7 +149,10 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
     ) -> HandlerResult {
         let instant = Instant::now();
         self.hosts.check(request.headers(), request.uri())?;
-        let source = self.limit_address(&request, instant)?;
+        // A page was limited when it was requested; what it reads for that is not counted again.
+        let is_page = request.extensions().get::<SignedIn>().is_some();
+        let source =
+            if is_page { self.source(&request)? } else { self.limit_address(&request, instant)? };
         let now = now();
         let slot = request.extensions().get::<Peer>().map(|peer| peer.slot.clone());
         let token = match route.access {
@@ -171,7 +178,9 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
                 outcome.actor.clone_from(&token.actor);
                 let too_many =
                     |seconds| Problem::too_many("too many requests with this token", seconds);
-                self.tokens.take(token.id.clone(), 1.0, instant).map_err(too_many)?;
+                if credential != Credential::Page {
+                    self.tokens.take(token.id.clone(), 1.0, instant).map_err(too_many)?;
+                }
                 require_scope(&token, wanted)?;
                 Some(token)
             }
@@ -192,18 +201,11 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
         }
         let (head, body) = request.into_parts();
         let query = query(&head.uri)?;
-        let timed_out = || {
-            Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "TOO_SLOW",
-                "the body took too long to arrive",
-            )
-        };
         let budget = token.is_none().then_some((&self.body_budget, source));
         let body = bodies::read(&head.headers, body, max_bytes, budget);
         let body = tokio::time::timeout(self.limits.body_timeout, body)
             .await
-            .map_err(|_| timed_out())??;
+            .map_err(|_| Problem::body_timed_out())??;
         if outcome.active.is_none() {
             outcome.active = slot.as_ref().map(ConnectionSlot::activate);
         }

@@ -139,7 +139,8 @@ pub(crate) async fn revoke<S: FleetStore, F: Fleet>(
 ) -> HandlerResult {
     request.allow_query(&[])?;
     let id = request.param("name");
-    let known = app.store.tokens().await?.into_iter().find(|token| token.id == id);
+    let all = app.store.tokens().await?;
+    let known = all.iter().find(|token| token.id == id).cloned();
     let mut record =
         known.ok_or_else(|| Problem::not_found(format!("there is no token `{id}`")))?;
     if record.revoked_at.is_none() {
@@ -149,6 +150,9 @@ pub(crate) async fn revoke<S: FleetStore, F: Fleet>(
         let writes = vec![Write::Token(record.clone()), Write::Audit(entry)];
         app.store.commit(writes, request.now).await?;
         app.open_tokens.end(&record.digest);
+        for session in all.iter().filter(|token| token.parent() == Some(&record.digest)) {
+            app.open_tokens.end(&session.digest);
+        }
     }
     ok(&TokenView::from(record))
 }

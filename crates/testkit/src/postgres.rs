@@ -144,6 +144,24 @@ impl PostgresServer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Replaces a database by what a dump of it has.
+    pub fn restore(&self, database: &str, dump: &str) {
+        self.sql("postgres", &format!("DROP DATABASE {database} WITH (FORCE)"));
+        self.sql("postgres", &format!("CREATE DATABASE {database}"));
+        let file = self.directory.path().join(format!("{database}.sql"));
+        std::fs::write(&file, dump).expect("the dump is written");
+        let output = Command::new(programs().join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", "tester", "-d", database, "-h"])
+            .arg(self.directory.path())
+            .args(["-p", &self.port.to_string(), "-f"])
+            .arg(&file)
+            .output()
+            .expect("psql runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "the dump was not restored: {errors}");
+        let _ = std::fs::remove_file(file);
+    }
+
     /// Sends a signal to the server: INT ends it and all connections at once, QUIT is a crash.
     pub fn signal(&self, signal: &str) {
         let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);

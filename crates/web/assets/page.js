@@ -18,7 +18,12 @@ function read(address) {
   });
 }
 
-const isSame = (one, other) => one.isEqualNode(other);
+/** Whether both show the same; the mark of the chosen question is only on this page. */
+function isSame(one, other) {
+  const plain = one.cloneNode(true);
+  plain.removeAttribute("data-chosen");
+  return plain.isEqualNode(other);
+}
 
 /** Whether replacing this element would take something away that the person uses. */
 const isInUse = (element) =>
@@ -97,7 +102,7 @@ function update(fresh) {
     if (!running) document.querySelector("[data-following]")?.remove();
     if (isAtEnd) end.scrollTop = end.scrollHeight;
   }
-  choose(chosen());
+  showChosen();
 }
 
 const icon = document.querySelector("link[rel=icon]");
@@ -238,24 +243,48 @@ if (notifyButton && "Notification" in window) {
 
 const KEYS = "bailiwick-keys";
 const questions = () => [...document.querySelectorAll(".question")];
-const chosen = () => document.querySelector(".question[data-chosen]") ?? questions()[0];
 const keysAreOn = () => localStorage.getItem(KEYS) !== "off";
 
+// The question that the keys answer, by its row. An update never chooses another one: a person who is about to press a
+// key would answer what they have not read.
+let chosenRow = questions()[0]?.dataset.row;
+// A question whose text has just changed is not approved by a key that was meant for the text before.
+const READING_TIME = 700;
+let chosenText = null;
+let changedAt = -READING_TIME;
+const chosen = () => questions().find((one) => one.dataset.row === chosenRow);
+
+function showChosen() {
+  const question = keysAreOn() ? chosen() : undefined;
+  for (const one of questions()) one.toggleAttribute("data-chosen", one === question);
+  const text = chosen()?.querySelector(".payload")?.textContent ?? null;
+  if (chosenText !== null && text !== chosenText) changedAt = performance.now();
+  chosenText = text;
+}
+
 function choose(question) {
-  for (const one of questions()) one.toggleAttribute("data-chosen", one === question && keysAreOn());
+  chosenRow = question?.dataset.row;
+  chosenText = null;
+  showChosen();
 }
 
 function move(step) {
   const all = questions();
-  const next = all[Math.min(Math.max(all.indexOf(chosen()) + step, 0), all.length - 1)];
+  const from = all.indexOf(chosen());
+  const next = from < 0 ? all[0] : all[Math.min(Math.max(from + step, 0), all.length - 1)];
   choose(next);
   next?.scrollIntoView({ block: "nearest" });
+}
+
+function approve() {
+  if (performance.now() - changedAt < READING_TIME) return;
+  chosen()?.querySelector("[data-key-approve]")?.click();
 }
 
 const actions = {
   j: () => move(1),
   k: () => move(-1),
-  a: () => chosen()?.querySelector("[data-key-approve]")?.click(),
+  a: approve,
   d: () => {
     const reason = chosen()?.querySelector("[data-key-reason]");
     reason?.focus();
@@ -295,7 +324,7 @@ document.querySelector("[data-help-close]")?.addEventListener("click", () => hel
 toggle?.addEventListener("click", () => {
   localStorage.setItem(KEYS, keysAreOn() ? "off" : "on");
   showKeys();
-  choose(chosen());
+  showChosen();
 });
 showKeys();
 
@@ -318,7 +347,7 @@ if (hint && keysAreOn() && matchMedia("(hover: hover)").matches) hint.hidden = f
 document.querySelector("[data-keys-off]")?.addEventListener("click", () => {
   localStorage.setItem(KEYS, "off");
   hint.hidden = true;
-  choose(null);
+  showChosen();
   showKeys();
 });
 
@@ -387,5 +416,5 @@ document.addEventListener("submit", (event) => {
 });
 
 showIcon(known);
-choose(chosen());
+showChosen();
 follow();

@@ -45,8 +45,8 @@ pub(crate) struct QuestionCard {
     pub(crate) asked: Option<Time>,
     /// The rule that asks, and why.
     pub(crate) rule: Option<(String, String)>,
-    /// How many questions are equal to it, with itself.
-    pub(crate) equal: usize,
+    /// The questions of this repository that are equal to it, with itself: each as `run/question`.
+    pub(crate) equal: Vec<String>,
     /// What the agent did just before.
     pub(crate) before: Vec<String>,
     /// Whether this person may answer.
@@ -112,7 +112,7 @@ impl QuestionCard {
                 .rule
                 .as_ref()
                 .map(|one| (line(&one.rule, MAX_NAME), line(&one.reason, MAX_SHOWN))),
-            equal: 1,
+            equal: vec![pair(question)],
             before: Vec::new(),
             can_answer: session.scope() >= TokenScope::Approver,
         }
@@ -176,7 +176,10 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
     let mut cards = Vec::new();
     for (index, question) in questions.iter().enumerate() {
         let mut card = QuestionCard::new(&site.base, session, question, now);
-        card.equal = questions.iter().filter(|other| other.about == question.about).count();
+        let is_equal = |other: &&LocalQuestion| {
+            other.about == question.about && other.repository == question.repository
+        };
+        card.equal = questions.iter().filter(is_equal).map(pair).collect();
         if index < MAX_WITH_CONTEXT {
             card.before = before(site, session, question).await;
         }
@@ -196,6 +199,14 @@ struct AnswerForm {
     /// Whether every equal question gets the same answer.
     #[serde(default)]
     all: bool,
+    /// Those that the page showed: each as `run/question`. Later ones are not answered unseen.
+    #[serde(default)]
+    equal: String,
+}
+
+/// How a form names a question.
+fn pair(question: &LocalQuestion) -> String {
+    format!("{}/{}", question.run, question.question)
 }
 
 pub(crate) async fn answer(site: &Site, request: Request) -> Response {
@@ -219,7 +230,7 @@ pub(crate) async fn answer(site: &Site, request: Request) -> Response {
     }
 }
 
-/// Answers the question, or every question that is equal to it.
+/// Answers the question, or every question of the page that is equal to it.
 async fn answer_all(site: &Site, session: &Session, form: &AnswerForm) -> Result<(), ApiError> {
     let path = match form.all {
         true => "/api/v1alpha1/local/questions".to_owned(),
@@ -229,7 +240,8 @@ async fn answer_all(site: &Site, session: &Session, form: &AnswerForm) -> Result
     // What the person has seen, by its digest.
     let is_seen = |one: &&LocalQuestion| {
         let is_it = one.run == form.run && one.question == form.question;
-        (form.all || is_it) && Sha256Hex::of(&one.about).to_string() == form.digest
+        let is_listed = form.all && form.equal.split(' ').any(|listed| listed == pair(one));
+        (is_listed || is_it) && Sha256Hex::of(&one.about).to_string() == form.digest
     };
     let seen: Vec<&LocalQuestion> = open.items.iter().filter(is_seen).collect();
     if seen.is_empty() {

@@ -65,7 +65,7 @@ struct Follower {
     spoken: Instant,
     is_first: bool,
     ended: bool,
-    _permit: StreamPermit,
+    permit: StreamPermit,
 }
 
 pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
@@ -82,7 +82,7 @@ pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
     let Ok(Query(wanted)) = Query::<Subscription>::try_from_uri(&parts.uri) else {
         return plain(StatusCode::BAD_REQUEST, "unknown topic\n");
     };
-    let Some(permit) = site.api.open_stream() else {
+    let Some(permit) = site.api.open_stream(&session) else {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too many streams\n");
     };
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
@@ -98,7 +98,7 @@ pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
         spoken: now,
         is_first: true,
         ended: false,
-        _permit: permit,
+        permit,
     };
     let stream = stream::unfold(follower, |mut follower| async {
         let bytes = follower.next().await?;
@@ -131,6 +131,8 @@ impl Follower {
                     self.ended = true;
                     return Some(Bytes::from_static(b"event: bye\ndata: {}\n\n"));
                 }
+                // The browser reconnects once, and learns that it is signed out.
+                () = self.permit.revoked() => return None,
                 () = tokio::time::sleep(interval) => {}
             }
             let read = self.read().await;

@@ -355,7 +355,7 @@ async fn run_page(
         None if window.is_search() => (after, after),
         None => (after, after.saturating_sub(LOOK_BACK)),
     };
-    let limit = WINDOW + after - from;
+    let limit = WINDOW + (after - from);
     let events = match window.is_search() {
         true => format!("{own}/events?{}&limit={limit}", window.search(window.filter, Some(after))),
         false => format!("{own}/events?after={from}&limit={limit}"),

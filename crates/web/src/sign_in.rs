@@ -125,7 +125,7 @@ pub(crate) async fn sign_out(site: &Site, request: Request) -> Response {
         return foreign_request(&site.base);
     }
     if let Some(session) = session(&site.api, &parts).await
-        && let Err(error) = site.api.sign_out(&session).await
+        && let Err(error) = site.api.sign_out(&parts, &session).await
     {
         return sign_in_page(site, String::new(), Some(error.to_string()));
     }

@@ -8,7 +8,7 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::plane;
 use bailiwick_engine::local_runs::LedgerRuns;
 use bailiwick_fleet::ports::{FleetStore as _, TokenRecord, TokenScope};
-use bailiwick_server::{Server, Settings, mint};
+use bailiwick_server::{Server, Settings, mint_session};
 use bailiwick_store::Store;
 use bailiwick_web::WebPages;
 use clap::Args;
@@ -52,7 +52,7 @@ impl Ui {
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         let failed = |error: String| Failure::general(error);
         let expires_at = now().plus_millis(SESSION_MILLIS);
-        let session = mint(&person()?, TokenScope::Admin, Some(expires_at), now())
+        let session = mint_session(&person()?, TokenScope::Admin, expires_at, now())
             .map_err(|error| failed(error.to_string()))?;
         let secret = secret()?;
         let pages = WebPages::new("").with_link(&secret, session.text);
@@ -84,11 +84,33 @@ impl Ui {
         if !self.no_open {
             open(link);
         }
-        server.run(ended()).await;
+        server
+            .run(async {
+                tokio::select! {
+                    () = ended() => {}
+                    () = hung_up() => {}
+                }
+            })
+            .await;
         // Nobody is signed in to a page that is gone.
         let revoked = TokenRecord { revoked_at: Some(now()), ..session.record };
         store.put_token(revoked).await?;
         Ok(())
+    }
+}
+
+/// Completes when the terminal is closed, unless the person has asked to ignore that, with `nohup`.
+async fn hung_up() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let is_ignored = ignored.is_some_and(|mask| mask & 1 == 1);
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangup) if !is_ignored => {
+            hangup.recv().await;
+        }
+        Ok(_) | Err(_) => std::future::pending().await,
     }
 }
 

@@ -382,6 +382,20 @@ pub struct TokenRecord {
     pub revoked_at: Option<Moment>,
 }
 
+impl TokenRecord {
+    /// The id of a session that was started with another token, and ends with it.
+    pub fn session_id(own: &str, parent: &Self) -> String {
+        format!("{SESSION_ID_PREFIX}{own}.{}", parent.digest)
+    }
+
+    /// The digest of the token that this session was started with; none if it was started in another way, or is no
+    /// session.
+    pub fn parent(&self) -> Option<&str> {
+        let (_, digest) = self.id.strip_prefix(SESSION_ID_PREFIX)?.split_once('.')?;
+        Some(digest)
+    }
+}
+
 /// A filter of the list of runs that a person has saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

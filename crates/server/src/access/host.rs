@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::HOST;
+use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Uri};
 
 use crate::problem::Problem;
@@ -23,7 +24,10 @@ impl Hosts {
     }
 
     fn accepts(&self, host: &str) -> bool {
-        let name = name_of(host).to_ascii_lowercase();
+        // A name and a port, and nothing else.
+        let Some(name) = host.parse::<Authority>().ok().and_then(|all| name_of(&all, host)) else {
+            return false;
+        };
         if self.names.contains(&name) {
             return true;
         }
@@ -54,12 +58,14 @@ impl Hosts {
     }
 }
 
-/// The host without the port.
-fn name_of(host: &str) -> &str {
-    if host.starts_with('[') {
-        return host.split_inclusive(']').next().unwrap_or(host);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+/// The host without the port; none if there is more than these two.
+fn name_of(authority: &Authority, text: &str) -> Option<String> {
+    let name = authority.host();
+    let is_plain = match text.strip_prefix(name)? {
+        "" => true,
+        port => port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok()),
+    };
+    is_plain.then(|| name.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -87,6 +93,11 @@ mod tests {
             "",
             "10.0.0.1",
             "::1",
+            "[::1]evil",
+            "localhost:7840@evil",
+            "localhost@evil",
+            "localhost:evil",
+            "127.0.0.1:7840, evil",
         ] {
             assert!(!hosts.accepts(refused), "{refused}");
         }

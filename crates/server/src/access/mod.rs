@@ -11,7 +11,7 @@ pub(crate) use open_tokens::{OpenToken, OpenTokens, follow_tokens};
 pub(crate) use rate::Buckets;
 pub(crate) use source::TrustedProxies;
 pub(crate) use token::{
-    Credential, SignedIn, authenticate, authenticate_text, is_valid, mint_session, random_hex,
-    still_valid,
+    Credential, SignedIn, TokenUse, authenticate, authenticate_text, mint_child_session,
+    mint_signed_in, random_hex, still_valid,
 };
-pub use token::{MintedToken, TOKEN_PREFIX, TokenError, mint};
+pub use token::{MintedToken, TOKEN_PREFIX, TokenError, mint, mint_session};

@@ -1,4 +1,7 @@
-//! API tokens: 32 random bytes, shown once, stored as a digest.
+//! API tokens and the sessions of browsers: 32 random bytes, shown once, stored as a digest.
+//!
+//! A browser sends a session to every program that listens on the same host, whatever its port. So a session is no API
+//! token, and an API token is no session.
 
 use bailiwick_fleet::ports::{FleetError, FleetStore, SESSION_ID_PREFIX, TokenRecord, TokenScope};
 use bailiwick_model::Sha256Hex;
@@ -11,6 +14,27 @@ use crate::problem::Problem;
 
 /// The prefix of every token, so that secret scanners recognise it.
 pub const TOKEN_PREFIX: &str = "bwk_";
+
+/// The prefix of the sessions of browsers.
+const SESSION_PREFIX: &str = "bws_";
+
+/// What a token may be sent as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TokenUse {
+    /// In the `Authorization` header.
+    Header,
+    /// In the cookie of a browser.
+    Cookie,
+}
+
+impl TokenUse {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Header => TOKEN_PREFIX,
+            Self::Cookie => SESSION_PREFIX,
+        }
+    }
+}
 
 /// A new token. Its text is not stored.
 #[derive(Clone)]
@@ -48,28 +72,52 @@ pub(crate) fn random_hex<const N: usize>() -> Result<String, TokenError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Creates a token. Store the record with `Write::Token`; show the text once.
+/// Creates an API token. Store the record with `Write::Token`; show the text once.
 pub fn mint(
     actor: &str,
     scope: TokenScope,
     expires_at: Option<Moment>,
     now: Moment,
 ) -> Result<MintedToken, TokenError> {
-    mint_with_id("tok-", actor, scope, expires_at, now)
+    mint_as(TokenUse::Header, "tok-", actor, scope, expires_at, now)
 }
 
 /// Creates the token of a person who has signed in. Its id tells it apart in lists.
-pub(crate) fn mint_session(
+pub(crate) fn mint_signed_in(
+    used_as: TokenUse,
     actor: &str,
     scope: TokenScope,
     expires_at: Moment,
     now: Moment,
 ) -> Result<MintedToken, TokenError> {
-    mint_with_id(SESSION_ID_PREFIX, actor, scope, Some(expires_at), now)
+    mint_as(used_as, SESSION_ID_PREFIX, actor, scope, Some(expires_at), now)
 }
 
-fn mint_with_id(
-    prefix: &str,
+/// Creates the session of a browser that nobody has signed in with a token.
+pub fn mint_session(
+    actor: &str,
+    scope: TokenScope,
+    expires_at: Moment,
+    now: Moment,
+) -> Result<MintedToken, TokenError> {
+    mint_signed_in(TokenUse::Cookie, actor, scope, expires_at, now)
+}
+
+/// Creates the session of a browser that ends with the token that it is started with.
+pub(crate) fn mint_child_session(
+    parent: &TokenRecord,
+    expires_at: Moment,
+    now: Moment,
+) -> Result<MintedToken, TokenError> {
+    let mut minted = mint_session(&parent.actor, parent.scope, expires_at, now)?;
+    let own = minted.record.id.trim_start_matches(SESSION_ID_PREFIX).to_owned();
+    minted.record.id = TokenRecord::session_id(&own, parent);
+    Ok(minted)
+}
+
+fn mint_as(
+    used_as: TokenUse,
+    id_prefix: &str,
     actor: &str,
     scope: TokenScope,
     expires_at: Option<Moment>,
@@ -81,9 +129,9 @@ fn mint_with_id(
     if expires_at.is_some_and(|end| end <= now) {
         return Err(TokenError::Expired);
     }
-    let text = format!("{TOKEN_PREFIX}{}", random_hex::<32>()?);
+    let text = format!("{}{}", used_as.prefix(), random_hex::<32>()?);
     let record = TokenRecord {
-        id: format!("{prefix}{}", random_hex::<8>()?),
+        id: format!("{id_prefix}{}", random_hex::<8>()?),
         actor: actor.to_owned(),
         scope,
         digest: Sha256Hex::of(&text).to_string(),
@@ -103,8 +151,21 @@ fn constant_time_eq(one: &str, other: &str) -> bool {
     one.len() == other.len() && differences == 0
 }
 
-pub(crate) fn is_valid(record: &TokenRecord, now: Moment) -> bool {
+fn is_valid(record: &TokenRecord, now: Moment) -> bool {
     record.revoked_at.is_none() && record.expires_at.is_none_or(|end| now < end)
+}
+
+/// Whether a token is valid, and the one that it was started with.
+async fn is_valid_with_parent<S: FleetStore>(
+    store: &S,
+    record: &TokenRecord,
+    now: Moment,
+) -> Result<bool, FleetError> {
+    if !is_valid(record, now) {
+        return Ok(false);
+    }
+    let Some(parent) = record.parent() else { return Ok(true) };
+    Ok(store.token(parent).await?.is_some_and(|parent| is_valid(&parent, now)))
 }
 
 /// Where the token of a request is.
@@ -148,21 +209,27 @@ pub(crate) async fn authenticate<S: FleetStore>(
             return Err(Problem::unauthorized("send one `Authorization: Bearer …` with a token"));
         }
     };
-    Ok((authenticate_text(store, token, now).await?, credential))
+    let used_as = match credential {
+        Credential::Header => TokenUse::Header,
+        Credential::Cookie | Credential::Page => TokenUse::Cookie,
+    };
+    Ok((authenticate_text(store, token, used_as, now).await?, credential))
 }
 
 /// The record of a token.
 pub(crate) async fn authenticate_text<S: FleetStore>(
     store: &S,
     token: &str,
+    used_as: TokenUse,
     now: Moment,
 ) -> Result<TokenRecord, Problem> {
-    if !token.starts_with(TOKEN_PREFIX) {
+    if !token.starts_with(used_as.prefix()) {
         return Err(invalid());
     }
     let digest = Sha256Hex::of(token).to_string();
     let record = store.token(&digest).await?.ok_or_else(invalid)?;
-    if !constant_time_eq(&record.digest, &digest) || !is_valid(&record, now) {
+    let is_equal = constant_time_eq(&record.digest, &digest);
+    if !is_equal || !is_valid_with_parent(store, &record, now).await? {
         return Err(invalid());
     }
     Ok(record)
@@ -174,7 +241,10 @@ pub(crate) async fn still_valid<S: FleetStore>(
     digest: &str,
     now: Moment,
 ) -> Result<bool, FleetError> {
-    Ok(store.token(digest).await?.is_some_and(|record| is_valid(&record, now)))
+    match store.token(digest).await? {
+        Some(record) => is_valid_with_parent(store, &record, now).await,
+        None => Ok(false),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetStore, PersonRecord, Write};
 use serde_json::json;
 
-use crate::access::{MintedToken, TokenError, mint_session};
+use crate::access::{MintedToken, TokenError, TokenUse, mint_signed_in};
 use crate::app::App;
 use crate::openid::{Claims, SignIn, denied, not_offered, person};
 use crate::problem::Problem;
@@ -37,6 +37,13 @@ impl Flow {
             Self::IdToken => "id-token",
         }
     }
+
+    fn token_use(self) -> TokenUse {
+        match self {
+            Self::Browser => TokenUse::Cookie,
+            Self::Device | Self::IdToken => TokenUse::Header,
+        }
+    }
 }
 
 fn configured<S, F>(app: &App<S, F>) -> Result<&SignIn, Problem> {
@@ -55,7 +62,8 @@ async fn complete<S: FleetStore, F: Fleet>(
     let person = person(claims, settings)?;
     let lifetime = u64::try_from(settings.lifetime.as_millis()).unwrap_or(u64::MAX);
     let expires_at = request.now.plus_millis(lifetime);
-    let minted = mint_session(&person.name, person.scope, expires_at, request.now);
+    let minted =
+        mint_signed_in(flow.token_use(), &person.name, person.scope, expires_at, request.now);
     let minted = minted.map_err(|error| match error {
         TokenError::Actor => denied(format!(
             "the claim `{}` names the person `{}`: {error}; choose another claim",

@@ -9,6 +9,7 @@
 
 #[path = "../it/attempts.rs"]
 mod attempts;
+mod backup;
 #[path = "../it/claims.rs"]
 mod claims;
 #[path = "../it/claims_race.rs"]

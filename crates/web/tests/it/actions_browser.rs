@@ -1,7 +1,7 @@
 //! Every action of every page in a real Chromium, with the keyboard: each has the effect that its form has.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -10,12 +10,27 @@ use bailiwick_testkit::browser::{chromium, node_packages};
 
 use crate::scopes::{Offer, all_offers, save_filter};
 use crate::scripted_fleet::{ScriptedFleet, serve_fleet};
-use crate::scripted_runs::TestServer;
+use crate::scripted_runs::{TestServer, serve};
 
 /// What was done, once each. A browser writes lines in its own way.
 fn done(server: &TestServer, fleet: &ScriptedFleet) -> BTreeSet<String> {
     let all = server.runs.changes().into_iter().chain(fleet.calls());
     all.map(|one| one.replace(['\r', '\n'], "")).collect()
+}
+
+/// A script in a real Chromium, with the address of the server and its token.
+fn in_chromium(server: &TestServer, script: &str) -> Command {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script);
+    let mut node = Command::new("node");
+    node.arg(script)
+        .arg(format!("http://{}", server.address))
+        .env("CHROMIUM", chromium())
+        .env("NODE_MODULES", node_packages())
+        .env("TOKEN", server.token(TokenScope::Admin))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    node
 }
 
 fn by_keyboard(server: &TestServer, offers: &[Offer]) -> Vec<String> {
@@ -27,18 +42,7 @@ fn by_keyboard(server: &TestServer, offers: &[Offer]) -> Vec<String> {
             })
         })
         .collect();
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser/act.mjs");
-    let mut node = Command::new("node")
-        .arg(script)
-        .arg(format!("http://{}", server.address))
-        .env("CHROMIUM", chromium())
-        .env("NODE_MODULES", node_packages())
-        .env("TOKEN", server.token(TokenScope::Admin))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut node = in_chromium(server, "act.mjs").spawn().unwrap();
     let mut input = node.stdin.take().unwrap();
     input.write_all(serde_json::to_string(&list).unwrap().as_bytes()).unwrap();
     drop(input);
@@ -76,4 +80,31 @@ async fn every_action_of_every_page_is_done_with_the_keyboard() {
         offers.iter().zip(&statuses).filter(|(_, status)| *status != "200").collect();
     assert!(wrong.is_empty() && statuses.len() == offers.len(), "{wrong:#?}");
     assert_eq!(done(&server, &fleet), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
+    let server = serve().await;
+    server.runs.ask_times(2);
+    let server = tokio::task::spawn_blocking(move || {
+        let mut node = in_chromium(&server, "choose.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "chosen 8");
+        // A third question changes the page.
+        server.runs.ask_times(3);
+        assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen 8");
+        assert_eq!(lines.next().unwrap().unwrap(), "approved");
+        // The question that was chosen is gone.
+        server.runs.ask_times(1);
+        assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen none");
+        assert!(node.wait().unwrap().success());
+        server
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        server.runs.changes(),
+        ["Approve fix-42 8"],
+        "nothing is answered that is not chosen"
+    );
 }

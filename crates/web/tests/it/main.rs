@@ -78,6 +78,49 @@ async fn a_token_signs_in_once_and_the_session_ends_with_the_token_or_the_sign_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_no_api_token_and_a_token_is_no_session() {
+    let server = serve().await;
+    let browser = server.signed_in(TokenScope::Admin).await;
+    let (name, session) = browser.cookie.as_deref().unwrap().split_once('=').unwrap();
+    let as_token = format!("Bearer {session}");
+    let who = "/api/v1alpha1/whoami";
+    let other = Browser::new(server.address);
+    assert_eq!(other.get_with(who, &[("authorization", as_token.as_str())]).await.status, 401);
+    let token = server.token(TokenScope::Admin);
+    let mut wrong =
+        Browser { cookie: Some(format!("{name}={token}")), ..Browser::new(server.address) };
+    assert_eq!(wrong.get("/ui/runs").await.status, 303);
+    // Positive controls.
+    let as_token = format!("Bearer {token}");
+    assert_eq!(other.get_with(who, &[("authorization", as_token.as_str())]).await.status, 200);
+    assert_eq!(browser.get_with("/ui/runs", &[]).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_out_ends_open_streams_and_both_are_in_the_audit_log() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let follower = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
+    let stream = tokio::spawn(async move { follower.get_with("/ui/live?topic=runs", &[]).await });
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert!(!stream.is_finished(), "positive control: the stream stays open");
+    assert_eq!(browser.post("/ui/sign-out", "").await.status, 303);
+    let reply = stream.await.unwrap();
+    assert!(reply.text.contains("event: hello"), "{}", reply.text);
+    assert_eq!(server.audited().await, ["ada SignedIn", "ada SignedOut"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_form_of_somebody_who_is_not_signed_in_is_refused() {
+    let server = serve().await;
+    let mut browser = Browser::new(server.address);
+    let long = form(&[("token", &"x".repeat(9 * 1024))]);
+    assert_eq!(browser.post("/ui/sign-in", &long).await.status, 413);
+    let short = form(&[("token", &"x".repeat(1024))]);
+    assert_eq!(browser.post("/ui/sign-in", &short).await.status, 401, "positive control");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_link_of_the_terminal_signs_in_once() {
     let server = serve().await;
     let mut browser = Browser::new(server.address);
@@ -160,7 +203,7 @@ async fn an_answer_counts_only_for_what_the_person_saw() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_questions_are_answered_together_if_the_person_wants_it() {
     let server = serve().await;
-    server.runs.ask_twice();
+    server.runs.ask_times(2);
     let mut browser = server.signed_in(TokenScope::Approver).await;
     let inbox = browser.get("/ui/inbox").await.text;
     assert_eq!(inbox.matches("Answer all 2 equal questions").count(), 2, "{inbox}");
@@ -168,7 +211,10 @@ async fn equal_questions_are_answered_together_if_the_person_wants_it() {
     let one = browser.post("/ui/inbox/answer", &server.answer("approve")).await;
     assert_eq!(one.status, 303, "{}", one.text);
     assert_eq!(server.runs.changes(), ["Approve fix-42 7"], "only the one without the wish");
-    let both = format!("{}&all=true", server.answer("deny"));
+    assert!(inbox.contains("name=\"equal\" value=\"fix-42/7 fix-42/8\""), "{inbox}");
+    // A third one, which is equal, too, has come after the page was shown.
+    server.runs.ask_times(3);
+    let both = format!("{}&all=true&equal=fix-42/7+fix-42/8", server.answer("deny"));
     let reply = browser.post("/ui/inbox/answer", &both).await;
     assert_eq!(reply.status, 303, "{}", reply.text);
     assert_eq!(server.runs.changes()[1..], ["Deny fix-42 7", "Deny fix-42 8"]);

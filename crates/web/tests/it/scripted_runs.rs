@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bailiwick_fleet::ports::{
@@ -21,7 +21,7 @@ use bailiwick_resources::{
     ActionType, AgentApproval, AnyObject, ApprovalAction, Metadata, Moment, Object, Requester,
     SubjectKind,
 };
-use bailiwick_server::{NoControlPlane, Server, Settings, mint};
+use bailiwick_server::{NoControlPlane, Server, Settings, mint, mint_session};
 use bailiwick_web::WebPages;
 use serde_json::json;
 
@@ -42,7 +42,8 @@ pub(crate) struct ScriptedRuns {
     changes: Mutex<Vec<String>>,
     queries: Mutex<Vec<String>>,
     permits_all: AtomicBool,
-    asks_twice: AtomicBool,
+    /// How many equal questions wait.
+    questions: AtomicUsize,
 }
 
 fn event(number: u64, what: EventKind) -> Event {
@@ -77,7 +78,7 @@ impl ScriptedRuns {
             changes,
             queries,
             permits_all: AtomicBool::new(false),
-            asks_twice: AtomicBool::new(false),
+            questions: AtomicUsize::new(1),
         }
     }
 
@@ -90,9 +91,9 @@ impl ScriptedRuns {
         self.permits_all.store(true, Ordering::SeqCst);
     }
 
-    /// The same question waits twice from now on.
-    pub(crate) fn ask_twice(&self) {
-        self.asks_twice.store(true, Ordering::SeqCst);
+    /// The same question waits so many times from now on.
+    pub(crate) fn ask_times(&self, count: usize) {
+        self.questions.store(count, Ordering::SeqCst);
     }
 
     pub(crate) fn queries(&self) -> Vec<String> {
@@ -374,10 +375,10 @@ impl LocalRuns for ScriptedRuns {
                 reason: HOSTILE.to_owned(),
             }),
         };
-        let mut items = vec![question];
-        if self.asks_twice.load(Ordering::SeqCst) {
-            items.push(LocalQuestion { question: "8".to_owned(), ..items[0].clone() });
-        }
+        let numbers = 7..7 + self.questions.load(Ordering::SeqCst);
+        let items = numbers
+            .map(|number| LocalQuestion { question: number.to_string(), ..question.clone() })
+            .collect();
         Ok(LocalQuestions { items })
     }
 
@@ -461,8 +462,10 @@ pub(crate) async fn serve_with<F: Fleet>(path_prefix: &str, fleet: Arc<F>) -> Te
         tokens.insert(scope, (minted.text, minted.record));
     }
     let runs = Arc::new(ScriptedRuns::new());
-    let link_session = tokens[&TokenScope::Admin].0.clone();
-    let pages = WebPages::new(path_prefix).with_link("secret", link_session);
+    let session =
+        mint_session("ada", TokenScope::Admin, now().plus_millis(600_000), now()).unwrap();
+    store.put_token(session.record).await.unwrap();
+    let pages = WebPages::new(path_prefix).with_link("secret", session.text);
     let link = pages.link_path("secret");
     let mut settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
@@ -498,6 +501,12 @@ impl TestServer {
         let mut record = self.tokens[&scope].1.clone();
         record.revoked_at = Some(now());
         self.store.put_token(record).await.unwrap();
+    }
+
+    /// The events of the audit log.
+    pub(crate) async fn audited(&self) -> Vec<String> {
+        let all = self.store.audit(0, usize::MAX).await.unwrap();
+        all.into_iter().map(|(_, entry)| format!("{} {}", entry.actor, entry.event)).collect()
     }
 
     /// Writes to the store, as the control plane does.

@@ -1,0 +1,43 @@
+// Chooses the second question of the inbox with a key, waits for updates of the page, and answers with keys.
+// Usage: node choose.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [origin] = process.argv.slice(2);
+const require = createRequire(join(process.env.NODE_MODULES, "x.js"));
+const puppeteer = require("puppeteer-core");
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+try {
+  const page = await browser.newPage();
+  page.setDefaultNavigationTimeout(300000);
+  page.setDefaultTimeout(300000);
+  await page.goto(`${origin}/ui/sign-in`, { waitUntil: "load" });
+  await page.focus("input[name=token]");
+  await page.keyboard.type(process.env.TOKEN);
+  await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("Enter")]);
+  await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
+  const chosen = () =>
+    page.evaluate(() => document.querySelector("[data-chosen] input[name=question]")?.value ?? "none");
+  const questions = (count) =>
+    page.waitForFunction((count) => document.querySelectorAll(".question").length === count, {}, count);
+  await page.keyboard.press("j");
+  console.log(`chosen ${await chosen()}`);
+  await questions(3);
+  console.log(`updated, chosen ${await chosen()}`);
+  // The page also accepts keys only after the time that reading takes.
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("a")]);
+  console.log("approved");
+  await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
+  await page.keyboard.press("j");
+  await questions(1);
+  console.log(`updated, chosen ${await chosen()}`);
+  await page.keyboard.press("a");
+  await new Promise((resolve) => setTimeout(resolve, 500));
+} finally {
+  await browser.close();
+}
