@@ -169,7 +169,7 @@ fn blocks(rows: Vec<RowView>) -> Vec<Block> {
     let mut rows = rows.into_iter();
     let blocks = std::iter::from_fn(|| {
         let rows: Vec<RowView> = rows.by_ref().take(LINES_PER_BLOCK).collect();
-        (!rows.is_empty()).then(|| Block { is_full: rows.len() == LINES_PER_BLOCK, rows })
+        (!rows.is_empty()).then_some(Block { is_full: rows.len() == LINES_PER_BLOCK, rows })
     });
     blocks.collect()
 }
