@@ -41,13 +41,16 @@ pub fn bind(kit: &Kit, source: &Source) -> Result<Bound, Vec<Problem>> {
         }
     }
     let capabilities = capabilities(kit, &role)?;
-    let problems = unaccepted(&task, source, &role, &capabilities);
+    let (malformed, unmatchable): (Vec<Problem>, _) =
+        unmatchable_globs(&task, source).into_iter().partition(Problem::is_error);
+    let mut problems = unaccepted(&task, source, &role, &capabilities);
+    problems.extend(malformed);
     if !problems.is_empty() {
         return Err(problems);
     }
     let mut warnings = role.warnings.clone();
     warnings.extend(writes_nothing(&task, source, &role));
-    warnings.extend(unmatchable_globs(&task, source));
+    warnings.extend(unmatchable);
     Ok(Bound { task, source: source.clone(), role, capabilities, warnings })
 }
 
@@ -122,24 +125,31 @@ fn key_before(source: &Source, key: &str, value: Range<usize>) -> Place {
     source.at(before.map_or(value, |start| start..start + key.len()))
 }
 
-/// Warnings of patterns in the task's scope that match no path.
+/// Patterns in the task's scope that match no path. A malformed one is an error: a denylist with it would deny less than
+/// its author means.
 fn unmatchable_globs(task: &Task, source: &Source) -> Vec<Problem> {
     let lists = [&task.scope.files_whitelist, &task.scope.files_denylist];
     let patterns = lists.into_iter().flat_map(|list| {
         let written = list.get().iter().map(PathPattern::as_str);
         written.map(|glob| (glob, list.span()))
     });
-    let warning = |(glob, list): (&str, Range<usize>)| {
+    let problem = |(glob, list): (&str, Range<usize>)| {
         let odd = odd(glob)?;
-        let instead: Vec<String> = odd.instead.iter().map(|glob| format!("\"{glob}\"")).collect();
+        // As in TOML, where a backslash is only itself between single quotes.
+        let quoted = |glob: &String| match glob.contains('\\') {
+            true => format!("'{glob}'"),
+            false => format!("\"{glob}\""),
+        };
+        let instead: Vec<String> = odd.instead.iter().map(quoted).collect();
         let message = format!("`{glob}` matches nothing: {}", odd.why);
         let place = entry_in(source, glob, list);
-        Some(
-            Problem::warning("matches-nothing", place, message)
-                .help(format!("write {}", instead.join(", "))),
-        )
+        let problem = match odd.is_malformed {
+            true => Problem::error("malformed-glob", place, message),
+            false => Problem::warning("matches-nothing", place, message),
+        };
+        Some(problem.help(format!("write {}", instead.join(", "))))
     };
-    patterns.filter_map(warning).collect()
+    patterns.filter_map(problem).collect()
 }
 
 /// An entry of a list, as far as it can be found; the list otherwise.

@@ -8,12 +8,20 @@ const MAX_EXPANDED: usize = 16;
 pub struct UnmatchableGlob {
     /// Why it matches nothing.
     pub why: &'static str,
+    /// Whether it is no glob at all.
+    pub is_malformed: bool,
     /// What means what was meant.
     pub instead: Vec<String>,
 }
 
 /// What is odd about a glob; nothing if it can match a path.
 pub fn odd(glob: &str) -> Option<UnmatchableGlob> {
+    if let Some(start) = unclosed_class(glob) {
+        let (before, after) = glob.split_at(start);
+        let why = "a `[` without its `]` matches nothing";
+        let instead = vec![format!("{before}\\{after}")];
+        return Some(UnmatchableGlob { why, is_malformed: true, instead });
+    }
     let expanded = expanded(glob);
     let why = if expanded.len() > 1 {
         "braces are not expanded, so this means a name with braces in it"
@@ -24,7 +32,45 @@ pub fn odd(glob: &str) -> Option<UnmatchableGlob> {
     } else {
         return None;
     };
-    Some(UnmatchableGlob { why, instead: expanded.iter().map(|glob| tidied(glob)).collect() })
+    let instead = expanded.iter().map(|glob| tidied(glob)).collect();
+    Some(UnmatchableGlob { why, is_malformed: false, instead })
+}
+
+/// Where a set of characters such as `[a-z]` begins that does not end.
+fn unclosed_class(glob: &str) -> Option<usize> {
+    let mut letters = glob.char_indices().peekable();
+    while let Some((start, letter)) = letters.next() {
+        if letter == '\\' {
+            letters.next();
+        }
+        if letter != '[' {
+            continue;
+        }
+        letters.next_if(|(_, next)| matches!(next, '!' | '^'));
+        // The first character of a set is a member of it, also `]`.
+        let mut is_first = true;
+        loop {
+            match letters.next() {
+                None => return Some(start),
+                Some((_, ']')) if !is_first => break,
+                Some((_, '\\')) => {
+                    letters.next();
+                }
+                Some((_, '[')) if letters.next_if(|(_, next)| *next == ':').is_some() => {
+                    let mut last = ':';
+                    for (_, next) in letters.by_ref() {
+                        if last == ':' && next == ']' {
+                            break;
+                        }
+                        last = next;
+                    }
+                }
+                Some(_) => {}
+            }
+            is_first = false;
+        }
+    }
+    None
 }
 
 /// A glob without `.` and empty parts. One that began at the root still does.
@@ -72,6 +118,10 @@ mod tests {
             ("{a,b}/**", "b/x", &["a/**", "b/**"]),
             ("./{a,b}/*.{c,h}", "b/x.h", &["a/*.c", "a/*.h", "b/*.c", "b/*.h"]),
             ("src//gen/", "src/gen/a", &["src/gen/"]),
+            ("src/[**", "src/[a", &["src/\\[**"]),
+            ("[a-z/x", "[a-z/x", &["\\[a-z/x"]),
+            ("[]", "[]", &["\\[]"]),
+            ("a[[:alpha:]", "a[l", &["a\\[[:alpha:]"]),
         ] {
             let found = odd(glob).unwrap();
             assert_eq!(found.instead, instead, "{glob}");
@@ -82,8 +132,23 @@ mod tests {
 
     #[test]
     fn a_glob_that_can_match_is_not_odd() {
-        for glob in ["src/**", "/src", "src/", "**", "a.b/..c", "{a}", "a{b", "\\{a,b\\}", ".x/**"]
-        {
+        for glob in [
+            "src/**",
+            "/src",
+            "src/",
+            "**",
+            "a.b/..c",
+            "{a}",
+            "a{b",
+            "\\{a,b\\}",
+            ".x/**",
+            "[ab]",
+            "[]]",
+            "[!]a]",
+            "\\[",
+            "[[:alpha:]]",
+            "a]",
+        ] {
             assert_eq!(odd(glob), None, "{glob}");
         }
     }

@@ -117,6 +117,21 @@ fn a_pattern_that_matches_nothing_is_named_with_the_right_spelling() {
 }
 
 #[test]
+fn a_malformed_pattern_is_an_error_with_its_place() {
+    for list in ["files-whitelist", "files-denylist"] {
+        let task = format!(
+            "[task]\nrole = \"edit-local\"\n[scope]\n{list} = [\"docs/**\", \"src/[**\"]\n"
+        );
+        let found = problems(MemoryTree::default(), &[&task]);
+        let malformed: Vec<_> = found.iter().filter(|one| one.code == "malformed-glob").collect();
+        let [problem] = malformed[..] else { panic!("{list}: {found:?}") };
+        assert!(problem.is_error());
+        assert_eq!(problem.place.text(), Some("\"src/[**\""));
+        assert_eq!(problem.help.as_deref(), Some("write 'src/\\[**'"));
+    }
+}
+
+#[test]
 fn every_fault_of_a_task_is_shown_at_once() {
     let task = "[task]\nrole = \"edit-local\"\ncolour = 1\n[scope]\nfiles_whitelist = []\n\
                 [verification]\ntest-count-min = \"many\"\n";
