@@ -192,8 +192,8 @@ fn watch(
         } else if let Some(data) = line.strip_prefix("data: ") {
             let data: Value = serde_json::from_str(data.trim()).unwrap();
             assert_ne!(data["type"], "RESYNC", "{data}");
-            if let Some(version) = data["version"].as_u64() {
-                let name = data["object"]["metadata"]["name"].as_str().unwrap().to_owned();
+            let name = data["object"]["metadata"]["name"].as_str().map(str::to_owned);
+            if let (Some(version), Some(name)) = (data["version"].as_u64(), name) {
                 let what = data["type"].as_str().unwrap().to_owned();
                 event = Some((version, what, name));
             }
@@ -287,6 +287,11 @@ fn nothing_is_lost_or_doubled_while_servers_are_killed_paused_and_restarted() {
     });
     // All runs end well, one for each issue, and each has written one comment.
     let runs = place.until("the end of all runs", || {
+        let pending = place.json(&["get", "approvals", "--field", "phase=pending"]);
+        for approval in pending.as_array().unwrap() {
+            let name = approval["metadata"]["name"].as_str().unwrap();
+            place.run(&["approvals", "approve", name]);
+        }
         let runs = place.json(&["get", "runs"]);
         let runs = runs.as_array().unwrap().clone();
         let is_over = |run: &Value| run["status"]["phase"] == "succeeded";
