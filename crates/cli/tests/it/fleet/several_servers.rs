@@ -192,8 +192,8 @@ fn watch(
         } else if let Some(data) = line.strip_prefix("data: ") {
             let data: Value = serde_json::from_str(data.trim()).unwrap();
             assert_ne!(data["type"], "RESYNC", "{data}");
-            if let Some(version) = data["version"].as_u64() {
-                let name = data["object"]["metadata"]["name"].as_str().unwrap().to_owned();
+            let name = data["object"]["metadata"]["name"].as_str().map(str::to_owned);
+            if let (Some(version), Some(name)) = (data["version"].as_u64(), name) {
                 let what = data["type"].as_str().unwrap().to_owned();
                 event = Some((version, what, name));
             }
