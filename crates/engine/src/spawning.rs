@@ -296,7 +296,7 @@ fn report(notices: &Notices, step: &Step) {
         Step::RecordRun => "recording the run …",
         Step::WriteTask => "writing the task …",
         Step::AddWorktree => "making the worktree …",
-        Step::MakeReady => "making it ready …",
+        Step::MakeReady => "preparing it …",
         Step::FinishSpawn => return,
     });
 }

@@ -49,7 +49,7 @@ impl Live {
     /// Hears of a step.
     pub fn tell(&mut self, progress: &Progress<'_>) {
         match progress {
-            Progress::Snapshot => self.show("looking at the work".to_owned()),
+            Progress::Snapshot => self.show("taking a snapshot of the work".to_owned()),
             Progress::Pass(pass) => self.pass = *pass,
             Progress::Preparing(tree) => {
                 self.show(format!("{}: making tree {tree:.12} ready", word(self.pass)));

@@ -65,7 +65,7 @@ const ADVICE: &[(Reason, &str)] = &[
     (Reason::MissingConfigGrant, "apply an AgentConfigGrant"),
     (Reason::ConfigKeyMissing, "add the key to the config map"),
     (Reason::ConfigDenied, "widen the grant to this stack or repository, if it may"),
-    (Reason::RequirementsUnmet, "mend what stands above it first"),
+    (Reason::RequirementsUnmet, "fix the other conditions first"),
     (Reason::RequirementsUnknown, "wait until `serve` has looked at it"),
     (Reason::NotYetObserved, "wait until `serve` has looked at it"),
     // A rule.

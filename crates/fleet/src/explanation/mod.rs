@@ -118,8 +118,8 @@ fn standing(object: &AnyObject, conditions: &[ExplainedCondition]) -> String {
         return "it was not checked yet: is `serve` running?".to_owned();
     };
     match first.status {
-        Standing::True => "everything that it needs holds".to_owned(),
-        Standing::False => format!("{} does not hold: {}", first.kind, first.meaning),
+        Standing::True => "all conditions are met".to_owned(),
+        Standing::False => format!("{} is not met: {}", first.kind, first.meaning),
         Standing::Unknown => format!("{} is not known: {}", first.kind, first.meaning),
     }
 }

@@ -46,7 +46,7 @@ pub async fn compare<S: FleetStore>(
         let after = declared(&one.object)?;
         let (before, after) = (redactor.redact(&before).text, redactor.redact(&after).text);
         let place = format!("{}/{name}", kind.short());
-        let names = (format!("kept/{place}"), format!("given/{place}"));
+        let names = (format!("live/{place}"), format!("file/{place}"));
         let shown = unified((&names.0, &names.1), &before, &after);
         // Where only what may not be shown differs, that is all that is said.
         let hidden = || format!("{place} differs in what is not shown\n");

@@ -64,7 +64,7 @@ pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
             rule: DenialRule::Secret,
             reason,
             instead:
-                "take it out, and propose it again; what is no secret belongs into a ConfigMap"
+                "take it out, and propose it again; keep values that are not secret in a ConfigMap"
                     .to_owned(),
         });
     }

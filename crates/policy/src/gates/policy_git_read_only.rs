@@ -11,7 +11,7 @@ use crate::shell::{Field, Run, Setting};
 use crate::word_list::words;
 
 const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; what should be \
-                       committed belongs into your report";
+                       committed belongs in your report";
 
 /// Verbs that only read, whatever stands behind them, but for the options below.
 const READS: &[&str] = words!(

@@ -96,12 +96,12 @@ fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
     let (mut held, mut door) = (None, Err("it was not opened".to_owned()));
     loop {
         match running.next_report(Duration::from_secs(20)) {
-            Received::Report(Report::Door(_)) => door = Ok("opened one".to_owned()),
+            Received::Report(Report::Door(_)) => door = Ok("opened".to_owned()),
             Received::Report(Report::Confinement(seen)) => held = Some(seen),
             Received::Report(Report::Refused(error)) => return Err(error),
             Received::Report(Report::Exit(code @ (WRITABLE | NOT_WRITABLE))) => {
                 let layers = match code {
-                    WRITABLE => Ok("wrote over what can only be read".to_owned()),
+                    WRITABLE => Ok("read-only files can be overlaid".to_owned()),
                     _ => Err("this kernel lays no layer over directories".to_owned()),
                 };
                 let held =
@@ -135,7 +135,7 @@ fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
         let (works, seen) = match (&failed, broken) {
             (Some(error), Some(broken)) if number == broken => (false, error.to_string()),
             (Some(_), Some(broken)) if number > broken => (false, "not tried".to_owned()),
-            _ => (true, "made one".to_owned()),
+            _ => (true, "created".to_owned()),
         };
         Part { name, works, seen }
     });

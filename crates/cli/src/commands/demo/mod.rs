@@ -37,14 +37,14 @@ impl Demo {
             .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
         let context = scene::make(place.path())?;
         output::line(
-            "A small repository. Three agents shall work on it at once: `farewell` does its task, \
-             `rogue`\ndoes not keep to it, `rename` changes what others use.",
+            "A small repository. Three agents work on it at the same time: `farewell` does its task, \
+             `rogue`\nbreaks its limits, and `rename` changes code that others use.",
         );
         told(&context)?;
         chapter(2, "Stopped: at the tool call, and at the system call", "bailiwick run TASK.toml");
         stage::run(&context, &scene::AGENTS)?;
         checked(&context)?;
-        chapter(4, "On the record", "bailiwick ledger tree");
+        chapter(4, "Recorded", "bailiwick ledger tree");
         ledger::Ledger::tree().run(&context)?;
         output::line("");
         if self.keep {
@@ -52,7 +52,7 @@ impl Demo {
             output::line(format_args!("Kept: {}", kept.join("greetings").display()));
             output::line(format_args!("State: BAILIWICK_STATE={}", kept.join("state").display()));
         } else {
-            output::line("The throwaway repository is gone again; --keep keeps it.");
+            output::line("The temporary repository was removed; --keep keeps it.");
         }
         own_agent();
         Ok(())
@@ -67,7 +67,7 @@ fn told(context: &Context) -> Result<(), Failure> {
     let format = prepare::Shape::Human;
     let prepare = prepare::Prepare { task: task.into(), agent_id: None, format };
     let prompt = prepare.invocation(context)?.0.to_string();
-    output::line(styled(DIM, "and from it, the beginning of what the agent is told:"));
+    output::line(styled(DIM, "and from it, the start of the agent's prompt:"));
     for line in prompt.lines().skip_while(|line| !line.starts_with('#')).take(12) {
         output::line(format_args!("  {line}"));
     }
@@ -83,7 +83,7 @@ fn checked(context: &Context) -> Result<(), Failure> {
     );
     for (agent, why) in [
         ("farewell", "Its work passes all checks, merged onto today's main: it lands."),
-        ("rename", "Holds alone. Merged with what has landed since, it breaks: it does not land."),
+        ("rename", "It passes alone. Merged with what has landed since, it breaks: it does not land."),
         ("rogue", "What was denied never happened; what is left fails its checks."),
     ] {
         output::line(format_args!("\n{} {why}", styled(BOLD, agent)));
@@ -94,7 +94,7 @@ fn checked(context: &Context) -> Result<(), Failure> {
                 let subject = AgentWork::of_agent(context, &id, &Places::default())?;
                 reject(&subject, &id, Some("its work failed its checks"))?;
                 output::line(format_args!(
-                    "rejected  {agent}: its work is kept, and lands nowhere"
+                    "rejected  {agent}: its work is kept and will not land"
                 ));
             }
             Err(other) => return Err(other),

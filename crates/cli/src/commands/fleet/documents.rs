@@ -33,7 +33,7 @@ pub fn read(context: &Context, files: &[PathBuf]) -> Result<Vec<AnyObject>, Fail
         }
     }
     if all.is_empty() {
-        return Err(Failure::usage("there is no document in what was named")
+        return Err(Failure::usage("the given files contain no document")
             .help("a document begins with apiVersion, kind, metadata and spec"));
     }
     Ok(all)

@@ -60,7 +60,7 @@ pub struct Serve {
     /// Accept requests for this host name
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// Believe the client address that a proxy in this network reports, as 10.0.0.0/8
+    /// Trust the client address that a proxy in this network reports, such as 10.0.0.0/8
     #[arg(long = "trusted-proxy", value_name = "CIDR")]
     trusted_proxies: Vec<Network>,
     /// The path of this server behind a reverse proxy, as /agents

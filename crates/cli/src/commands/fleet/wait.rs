@@ -73,7 +73,10 @@ impl Wait {
                 }
                 let left = deadline.millis().saturating_sub(now().millis());
                 if left == 0 {
-                    let message = format!("{} is not so after {}", self.object, self.timeout);
+                    let message = format!(
+                        "timed out after {}: {} has not reached `{}`",
+                        self.timeout, self.object, self.what
+                    );
                     let help = format!("bailiwick describe {}", self.object);
                     return Err(Failure::general(message).help(help));
                 }

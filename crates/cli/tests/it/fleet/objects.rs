@@ -135,13 +135,13 @@ fn describe_and_explain_tell_what_does_not_hold_and_what_to_do() {
     let described = place.run(&["describe", "stack", "fixer"]).expect_code(0).out;
     assert!(described.contains("ToolProfileMissing"), "{described}");
     let explained = place.run(&["explain", "stack/fixer"]).expect_code(0);
-    for part in ["does not hold", "ToolsAdmitted", "There is no such tool profile"] {
+    for part in ["is not met", "ToolsAdmitted", "There is no such tool profile"] {
         assert!(explained.out.contains(part), "{part}: {}", explained.out);
     }
     assert!(explained.out.contains("apply the AgentToolProfile"), "{}", explained.out);
     let value = place.json(&["explain", "stack/fixer"]);
     let first = &value["conditions"][0];
-    assert_ne!(first["status"], "True", "what does not hold comes first: {value:#}");
+    assert_ne!(first["status"], "True", "unmet conditions come first: {value:#}");
     assert!(!value["next"].as_array().unwrap().is_empty(), "{value:#}");
     // Once it is mended, there is nothing to do.
     place.apply(&place.documents()).expect_code(0);
@@ -171,9 +171,9 @@ fn diff_of_documents_tells_what_apply_would_change_and_no_secret() {
     assert_eq!(diff(&[config_map("a", "1")]).expect_code(0).out, "");
     let said = diff(&[config_map("a", "2"), config_map("b", "1"), config_map("c", "9")]);
     let said = said.expect_code(1).out;
-    assert!(said.contains("--- kept/cm/a\n+++ given/cm/a\n"), "{said}");
+    assert!(said.contains("--- live/cm/a\n+++ file/cm/a\n"), "{said}");
     assert!(said.contains("-    k: \"1\"\n+    k: \"2\"\n"), "{said}");
-    assert!(said.contains("+++ given/cm/c\n@@ -0,0 "), "{said}");
+    assert!(said.contains("+++ file/cm/c\n@@ -0,0 "), "{said}");
     assert!(!said.contains("cm/b"), "{said}");
     // Nothing was changed, and a default that is written out is no difference.
     assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "1");
@@ -228,7 +228,7 @@ fn wait_ends_when_it_is_so_and_fails_when_it_is_not() {
     place.apply(&[config_map("a", "1")]).expect_code(0);
     place.run(&["wait", "configmap/none", "--for", "delete"]).expect_code(0);
     let late = place.run(&["wait", "configmap/a", "--for", "delete", "--timeout", "1s"]);
-    assert!(late.expect_code(1).err.contains("is not so after"));
+    assert!(late.expect_code(1).err.contains("timed out after 1s: configmap/a has not reached `delete`"));
     place.run(&["wait", "configmap/a", "--for", "colour=red"]).expect_code(2);
     let mut command = place.scratch.command(BAILIWICK);
     command.args(["wait", "configmap/a", "--for", "delete"]).stdout(Stdio::null());

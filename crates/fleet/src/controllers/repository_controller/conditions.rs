@@ -72,7 +72,7 @@ fn about_account(
     }
     match &repository.status.forge_facts {
         Some(facts) => judge(facts),
-        None => Finding::unknown(kind, Reason::NotYetObserved, "the forge has not told yet"),
+        None => Finding::unknown(kind, Reason::NotYetObserved, "the forge has not answered yet"),
     }
 }
 
