@@ -44,3 +44,4 @@ pub mod templates;
 pub mod verifying;
 pub mod waiting_for;
 pub mod watch;
+mod work_patch;

@@ -84,10 +84,9 @@ impl Respawn {
         let Self { context, subject, lock, run, events, all, failed } = self;
         let former = &run.id;
         if failed.is_none() && reason.is_none() && !rolled_back {
-            return Err(Failure::refused(format!("no failure is recorded for `{former}`"))
-                .help(format!(
-                    "verify it first: bailiwick verify {former}, or say why: --reason TEXT"
-                )));
+            return Err(Failure::refused(format!("no failure is recorded for `{former}`")).help(
+                format!("verify it first: bailiwick verify {former}, or say why: --reason TEXT"),
+            ));
         }
         let failures = failed.map(|shown| shown.failures()).unwrap_or_default();
         let work =

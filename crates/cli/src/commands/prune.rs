@@ -107,8 +107,10 @@ fn show(items: &[Item]) {
 /// Asks the person; an error where nobody can answer.
 fn confirmed(bytes: u64) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(Failure::usage("nothing was removed: this is not a terminal, so nobody can confirm")
-            .help("remove without asking: --yes; look first: --dry-run"));
+        return Err(Failure::usage(
+            "nothing was removed: this is not a terminal, so nobody can confirm",
+        )
+        .help("remove without asking: --yes; look first: --dry-run"));
     }
     forget_typed(&std::io::stdin());
     let _ = write!(anstream::stderr(), "free {}? [y/N] ", readable_size(bytes));

@@ -24,7 +24,6 @@ use bailiwick_model::{AgentId, LedgerNote, Run, RunStatus, Source, Task};
 use bailiwick_resources::RunCost;
 use bailiwick_runner::agents;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
-use bailiwick_source_control::git::Git;
 use bailiwick_store::Store;
 use tokio::runtime::Handle;
 
@@ -39,13 +38,8 @@ use crate::running::{bound_issue, granted};
 use crate::spawning::{Naming, SpawnBindings, spawn};
 use crate::taking_over::WorkspaceSource;
 use crate::verifying::{AgentWork, Places, VerificationReport};
+use crate::work_patch::{Change, change};
 use crate::{agent_programs, launched_for, logins};
-
-/// The maximum size of a stored patch.
-const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
-
-/// The maximum size of a searched history.
-const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
 
 /// A final message of this length may have been truncated in the attempt.
 const CUT_FROM: usize = 3_900;
@@ -485,59 +479,6 @@ fn finished(
     }))
 }
 
-/// The changes of a commit.
-pub(super) struct Change {
-    pub(super) patch: Vec<u8>,
-    pub(super) history: Option<Vec<u8>>,
-    pub(super) files: Vec<String>,
-}
-
-/// The changes of a commit; `None` if the patch is too long.
-pub(super) fn change(git: &Git, begun: &str, commit: &str) -> Result<Option<Change>, Failure> {
-    let arguments =
-        ["diff", "--no-ext-diff", "--no-textconv", "--binary", "--full-index", begun, commit];
-    let patch = git.run(arguments)?;
-    if patch.len() > MAX_PATCH_BYTES {
-        return Ok(None);
-    }
-    let history = history(git, begun, commit)?;
-    let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", begun, commit])?;
-    let files = String::from_utf8_lossy(&names);
-    let files = files.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    Ok(Some(Change { patch, history, files }))
-}
-
-/// What every commit between two says and adds. What a merge has from a listed commit is listed with
-/// that, so that of the merge itself only what none of its parents has is left.
-fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
-    let range = format!("{begun}..{commit}");
-    let heads = ["log", "--no-show-signature", "--no-notes", "--no-patch", "--format=raw", &range];
-    let Some(mut told) = git.run_limited(&heads, MAX_HISTORY_BYTES)? else { return Ok(None) };
-    // A file that calls itself binary is looked through all the same.
-    let patches = [
-        "log",
-        "--no-show-signature",
-        "--format=",
-        "--patch",
-        "-c",
-        "--unified=0",
-        "--text",
-        "--no-renames",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-textconv",
-        &range,
-    ];
-    let Some(patches) = git.run_limited(&patches, MAX_HISTORY_BYTES)? else { return Ok(None) };
-    // What was there before may be taken away.
-    for line in patches.split_inclusive(|byte| *byte == b'\n') {
-        if !line.starts_with(b"-") {
-            told.extend_from_slice(line);
-        }
-    }
-    Ok(Some(told))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -548,11 +489,10 @@ mod tests {
     use bailiwick_model::event::{ExitReason, Phase};
     use bailiwick_model::{AgentId, LedgerNote};
     use bailiwick_runner::supervisor::RunDirectory;
-    use bailiwick_source_control::git::Git;
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
 
-    use super::{LocalEngine, history};
+    use super::LocalEngine;
     use crate::context::Context;
     use crate::database::Database;
     use crate::launched_for;
@@ -680,30 +620,6 @@ mod tests {
         assert!(history.contains("+after") && !history.contains("before"), "{history}");
         assert!(found.verified && !found.merges);
         assert_eq!(found.report.as_deref(), Some("Done."));
-    }
-
-    /// What was taken away again is pushed with the commit that had it.
-    #[tokio::test]
-    async fn the_history_has_what_a_later_commit_took_away_and_not_what_was_there_before() {
-        let scratch = Scratch::repository();
-        scratch.write("src/a.txt", "old-value\nkept\n");
-        let base = scratch.commit("before");
-        scratch.write("src/a.txt", "passing-value\nkept\n");
-        scratch.write("src/b.bin", "nul\0hidden-value\n");
-        scratch.commit("said-value");
-        std::fs::remove_file(scratch.root().join("src/b.bin")).unwrap();
-        scratch.write("src/a.txt", "new\nkept\n");
-        let work = scratch.commit("after");
-        let git = Git::at(scratch.root());
-        let told = history(&git, &base, &work).unwrap().unwrap();
-        let told = String::from_utf8_lossy(&told);
-        for there in ["passing-value", "hidden-value", "said-value", "+new", "src/b.bin"] {
-            assert!(told.contains(there), "{there}: {told}");
-        }
-        assert!(!told.contains("old-value") && !told.contains("before"), "{told}");
-        let heads = ["log", "--format=raw"];
-        assert_eq!(git.run_limited(&heads, 40).unwrap(), None);
-        assert!(git.run_limited(&["log", "nothing..such"], 40).is_err());
     }
 
     /// Its supervisor was killed: its granted files are removed, and it can be locked again.

@@ -10,12 +10,12 @@ use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, CommitId, LedgerNote};
 use bailiwick_source_control::git::retain_commit;
 
-use super::engine::{Change, change};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::launched_for;
 use crate::options::{CheckOptions, RunOptions};
 use crate::verifying::{AgentWork, Places, VerificationReport};
+use crate::work_patch::{Change, change};
 
 /// How many pieces of work are checked at the same time.
 const MAX_AT_ONCE: usize = 2;

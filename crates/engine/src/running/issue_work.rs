@@ -3,6 +3,7 @@
 
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_memory::State;
+use bailiwick_model::secret::has_key_or_token;
 use bailiwick_model::{AgentId, IssueName};
 use bailiwick_policy::PathPolicy;
 
@@ -15,6 +16,7 @@ use crate::issue_recovery::is_recovered;
 use crate::issues::OpenIssues;
 use crate::policy_file;
 use crate::verifying::{AgentWork, Places};
+use crate::work_patch::history;
 
 /// Keeps the files of a run for the next agent, and gives their commit; nothing if it has changed nothing.
 pub(super) fn keep(
@@ -31,6 +33,13 @@ pub(super) fn keep(
         return Ok(None);
     }
     let commit = left.commit.to_string();
+    let history = history(&subject.repository.git(), left.merge_base.as_str(), &commit)?;
+    if let Some(why) = private(history.as_deref()) {
+        context.notices.note(format_args!(
+            "the files of `{run}` stay on this machine, so no other one can continue {issue}: {why}"
+        ));
+        return Ok(Some(commit));
+    }
     let kept =
         opened.with(async |protocol| Ok(protocol.memory.keep_work(issue.number, &commit).await))?;
     // It is recorded all the same: a machine that does not find it must not begin without it.
@@ -40,6 +49,17 @@ pub(super) fn keep(
         ));
     }
     Ok(Some(commit))
+}
+
+/// Why files with this history must not leave this machine; none if they may.
+fn private(history: Option<&[u8]>) -> Option<&'static str> {
+    match history {
+        None => Some("its changes are too long to be searched for secrets"),
+        Some(history) if has_key_or_token(&String::from_utf8_lossy(history)) => {
+            Some("its changes contain a key or token")
+        }
+        Some(_) => None,
+    }
 }
 
 /// Writes the files that were left to a new run into its worktree, where another machine has made them.
@@ -79,4 +99,17 @@ pub(super) fn take_over(
     })?;
     subject.context.notices.note(format_args!("`{id}` has {files} files that `{earlier}` left"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::private;
+
+    #[test]
+    fn files_with_a_token_or_an_unknown_history_stay_on_the_machine() {
+        assert!(private(None).is_some());
+        let token = format!("+key = ghp_{}\n", "a1B2".repeat(9));
+        assert!(private(Some(token.as_bytes())).is_some());
+        assert_eq!(private(Some(b"+plain text\n")), None);
+    }
 }

@@ -83,7 +83,10 @@ fn checked(context: &Context) -> Result<(), Failure> {
     );
     for (agent, why) in [
         ("farewell", "Its work passes all checks, merged onto today's main: it lands."),
-        ("rename", "It passes alone. Merged with what has landed since, it breaks: it does not land."),
+        (
+            "rename",
+            "It passes alone. Merged with what has landed since, it breaks: it does not land.",
+        ),
         ("rogue", "What was denied never happened; what is left fails its checks."),
     ] {
         output::line(format_args!("\n{} {why}", styled(BOLD, agent)));
@@ -93,9 +96,7 @@ fn checked(context: &Context) -> Result<(), Failure> {
             Err(Failure::AlreadyReported(_)) => {
                 let subject = AgentWork::of_agent(context, &id, &Places::default())?;
                 reject(&subject, &id, Some("its work failed its checks"))?;
-                output::line(format_args!(
-                    "rejected  {agent}: its work is kept and will not land"
-                ));
+                output::line(format_args!("rejected  {agent}: its work is kept and will not land"));
             }
             Err(other) => return Err(other),
         }

@@ -228,7 +228,11 @@ fn wait_ends_when_it_is_so_and_fails_when_it_is_not() {
     place.apply(&[config_map("a", "1")]).expect_code(0);
     place.run(&["wait", "configmap/none", "--for", "delete"]).expect_code(0);
     let late = place.run(&["wait", "configmap/a", "--for", "delete", "--timeout", "1s"]);
-    assert!(late.expect_code(1).err.contains("timed out after 1s: configmap/a has not reached `delete`"));
+    assert!(
+        late.expect_code(1)
+            .err
+            .contains("timed out after 1s: configmap/a has not reached `delete`")
+    );
     place.run(&["wait", "configmap/a", "--for", "colour=red"]).expect_code(2);
     let mut command = place.scratch.command(BAILIWICK);
     command.args(["wait", "configmap/a", "--for", "delete"]).stdout(Stdio::null());

@@ -86,7 +86,9 @@ pub(crate) fn with_ready(mut findings: Vec<Finding>) -> Vec<Finding> {
     let kind = ConditionType::Ready;
     let ready = match (failing.is_empty(), unknown.is_empty()) {
         (true, true) => Finding::holds(kind, Reason::AllConditionsMet, "everything holds"),
-        (false, _) => Finding::fails(kind, Reason::RequirementsUnmet, format!("not met: {failing}")),
+        (false, _) => {
+            Finding::fails(kind, Reason::RequirementsUnmet, format!("not met: {failing}"))
+        }
         (true, false) => {
             Finding::unknown(kind, Reason::RequirementsUnknown, format!("not known: {unknown}"))
         }
