@@ -143,6 +143,10 @@ impl FromStr for AgentState {
 
     fn from_str(text: &str) -> Result<Self, UnknownState> {
         let plain = text.replace('-', " ");
+        // The word for it until 0.1.
+        if plain == "at work" {
+            return Ok(Self::AtWork);
+        }
         let is = |state: &Self| state.as_str().replace('-', " ") == plain;
         Self::ALL.into_iter().find(is).ok_or_else(|| UnknownState {
             text: text.to_owned(),
