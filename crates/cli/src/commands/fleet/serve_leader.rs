@@ -106,8 +106,11 @@ impl Candidate {
         let controllers = control(Arc::clone(&plane), retention, self.monitor.clone());
         let mut controllers = tokio::spawn(controllers);
         let end = term_end(&mut controllers, lease.renew_until_lost(), shutdown).await;
-        controllers.abort();
-        let _ = controllers.await;
+        // Those that ended by themselves were awaited already.
+        if !controllers.is_finished() {
+            controllers.abort();
+            let _ = controllers.await;
+        }
         plane.world.abort_jobs();
         match &end {
             TermEnd::Shutdown => {}
