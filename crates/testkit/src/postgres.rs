@@ -123,6 +123,11 @@ impl PostgresServer {
         format!("{program} -q -U tester -d postgres -h {} -c", self.directory.path().display())
     }
 
+    /// The path of a program of PostgreSQL, such as `pg_dump`.
+    pub fn program(name: &str) -> String {
+        programs().join(name).display().to_string()
+    }
+
     /// Runs a statement in a database; gives what it prints, without frames.
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let output = self.psql(database, statement);

@@ -43,6 +43,13 @@ pub(crate) fn follow(guide: &mut Guide) {
         &server.url("bailiwick"),
     ]);
     assert!(again.expect_code(1).err.contains("it is not empty"));
+    for program in ["pg_dump", "pg_restore"] {
+        guide.fill(program, PostgresServer::program(program));
+    }
+    guide.run(&mut shell);
+    server.sql("bailiwick", "UPDATE runs SET status = 'failed'");
+    guide.run(&mut shell);
+    assert_eq!(server.sql("bailiwick", "SELECT status FROM runs WHERE id = 'fix-42'"), "done");
     guide.background("bailiwick serve");
     for port in ["7840", "7841"] {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
