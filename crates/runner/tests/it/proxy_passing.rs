@@ -613,7 +613,7 @@ fn what_is_said_of_a_login_that_is_over_is_for_the_observer_alone() {
     let answer = lab.post(path, &body);
     assert_eq!(answer.status, 502);
     let text = answer.text();
-    assert!(text.contains("a person has to log in again") && !text.contains("acme"), "{text}");
+    assert!(text.contains("a person must log in again") && !text.contains("acme"), "{text}");
     let heard = |told: &Told| matches!(told, Told::TurnedAway(why) if why.contains("ada@acme"));
     assert!(observer.told().iter().any(heard), "{:?}", observer.told());
 }
