@@ -137,12 +137,15 @@ async fn a_person_signs_in_with_a_browser() {
     let done = browser.open(&server, &back).await.expect(200);
     assert!(done.text().contains("content=\"0; url=/api/agents/runs\""), "{}", done.text());
     let cookies = &done.headers["set-cookie"];
-    let session = cookies.lines().find(|line| line.starts_with("bailiwick_session=bwk_")).unwrap();
+    let session = cookies.lines().find(|line| line.starts_with("bailiwick_session=bws_")).unwrap();
     for attribute in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=3600"] {
         assert!(session.contains(attribute), "{session}");
     }
     assert!(!session.contains("Secure"), "there is no TLS on a loopback address: {session}");
     browser.open(&server, RUNS).await.expect(200);
+    // It is not an API token.
+    let bearer = HttpRequest::get(RUNS).token(browser.cookie("bailiwick_session"));
+    server.execute(bearer).await.expect(401);
     // The session and the groups are in the store.
     let tokens = server.store.tokens().await.unwrap();
     let record = tokens.iter().find(|token| token.actor == "ada").unwrap();
@@ -167,7 +170,7 @@ async fn a_person_signs_in_with_a_browser() {
     assert!(out.headers["set-cookie"].contains("Max-Age=0"), "{:?}", out.headers);
     assert_eq!(events.next().await.unwrap().name, "end", "the logout ends streams");
     server.execute(HttpRequest::get(RUNS).header("cookie", &cookie)).await.expect(401);
-    let cookies = [cookie.as_str(), "bailiwick_session=bwk_wrong", "bailiwick_session="];
+    let cookies = [cookie.as_str(), "bailiwick_session=bws_wrong", "bailiwick_session="];
     for cookie in cookies {
         server.execute(HttpRequest::get(RUNS).header("cookie", cookie)).await.expect(401);
     }
