@@ -34,6 +34,7 @@ try {
   console.log("approved");
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
   await page.keyboard.press("j");
+  console.log(`chosen ${await chosen()}`);
   await questions(1);
   console.log(`updated, chosen ${await chosen()}`);
   await page.keyboard.press("a");

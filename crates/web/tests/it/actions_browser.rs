@@ -94,6 +94,7 @@ async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
         server.runs.ask_times(3);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen 8");
         assert_eq!(lines.next().unwrap().unwrap(), "approved");
+        assert_eq!(lines.next().unwrap().unwrap(), "chosen 8");
         // The question that was chosen is gone.
         server.runs.ask_times(1);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen none");
