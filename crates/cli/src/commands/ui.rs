@@ -78,6 +78,8 @@ impl Ui {
             .with_pages(Arc::new(pages), "");
         // Not before there is a page: nothing would revoke it.
         store.put_token(session.record.clone()).await?;
+        // A person who has the link can end the page at once.
+        let (ended, hung_up) = (ended(), hung_up());
         let link = format!("http://{}{path}", server.address());
         output::line(&link);
         output::note("the link works once; Ctrl-C ends the page, and runs continue");
@@ -87,8 +89,8 @@ impl Ui {
         server
             .run(async {
                 tokio::select! {
-                    () = ended() => {}
-                    () = hung_up() => {}
+                    () = ended => {}
+                    () = hung_up => {}
                 }
             })
             .await;
@@ -100,17 +102,20 @@ impl Ui {
 }
 
 /// Completes when the terminal is closed, unless the person has asked to ignore that, with `nohup`.
-async fn hung_up() {
+fn hung_up() -> impl Future<Output = ()> + use<> {
     use tokio::signal::unix::{SignalKind, signal};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     let is_ignored = ignored.is_some_and(|mask| mask & 1 == 1);
-    match signal(SignalKind::hangup()) {
-        Ok(mut hangup) if !is_ignored => {
-            hangup.recv().await;
+    let hangup = (!is_ignored).then(|| signal(SignalKind::hangup()));
+    async move {
+        match hangup {
+            Some(Ok(mut hangup)) => {
+                hangup.recv().await;
+            }
+            Some(Err(_)) | None => std::future::pending().await,
         }
-        Ok(_) | Err(_) => std::future::pending().await,
     }
 }
 

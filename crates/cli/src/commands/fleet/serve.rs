@@ -118,6 +118,8 @@ impl Serve {
             .map_err(|error| Failure::general(error.to_string()))?
             .with_pages(Arc::new(WebPages::new(&self.path_prefix)), &self.path_prefix);
         let address = server.address();
+        // A program that reads the address can end the server at once.
+        let shutdown = ended();
         output::line(format_args!("listening on http://{address}{}", self.path_prefix));
         if store.tokens().await?.is_empty() {
             output::next_step(format_args!(
@@ -136,7 +138,7 @@ impl Serve {
             keep_audit: self.keep_audit,
         };
         let mut broken = None;
-        server.run(async { broken = candidate.run(election, ended()).await }).await;
+        server.run(async { broken = candidate.run(election, shutdown).await }).await;
         output::note("stopped; live runs continue");
         match broken {
             None => Ok(()),
@@ -252,16 +254,17 @@ async fn latest(plane: &LocalPlane) -> u64 {
     FleetStore::list(plane.store.as_ref(), &selection).await.map_or(0, |page| page.version)
 }
 
-/// Ends when somebody wants us to.
-pub(crate) async fn ended() {
+/// Completes when the process is asked to end. Signals are received from the call on, not only once it is awaited.
+pub(crate) fn ended() -> impl Future<Output = ()> + use<> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }
