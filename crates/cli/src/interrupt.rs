@@ -13,6 +13,16 @@ static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
 /// What a person is told whom a signal leaves without a result.
 static NOTICE: Mutex<Option<String>> = Mutex::new(None);
 
+/// What a signal does before it ends this process; gives a sentence for the person.
+type Cleanup = Box<dyn FnOnce() -> Option<String> + Send>;
+
+static CLEANUP: Mutex<Option<Cleanup>> = Mutex::new(None);
+
+/// A signal calls this from now on before it ends this process, and prints the returned sentence.
+pub fn set_cleanup(cleanup: impl FnOnce() -> Option<String> + Send + 'static) {
+    *CLEANUP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cleanup));
+}
+
 /// A signal that ends this process says this from now on: what stays, and the command that resumes it.
 pub fn set_notice(notice: String) {
     *self::notice() = Some(notice);
@@ -33,6 +43,10 @@ pub fn begin() {
                 // Everything inside of a sandbox ends with us.
                 None => {
                     restore_terminal();
+                    let cleanup = CLEANUP.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(sentence) = cleanup.and_then(|cleanup| cleanup()) {
+                        set_notice(sentence);
+                    }
                     if let Some(notice) = notice().take() {
                         view::clear();
                         // The terminal shows ^C at the end of a line.

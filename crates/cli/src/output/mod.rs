@@ -1,6 +1,7 @@
 //! Printing: results on standard output, everything else on standard error.
 
 mod exit;
+mod sentence;
 mod table;
 mod verification;
 
@@ -20,6 +21,8 @@ use serde::Serialize;
 use textwrap::core::display_width;
 
 use crate::failure::Failure;
+
+use self::sentence::sentence;
 
 pub use self::exit::finish;
 pub use self::table::{Column, table, table_with};
@@ -80,6 +83,15 @@ impl Colour {
             Self::Auto => clap::ColorChoice::Auto,
             Self::Always => clap::ColorChoice::Always,
             Self::Never => clap::ColorChoice::Never,
+        }
+    }
+
+    /// The word on a command line for the choice of everything that prints.
+    pub fn chosen() -> &'static str {
+        match anstream::ColorChoice::global() {
+            anstream::ColorChoice::Auto => "auto",
+            anstream::ColorChoice::Always | anstream::ColorChoice::AlwaysAnsi => "always",
+            anstream::ColorChoice::Never => "never",
         }
     }
 
@@ -290,7 +302,7 @@ fn unless_quiet(text: impl fmt::Display) {
 
 /// Says what is worth knowing.
 pub fn note(text: impl fmt::Display) {
-    unless_quiet(format_args!("{} {text}", styled(YELLOW, "note:")));
+    unless_quiet(sentence(&format!("{} {text}", styled(YELLOW, "note:"))));
 }
 
 /// Says what is being done.
@@ -314,9 +326,9 @@ pub fn next_step(text: impl fmt::Display) {
 
 /// Says what is wrong, and what to do about it.
 pub fn error(text: &str, help: Option<&str>) {
-    aside(format_args!("{} {text}", styled(RED.bold(), "error:")));
+    aside(sentence(&format!("{} {text}", styled(RED.bold(), "error:"))));
     if let Some(help) = help {
-        aside(format_args!(" {} {help}", styled(GREEN, "help:")));
+        aside(sentence(&format!(" {} {help}", styled(GREEN, "help:"))));
     }
 }
 

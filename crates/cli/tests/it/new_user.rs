@@ -1,6 +1,12 @@
 //! A new user's path: init, edit, lint, prepare, spawn, ledger tree.
 
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
 use bailiwick_testkit::Scratch;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use crate::BAILIWICK;
 
@@ -175,7 +181,7 @@ fn the_demo_runs_on_embedded_defaults_and_leaves_nothing() {
     for bad in ["COMMITTED", "ESCAPED", "SEEN", "ONLINE"] {
         assert!(!text.contains(bad), "{bad} is in\n{text}");
     }
-    assert!(!std::path::Path::new("/etc/bailiwick-demo").exists());
+    assert!(!Path::new("/etc/bailiwick-demo").exists());
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
     assert_eq!(std::fs::read_dir(scratch.state()).unwrap().count(), 0, "no state is touched");
     assert_eq!(std::fs::read_dir(scratch.place().join("home")).unwrap().count(), 0);
@@ -192,4 +198,48 @@ fn the_demo_keeps_its_hands_off_the_repository_it_is_called_from() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(scratch.git(&["rev-parse", "HEAD"]), before);
     assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "");
+}
+
+/// As Ctrl-C does: the signal reaches the demo only, and its agents are in another process group.
+#[test]
+fn interrupted_demo_ends_its_agents_and_removes_its_directory() {
+    let scratch = Scratch::bare();
+    let temporary = scratch.place().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = scratch.command(BAILIWICK);
+    let mut demo = command
+        .arg("demo")
+        .env("TMPDIR", &temporary)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(demo.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("allows") {
+        line.clear();
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "an agent began");
+    }
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1, "it has a directory");
+    assert!(!processes_with(&temporary).is_empty(), "its agents are processes");
+    let pid = Pid::from_raw(demo.id().cast_signed());
+    nix::sys::signal::kill(pid, Signal::SIGINT).unwrap();
+    let ended = demo.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{err}");
+    assert_eq!(
+        err.trim(),
+        "interrupted: the demo's agents were stopped and its directory was removed"
+    );
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
+    assert_eq!(processes_with(&temporary), Vec::<String>::new());
+}
+
+/// The command lines of processes that name a directory.
+fn processes_with(directory: &Path) -> Vec<String> {
+    let name = directory.to_str().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(name)).collect()
 }

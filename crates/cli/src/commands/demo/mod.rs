@@ -1,8 +1,11 @@
 //! `bailiwick demo`: three agents at once, from what they are told to what lands, in a throwaway
 //! repository.
 
+mod interruptible;
 mod scene;
 mod stage;
+
+use std::path::{Path, PathBuf};
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::options::SandboxLevel;
@@ -13,6 +16,7 @@ use clap::Args;
 
 use super::{land, ledger, prepare};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::{self, BOLD, DIM, styled};
 
 /// Watch three scripted agents in a temporary repository
@@ -25,38 +29,54 @@ pub struct Demo {
     /// Keep the repository and print its path
     #[arg(long)]
     keep: bool,
+    /// Show the demo in this directory, which another process of it has created
+    #[arg(long, hide = true, value_name = "DIR")]
+    place: Option<PathBuf>,
 }
 
 impl Demo {
     /// Does what was asked.
     pub fn run(self) -> Result<(), Failure> {
+        match &self.place {
+            Some(place) => {
+                // The process that started this one keeps the signals for itself, and passes them on.
+                interrupt::begin();
+                show(place)
+            }
+            None => self.supervise(),
+        }
+    }
+
+    /// Shows it in a process of its own, so that Ctrl-C leaves nothing behind.
+    fn supervise(&self) -> Result<(), Failure> {
         preconditions::require_sandbox(SandboxLevel::Full)?;
-        let place = tempfile::Builder::new()
-            .prefix("bailiwick-demo-")
-            .tempdir()
-            .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
-        let context = scene::make(place.path())?;
-        output::line(
-            "A small repository. Three agents work on it at the same time: `farewell` does its task, \
-             `rogue`\nbreaks its limits, and `rename` changes code that others use.",
-        );
-        told(&context)?;
-        chapter(2, "Stopped: at the tool call, and at the system call", "bailiwick run TASK.toml");
-        stage::run(&context, &scene::AGENTS)?;
-        checked(&context)?;
-        chapter(4, "Recorded", "bailiwick ledger tree");
-        ledger::Ledger::tree().run(&context)?;
-        output::line("");
-        if self.keep {
-            let kept = place.keep();
-            output::line(format_args!("Kept: {}", kept.join("greetings").display()));
-            output::line(format_args!("State: BAILIWICK_STATE={}", kept.join("state").display()));
-        } else {
-            output::line("The temporary repository was removed; --keep keeps it.");
+        match interruptible::run(self.keep)? {
+            Some(kept) => {
+                output::line(format_args!("Kept: {}", kept.join("greetings").display()));
+                let state = kept.join("state");
+                output::line(format_args!("State: BAILIWICK_STATE={}", state.display()));
+            }
+            None => output::line("The temporary repository was removed; --keep keeps it."),
         }
         own_agent();
         Ok(())
     }
+}
+
+fn show(place: &Path) -> Result<(), Failure> {
+    let context = scene::make(place)?;
+    output::line(
+        "A small repository. Three agents work on it at the same time: `farewell` does its task, \
+         `rogue`\nbreaks its limits, and `rename` changes code that others use.",
+    );
+    told(&context)?;
+    chapter(2, "Stopped: at the tool call, and at the system call", "bailiwick run TASK.toml");
+    stage::run(&context, &scene::AGENTS)?;
+    checked(&context)?;
+    chapter(4, "Recorded", "bailiwick ledger tree");
+    ledger::Ledger::tree().run(&context)?;
+    output::line("");
+    Ok(())
 }
 
 fn told(context: &Context) -> Result<(), Failure> {

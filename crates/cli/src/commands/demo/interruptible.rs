@@ -1,0 +1,155 @@
+//! The demo in a process of its own. A signal ends that process and the agents that it started, and removes
+//! their directory.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bailiwick_engine::system;
+use nix::errno::Errno;
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::{self, Colour};
+
+/// How long agents may take to stop before they are killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a signal has to end and to remove.
+#[derive(Default)]
+struct Started {
+    directory: Option<TempDir>,
+    /// The process group of the demo.
+    group: Option<Pid>,
+}
+
+type SharedStarted = Arc<Mutex<Started>>;
+
+/// Shows the demo in a new directory. That is removed at the end, unless it is kept: then its path is returned.
+pub(super) fn run(keep: bool) -> Result<Option<PathBuf>, Failure> {
+    let started = SharedStarted::default();
+    interrupt::set_cleanup({
+        let started = Arc::clone(&started);
+        move || interrupted(&started, keep)
+    });
+    interrupt::begin();
+    // Agents whose parent was stopped become children of this process, so that it can wait for them.
+    set_child_subreaper(true).map_err(|error| Failure::general(error.to_string()))?;
+    let mut child = start(&mut lock(&started))?;
+    let ended = child.wait();
+    // A signal waits for the lock, and then finds nothing to remove.
+    let mut started = lock(&started);
+    let Some(directory) = started.directory.take() else {
+        drop(started);
+        wait_for_exit()
+    };
+    outcome(ended.map_err(|error| Failure::general(error.to_string()))?)?;
+    if keep {
+        return Ok(Some(directory.keep()));
+    }
+    let path = directory.path().to_owned();
+    directory.close().map_err(|error| {
+        Failure::general(format!("{} cannot be removed: {error}", path.display()))
+    })?;
+    Ok(None)
+}
+
+fn lock(started: &SharedStarted) -> MutexGuard<'_, Started> {
+    started.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn start(started: &mut Started) -> Result<Child, Failure> {
+    let directory = tempfile::Builder::new()
+        .prefix("bailiwick-demo-")
+        .tempdir()
+        .map_err(|error| Failure::general(format!("no temporary directory: {error}")))?;
+    let directory = started.directory.insert(directory);
+    let mut command = Command::new(system::own_program()?);
+    command.arg("demo").arg("--place").arg(directory.path());
+    if output::is_quiet() {
+        command.arg("--quiet");
+    }
+    let child = command
+        .args(["--color", Colour::chosen()])
+        .stdin(Stdio::null())
+        // Ctrl-C at the terminal reaches this process only.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| Failure::general(format!("the demo cannot be started: {error}")))?;
+    started.group = Some(Pid::from_raw(child.id().cast_signed()));
+    Ok(child)
+}
+
+/// The signal is handled by another thread, which ends this process.
+fn wait_for_exit() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+fn outcome(ended: ExitStatus) -> Result<(), Failure> {
+    match ended.code() {
+        Some(0) => Ok(()),
+        Some(code) => Err(Failure::AlreadyReported(u8::try_from(code).unwrap_or(1))),
+        None => Err(Failure::general(format!("the demo was ended from outside: {ended}"))),
+    }
+}
+
+/// Stops everything and removes the directory; says so.
+fn interrupted(started: &SharedStarted, keep: bool) -> Option<String> {
+    let Started { directory, group } = std::mem::take(&mut *lock(started));
+    let directory = directory?;
+    if let Some(group) = group {
+        stop(group);
+    }
+    let path = directory.path().to_owned();
+    if keep {
+        return Some(format!(
+            "interrupted: the demo's agents were stopped; its directory was kept: {}",
+            directory.keep().display()
+        ));
+    }
+    Some(match directory.close() {
+        Ok(()) => {
+            "interrupted: the demo's agents were stopped and its directory was removed".to_owned()
+        }
+        Err(error) => format!(
+            "interrupted: the demo's agents were stopped, but its directory cannot be removed \
+             ({error}): {}",
+            path.display()
+        ),
+    })
+}
+
+/// Ends all processes of the group, and waits for them.
+fn stop(group: Pid) {
+    // An error means that the group has ended.
+    let _ = killpg(group, Signal::SIGTERM);
+    let started = Instant::now();
+    while has_children() {
+        if started.elapsed() > STOP_TIMEOUT {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Whether this process has children, after it has collected those that ended.
+fn has_children() -> bool {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => return true,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
