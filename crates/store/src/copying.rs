@@ -7,7 +7,7 @@ use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::digest::Sha256Hex;
 use futures_util::TryStreamExt as _;
 use sqlx::any::{AnyRow, AnyTypeInfoKind};
-use sqlx::{AnyConnection, Column as _, Row as _, ValueRef as _};
+use sqlx::{Any, Column as _, Executor, Row as _, ValueRef as _};
 
 use crate::open::Store;
 use crate::sql::Engine;
@@ -41,7 +41,7 @@ impl Store {
     pub async fn copy_to(&self, to: &Self) -> Result<Vec<TableRows>, StoreError> {
         let mut writing = to.begin_write().await?;
         for name in ["runs", "events", "resources", "tokens", "audit"] {
-            if to.content(&mut writing, name).await?.rows > 0 {
+            if to.content(&mut *writing, name).await?.rows > 0 {
                 writing.rollback().await;
                 return Err(to.failure(format!("it is not empty: `{name}` has rows")));
             }
@@ -49,18 +49,20 @@ impl Store {
         // What is written meanwhile would be missing.
         let mut reading = self.begin_write().await?;
         let mut copied = Vec::new();
-        for name in self.tables(&mut reading).await? {
-            to.execute(&mut writing, format!("DELETE FROM {name}")).await?;
-            let columns = to.columns(&mut writing, &name).await?;
+        for name in self.tables(&mut *reading).await? {
+            to.execute(&mut *writing, format!("DELETE FROM {name}")).await?;
+            let columns = to.columns(&mut *writing, &name).await?;
             let all = format!("SELECT * FROM {name}");
             let mut rows = sqlx::query(sqlx::AssertSqlSafe(all)).fetch(&mut *reading);
             while let Some(row) = rows.try_next().await.map_err(|error| self.error(&error))? {
                 let row = values(&row).map_err(|error| self.error(&error))?;
-                to.insert_row(&mut writing, &name, &columns, &row).await?;
+                to.insert_row(&mut *writing, &name, &columns, &row).await?;
             }
             drop(rows);
-            let (there, here) =
-                (self.content(&mut reading, &name).await?, to.content(&mut writing, &name).await?);
+            let (there, here) = (
+                self.content(&mut *reading, &name).await?,
+                to.content(&mut *writing, &name).await?,
+            );
             if there != here {
                 return Err(to.failure(format!("the copy of `{name}` differs; nothing was kept")));
             }
@@ -76,11 +78,10 @@ impl Store {
 
     /// How many rows each table has.
     pub async fn count_rows(&self) -> Result<Vec<TableRows>, StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(|error| self.error(&error))?;
         let mut counted = Vec::new();
-        for name in self.tables(&mut connection).await? {
+        for name in self.tables(&self.pool).await? {
             let count = format!("SELECT COUNT(*) FROM {name}");
-            let row = sqlx::query(sqlx::AssertSqlSafe(count)).fetch_one(&mut *connection).await;
+            let row = sqlx::query(sqlx::AssertSqlSafe(count)).fetch_one(&self.pool).await;
             let rows: i64 =
                 row.and_then(|row| row.try_get(0)).map_err(|error| self.error(&error))?;
             counted.push(TableRows { name, rows: rows.unsigned_abs() });
@@ -88,7 +89,10 @@ impl Store {
         Ok(counted)
     }
 
-    async fn tables(&self, connection: &mut AnyConnection) -> Result<Vec<String>, StoreError> {
+    async fn tables(
+        &self,
+        connection: impl Executor<'_, Database = Any>,
+    ) -> Result<Vec<String>, StoreError> {
         let rows = sqlx::query(self.engine().own_tables()).fetch_all(connection).await;
         let rows = rows.map_err(|error| self.error(&error))?;
         rows.iter().map(|row| row.try_get(0).map_err(|error| self.error(&error))).collect()
@@ -97,7 +101,7 @@ impl Store {
     /// The columns of a table and whether each is a number, text or bytes: a null needs a type.
     async fn columns(
         &self,
-        connection: &mut AnyConnection,
+        connection: impl Executor<'_, Database = Any>,
         table: &str,
     ) -> Result<BTreeMap<String, String>, StoreError> {
         let rows = sqlx::query(self.engine().columns()).bind(table).fetch_all(connection).await;
@@ -109,7 +113,7 @@ impl Store {
 
     async fn insert_row(
         &self,
-        connection: &mut AnyConnection,
+        connection: impl Executor<'_, Database = Any>,
         table: &str,
         columns: &BTreeMap<String, String>,
         row: &BTreeMap<String, Value>,
@@ -137,7 +141,7 @@ impl Store {
 
     async fn content(
         &self,
-        connection: &mut AnyConnection,
+        connection: impl Executor<'_, Database = Any>,
         table: &str,
     ) -> Result<Content, StoreError> {
         let mut content = Content::default();
@@ -156,7 +160,7 @@ impl Store {
 
     async fn execute(
         &self,
-        connection: &mut AnyConnection,
+        connection: impl Executor<'_, Database = Any>,
         statement: String,
     ) -> Result<(), StoreError> {
         let done = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(connection).await;

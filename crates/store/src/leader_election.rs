@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::digest::Sha256Hex;
+use sqlx::Row as _;
 use sqlx::any::AnyRow;
-use sqlx::{AnyPool, Row as _};
 
-use crate::open::{Store, server_pool};
+use crate::connections::ConnectionPool;
+use crate::open::{Store, connect_to_server};
 use crate::sql::{Engine, POSTGRES_NOW};
 
 /// A lease that is not renewed for this long can be taken over.
@@ -45,7 +46,7 @@ enum Lease {
     /// The lock lasts as long as the file is open.
     FileLock { _file: File },
     /// A row of the database.
-    Row { pool: AnyPool, epoch: i64 },
+    Row { pool: ConnectionPool, epoch: i64 },
 }
 
 /// The row of the current or last leader.
@@ -125,7 +126,7 @@ impl Store {
             return Ok(Election::Follower);
         }
         // A connection of its own, so that a renewal never waits for the queries of this server.
-        let pool = server_pool(1).connect_lazy(&self.location.url().unwrap_or_default())?;
+        let pool = connect_to_server(&self.location, 1)?;
         Ok(Election::Elected(LeaderLease(Lease::Row { pool, epoch: found.epoch + 1 })))
     }
 

@@ -7,6 +7,7 @@
 
 mod attempts;
 mod claims;
+mod connections;
 mod copying;
 mod database_file;
 mod delegates;

@@ -8,6 +8,9 @@ use bailiwick_model::digest::Sha256Hex;
 use sqlx::postgres::PgConnectOptions;
 use thiserror::Error;
 
+/// The parameter of a URL that says which pooler is between us and the server.
+const POOLER: &str = "pooler";
+
 /// The path of an SQLite file, or the address of a PostgreSQL database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location(Place);
@@ -22,6 +25,8 @@ enum Place {
 struct PostgresAddress {
     /// May contain a password: it is never shown.
     url: String,
+    /// Whether a transaction pooler is between us and the server.
+    is_behind_pooler: bool,
     shown: String,
     /// The common beginning of the paths of files that this machine keeps for the database.
     local: PathBuf,
@@ -59,11 +64,20 @@ impl Location {
     }
 
     fn postgres(url: &str, state: &Path) -> Result<Self, LocationError> {
-        let options = PgConnectOptions::from_str(url).map_err(|error| LocationError {
-            // The URL is not repeated: it may contain a password.
-            text: "postgres://…".to_owned(),
-            why: error.to_string(),
-        })?;
+        // The URL is not repeated: it may contain a password.
+        let refuse = |why| LocationError { text: "postgres://…".to_owned(), why };
+        let (url, pooler) = without_pooler(url);
+        let is_behind_pooler = match pooler {
+            None => false,
+            Some("transaction") => true,
+            Some(other) => {
+                return Err(refuse(format!(
+                    "`{POOLER}={other}` is unknown: write `{POOLER}=transaction`, or leave it out if the pooler keeps one connection for each client"
+                )));
+            }
+        };
+        let options =
+            PgConnectOptions::from_str(&url).map_err(|error| refuse(error.to_string()))?;
         let name = options.get_database().unwrap_or(options.get_username());
         let host = match options.get_socket() {
             Some(socket) => socket.display().to_string(),
@@ -72,7 +86,7 @@ impl Location {
         let shown =
             format!("postgres://{}@{host}:{}/{name}", options.get_username(), options.get_port());
         let local = state.join(format!("postgres-{}", Sha256Hex::of(&shown).prefix(16)));
-        Ok(Self(Place::Postgres(PostgresAddress { url: url.to_owned(), shown, local })))
+        Ok(Self(Place::Postgres(PostgresAddress { url, is_behind_pooler, shown, local })))
     }
 
     /// The file of an SQLite database.
@@ -100,8 +114,17 @@ impl Location {
     pub fn secret_text(&self) -> Option<String> {
         match &self.0 {
             Place::File(path) => path.to_str().map(str::to_owned),
+            Place::Postgres(address) if address.is_behind_pooler => {
+                let separator = if address.url.contains('?') { '&' } else { '?' };
+                Some(format!("{}{separator}{POOLER}=transaction", address.url))
+            }
             Place::Postgres(address) => Some(address.url.clone()),
         }
+    }
+
+    /// Whether statements pass a transaction pooler.
+    pub(crate) fn is_behind_pooler(&self) -> bool {
+        matches!(&self.0, Place::Postgres(address) if address.is_behind_pooler)
     }
 
     /// The URL that opens the database; none if its path is not UTF-8. It never creates the file: a database that was
@@ -118,6 +141,23 @@ impl Location {
         };
         let path: String = path.to_str()?.bytes().map(escape).collect();
         Some(format!("sqlite://{path}?mode=rw"))
+    }
+}
+
+/// A URL without what it says of a pooler, which the server would not understand; and that.
+fn without_pooler(url: &str) -> (String, Option<&str>) {
+    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let mut pooler = None;
+    let mut others = Vec::new();
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some((POOLER, value)) => pooler = Some(value),
+            _ => others.push(pair),
+        }
+    }
+    match others.is_empty() {
+        true => (address.to_owned(), pooler),
+        false => (format!("{address}?{}", others.join("&")), pooler),
     }
 }
 
@@ -160,6 +200,19 @@ mod tests {
         assert_eq!(location.url().as_deref(), Some(url), "positive control: it is used");
         let wrong = Location::parse("postgres://ada:hunter2@:x:y/fleet", Path::new("/state"));
         assert!(!wrong.unwrap_err().to_string().contains("hunter2"));
+    }
+
+    #[test]
+    fn a_pooler_is_no_other_database() {
+        let parse = |text: &str| Location::parse(text, Path::new("/state"));
+        let direct = parse("postgres://ada@h/fleet?sslmode=require").unwrap();
+        let pooled = parse("postgres://ada@h/fleet?pooler=transaction&sslmode=require").unwrap();
+        assert_eq!(pooled.url(), direct.url());
+        assert_eq!(pooled.companion(".key"), direct.companion(".key"));
+        assert!(pooled.is_behind_pooler() && !direct.is_behind_pooler());
+        let passed_on = parse(&pooled.secret_text().unwrap()).unwrap();
+        assert_eq!(passed_on, pooled);
+        assert!(parse("postgres://ada@h/fleet?pooler=session").is_err());
     }
 
     #[test]

@@ -10,8 +10,9 @@ use std::time::Duration;
 use bailiwick_lifecycle::ports::StoreError;
 use sqlx::any::{AnyPoolOptions, AnyRow};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{AnyConnection, AnyPool, Connection as _, Row, SqlSafeStr};
+use sqlx::{AnyConnection, Connection as _, Row, SqlSafeStr};
 
+use crate::connections::ConnectionPool;
 use crate::database_file::DatabaseFile;
 use crate::fleet::Fleet;
 use crate::location::Location;
@@ -40,7 +41,7 @@ const WRITER_CACHE_KIB: u32 = 8_000;
 pub struct Store {
     pub(crate) location: Location,
     engine: Engine,
-    pub(crate) pool: AnyPool,
+    pub(crate) pool: ConnectionPool,
     pub(crate) fleet: Arc<Fleet>,
     /// The epoch of the lease without which this store does not write.
     pub(crate) fence: Option<i64>,
@@ -90,6 +91,7 @@ impl Store {
                 let store = Self::connect(location)?;
                 reached.map_err(|error| store.error(&error))?;
                 if store.schema_version().await? != SCHEMA_VERSION {
+                    store.check_direct()?;
                     let lock = WriteConnection::begin(&store.pool, LOCK_SERVER).await;
                     let lock = lock.map_err(|error| store.error(&error))?;
                     store.migrate().await?;
@@ -119,9 +121,10 @@ impl Store {
         let failed = |error: sqlx::Error| fail(database_message(&error));
         // A waiting caller may wait for writers that themselves wait this long.
         let pool = file_pool(4, "").acquire_timeout(2 * LOCK_TIMEOUT);
-        let pool = pool.connect(&url).await.map_err(failed)?;
+        let pool = ConnectionPool::direct(pool.connect(&url).await.map_err(failed)?);
         let settings = format!("; PRAGMA cache_size = -{WRITER_CACHE_KIB}");
         let writer = file_pool(1, &settings).connect_lazy(&url).map_err(failed)?;
+        let writer = ConnectionPool::direct(writer);
         let engine = Engine::Sqlite;
         let fleet = Fleet::new(location.clone(), engine, Some(file), pool.clone(), writer);
         let store = Self { location, engine, pool, fleet, fence: None };
@@ -134,8 +137,7 @@ impl Store {
 
     /// A server is connected to when it is first asked, so that one that is restarted is found again.
     fn connect(location: Location) -> Result<Self, StoreError> {
-        let url = location.url().unwrap_or_default();
-        let pool = |max| server_pool(max).connect_lazy(&url);
+        let pool = |max| connect_to_server(&location, max);
         let pools = pool(8).and_then(|readers| Ok((readers, pool(1)?)));
         let (pool, writer) = pools.map_err(|error| StoreError::Database {
             database: location.to_string(),
@@ -164,7 +166,7 @@ impl Store {
         }
         if let Engine::Sqlite = self.engine {
             sqlx::raw_sql("PRAGMA journal_mode = WAL")
-                .execute(&self.pool)
+                .execute(self.pool.as_direct())
                 .await
                 .map_err(|error| self.error(&error))?;
         }
@@ -186,9 +188,21 @@ impl Store {
             migration(10, "leader_lease", include_str!("../migrations/0010_leader_lease.sql")),
         ];
         Migrator::with_migrations(all)
-            .run(&self.pool)
+            .run(self.pool.as_direct())
             .await
             .map_err(|error| self.failure(format!("the schema could not be migrated: {error}")))
+    }
+
+    /// Migrations are run over a direct connection: a half-done one must end with its connection.
+    fn check_direct(&self) -> Result<(), StoreError> {
+        match self.pool.is_behind_pooler() {
+            true => Err(self.failure(
+                "its schema cannot be changed through a transaction pooler; run `bailiwick db migrate` with the \
+                 address of the server itself, without `pooler=transaction`"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The version of its schema.
@@ -250,9 +264,17 @@ impl Store {
     }
 }
 
-/// A pool of connections to a server. A connection that was lost is replaced when it is needed.
-pub(crate) fn server_pool(max: u32) -> AnyPoolOptions {
-    AnyPoolOptions::new().max_connections(max).acquire_timeout(SERVER_TIMEOUT)
+/// At most this many connections to a server. A connection that was lost is replaced when it is needed.
+pub(crate) fn connect_to_server(
+    location: &Location,
+    max: u32,
+) -> Result<ConnectionPool, sqlx::Error> {
+    let options = AnyPoolOptions::new().max_connections(max).acquire_timeout(SERVER_TIMEOUT);
+    let pool = options.connect_lazy(&location.url().unwrap_or_default())?;
+    Ok(match location.is_behind_pooler() {
+        true => ConnectionPool::behind_transaction_pooler(pool),
+        false => ConnectionPool::direct(pool),
+    })
 }
 
 /// A pool of connections to a file, with additional settings for each. The settings of the pool that connects first must not read the

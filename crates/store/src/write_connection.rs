@@ -6,8 +6,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, Row as _};
+use sqlx::{Executor as _, Row as _};
+
+use crate::connections::{Connection, ConnectionPool};
 
 /// Why a write of the controllers fails.
 pub(crate) const LEASE_LOST: &str = "this server is no longer the leader";
@@ -15,7 +16,7 @@ pub(crate) const LEASE_LOST: &str = "this server is no longer the leader";
 /// A connection in a write transaction. If it is dropped, it is closed, which rolls the transaction back.
 #[derive(Debug)]
 pub(crate) struct WriteConnection {
-    connection: PoolConnection<Any>,
+    connection: Connection,
     /// Whether a transaction is open, or may be.
     is_open: bool,
 }
@@ -23,7 +24,7 @@ pub(crate) struct WriteConnection {
 impl WriteConnection {
     /// Begins a transaction with this statement.
     pub(crate) async fn begin(
-        pool: &AnyPool,
+        pool: &ConnectionPool,
         statement: &'static str,
     ) -> Result<Self, sqlx::Error> {
         // Marked as open first: the caller may stop waiting while the database begins the transaction.
@@ -38,7 +39,7 @@ impl WriteConnection {
         let Some(fence) = fence else { return Ok(false) };
         // This lock does not delay renewals.
         let epoch = sqlx::query("SELECT epoch FROM leader_lease WHERE id = 1 FOR KEY SHARE");
-        let row = epoch.fetch_one(&mut *self.connection).await?;
+        let row = epoch.fetch_one(&mut self.connection).await?;
         Ok(row.try_get::<i64, _>(0)? != fence)
     }
 
@@ -55,7 +56,7 @@ impl WriteConnection {
     }
 
     async fn execute(&mut self, statement: &'static str) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(statement).execute(&mut *self.connection).await.map(drop)
+        self.connection.execute(sqlx::raw_sql(statement)).await.map(drop)
     }
 }
 
@@ -68,15 +69,15 @@ impl Drop for WriteConnection {
 }
 
 impl Deref for WriteConnection {
-    type Target = AnyConnection;
+    type Target = Connection;
 
-    fn deref(&self) -> &AnyConnection {
+    fn deref(&self) -> &Connection {
         &self.connection
     }
 }
 
 impl DerefMut for WriteConnection {
-    fn deref_mut(&mut self) -> &mut AnyConnection {
+    fn deref_mut(&mut self) -> &mut Connection {
         &mut self.connection
     }
 }

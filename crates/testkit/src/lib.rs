@@ -7,6 +7,7 @@ pub mod depth;
 pub mod forge;
 pub mod gitea_server;
 pub mod oidc;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod random;
 pub mod scratch;

@@ -35,7 +35,7 @@ printf 'local all all trust\nhostssl all all 127.0.0.1/32 trust\n' >data/pg_hba.
 "#;
 
 /// A user without rights: PostgreSQL refuses to run as root.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A server; it ends when it is dropped.
 pub struct PostgresServer {
@@ -115,6 +115,11 @@ impl PostgresServer {
     pub fn url(&self, name: &str) -> String {
         let directory = self.directory.path().display().to_string().replace('/', "%2F");
         format!("postgres://tester@{directory}/{name}")
+    }
+
+    /// Where its socket is.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// A shell command that runs the statement that follows it.
@@ -246,13 +251,13 @@ fn supervise(directory: &Path, at_end: &str, options: &str) -> Child {
         .expect("the supervisor starts")
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:\t0\t"))
 }
 
 /// A command of a user without rights.
-fn unprivileged(program: &Path) -> Command {
+pub(crate) fn unprivileged(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }

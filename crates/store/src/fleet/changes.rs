@@ -104,9 +104,7 @@ impl Fleet {
         let _guard = self.poll_lock.lock().await;
         loop {
             // A failed read is retried at the next poll; waiting tasks have their own timeout.
-            if let Ok(mut connection) = self.pool.acquire().await
-                && let Ok(version) = self.version(&mut connection).await
-            {
+            if let Ok(version) = self.version(&self.pool).await {
                 self.announce_version(version);
             }
             sleep(POLL_INTERVAL).await;

@@ -27,9 +27,9 @@ use std::sync::atomic::AtomicBool;
 
 use bailiwick_fleet::ports::{Applied, FleetError, Write};
 use bailiwick_resources::Moment;
-use sqlx::AnyPool;
 use tokio::sync::{Mutex, watch};
 
+use crate::connections::ConnectionPool;
 use crate::database_file::DatabaseFile;
 use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
@@ -43,9 +43,9 @@ pub(crate) struct Fleet {
     pub(super) engine: Engine,
     /// The file of an SQLite database.
     file: Option<DatabaseFile>,
-    pool: AnyPool,
+    pool: ConnectionPool,
     /// The only connection that writes, so that its page cache stays valid.
-    writer: AnyPool,
+    writer: ConnectionPool,
     /// Held by the writer.
     write_lock: Mutex<()>,
     /// The newest known version.
@@ -62,8 +62,8 @@ impl Fleet {
         location: Location,
         engine: Engine,
         file: Option<DatabaseFile>,
-        pool: AnyPool,
-        writer: AnyPool,
+        pool: ConnectionPool,
+        writer: ConnectionPool,
     ) -> Arc<Self> {
         Arc::new(Self {
             location,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use bailiwick_fleet::ports::{ChangeKind, FleetError, Write, named_digests};
 use bailiwick_resources::{AnyObject, Kind, Moment};
 use serde::Serialize;
-use sqlx::{AnyConnection, Row as _};
+use sqlx::{Any, Executor, Row as _};
 use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
@@ -15,6 +15,7 @@ use super::row::{COLUMNS, StoredObject, select_one};
 use super::statements::{batches, signed};
 use super::statuses::StatusBatch;
 use super::terms::{DIGEST, Term, terms};
+use crate::connections::Connection;
 use crate::write_connection::{LEASE_LOST, WriteConnection};
 
 pub(super) struct WriteTransaction<'a> {
@@ -47,7 +48,7 @@ impl Fleet {
             transaction.rollback().await;
             return Err(self.unavailable(LEASE_LOST));
         }
-        let version = self.version(&mut transaction).await?;
+        let version = self.version(&mut *transaction).await?;
         Ok(WriteTransaction {
             fleet: self,
             transaction,
@@ -57,7 +58,10 @@ impl Fleet {
         })
     }
 
-    pub(super) async fn version(&self, connection: &mut AnyConnection) -> Result<u64, FleetError> {
+    pub(super) async fn version(
+        &self,
+        connection: impl Executor<'_, Database = Any>,
+    ) -> Result<u64, FleetError> {
         let newest = "SELECT COALESCE(MAX(version), 0) FROM resource_changes";
         let row = sqlx::query(newest).fetch_one(connection).await;
         let version: i64 =
@@ -103,7 +107,7 @@ impl WriteTransaction<'_> {
         self.version
     }
 
-    pub(super) fn connection(&mut self) -> &mut AnyConnection {
+    pub(super) fn connection(&mut self) -> &mut Connection {
         &mut self.transaction
     }
 
