@@ -63,9 +63,7 @@ fn remove_at(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
     for (key, value) in table.iter_mut() {
         let inside = match value.get_mut() {
             DeValue::Table(inner) => remove_at(inner, span),
-            DeValue::Array(list) => {
-                remove_element(list, span).then(|| key.get_ref().clone().into_owned())
-            }
+            DeValue::Array(list) => remove_element(list, span, key.get_ref()),
             DeValue::String(_)
             | DeValue::Integer(_)
             | DeValue::Float(_)
@@ -83,27 +81,28 @@ fn remove_at(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
     Some(name)
 }
 
-/// Removes what a problem is about from a list; from a table in it only the entry. False if it is not there.
-fn remove_element(list: &mut DeArray<'_>, span: &Range<usize>) -> bool {
+/// Removes what a problem is about from the list of a key; from a table in it only the entry. Gives the key
+/// of what was removed.
+fn remove_element(list: &mut DeArray<'_>, span: &Range<usize>, key: &str) -> Option<String> {
     for value in list.iter_mut() {
         let removed = match value.get_mut() {
-            DeValue::Table(inner) => remove_at(inner, span).is_some(),
-            DeValue::Array(inner) => remove_element(inner, span),
+            DeValue::Table(inner) => remove_at(inner, span),
+            DeValue::Array(inner) => remove_element(inner, span, key),
             DeValue::String(_)
             | DeValue::Integer(_)
             | DeValue::Float(_)
             | DeValue::Boolean(_)
-            | DeValue::Datetime(_) => false,
+            | DeValue::Datetime(_) => None,
         };
-        if removed {
-            return true;
+        if removed.is_some() {
+            return removed;
         }
     }
     let before = list.len();
     let all = std::mem::replace(list, DeArray::new());
     let is_about = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
     *list = all.into_iter().filter(|value| !is_about(value.span())).collect();
-    list.len() < before
+    (list.len() < before).then(|| key.to_owned())
 }
 
 /// Reads a whole file into `T`, some of whose fields are values and lists of tables.
@@ -269,6 +268,31 @@ mod tests {
             let codes: Vec<&str> = problems.iter().map(|problem| problem.code).collect();
             assert_eq!(codes, expected, "{text:?}: {problems:?}");
         }
+    }
+
+    #[test]
+    fn wrong_tag_of_a_table_in_a_list_is_told_once() {
+        #[derive(Debug, Deserialize)]
+        #[serde(tag = "do", rename_all = "kebab-case")]
+        enum Step {
+            Say { _text: String },
+        }
+        #[derive(Debug, Deserialize)]
+        struct Agent {
+            _steps: Vec<Step>,
+        }
+        #[derive(Debug, Deserialize)]
+        struct File {
+            _agent: Agent,
+        }
+        let codes = |text: &str| -> Vec<&'static str> {
+            let problems =
+                parse_all::<File>(&Source::new("a.toml", text)).err().unwrap_or_default();
+            problems.iter().map(|problem| problem.code).collect()
+        };
+        assert_eq!(codes("[[_agent._steps]]\ndo = \"shout\"\n_text = \"x\"\n"), ["unknown-value"]);
+        assert_eq!(codes("[[_agent._steps]]\n_text = \"x\"\n"), ["missing-key"]);
+        assert!(codes("[[_agent._steps]]\ndo = \"say\"\n_text = \"x\"\n").is_empty());
     }
 
     #[test]
