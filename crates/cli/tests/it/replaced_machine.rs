@@ -67,9 +67,9 @@ impl Machine {
     fn serve(&self, forge: &StandIn) -> Serving {
         let mut guide = Guide::read("docs/guides/chain.md");
         guide.fill("https://forge.example/api/v1", forge.api_url());
-        guide.fill("/srv/app", self.scratch.root().display().to_string());
-        self.given(&["secrets", "set", "forge", "token"], &forge.token());
-        self.given(&["secrets", "set", "webhook", "key"], SECRET);
+        guide.fill("/srv/shop", self.scratch.root().display().to_string());
+        self.given(&["secrets", "set", "shop-forge", "token"], &forge.token());
+        self.given(&["secrets", "set", "shop-webhook", "key"], SECRET);
         self.given(&["apply", "-f", "-"], &guide.later_text("yaml"));
         let serving = Serving::listen(&self.scratch, "127.0.0.1:0");
         for stack in ["stack/orchestrator", "stack/reviewer"] {
@@ -100,7 +100,7 @@ impl Machine {
 }
 
 fn deliver(forge: &StandIn, serving: &Serving, told: &Told) {
-    let hook = format!("http://{}/webhooks/app", serving.address);
+    let hook = format!("http://{}/webhooks/shop", serving.address);
     let (status, said) = forge.webhook(told).deliver(&hook, SECRET);
     assert_eq!(status, 202, "{said}");
 }
@@ -113,7 +113,7 @@ fn copy_key(from: &Path, to: &Path) {
 #[test]
 fn another_machine_completes_a_chain_from_the_forge_alone() {
     let model = ScriptedModel::start(script());
-    let forge = StandIn::gitea("acme/app");
+    let forge = StandIn::gitea("acme/shop");
     let lost = Machine::new(&model);
     lost.scratch.write("src/kept.txt", "kept\n");
     lost.scratch.commit("Begin");
@@ -122,7 +122,7 @@ fn another_machine_completes_a_chain_from_the_forge_alone() {
         forge.permit(account, "write");
     }
     let issue = forge.add_issue("A parser", "Please build one.");
-    let named = format!("acme/app#{issue}");
+    let named = format!("acme/shop#{issue}");
     let serving = lost.serve(&forge);
     lost.run(&["memory", "budget", &named, "400000"]).expect_code(0);
     for label in ["cascade::depth-2", "agent::orchestrator"] {

@@ -69,7 +69,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new().with_cli(Cli::Claude).with_model(&model);
     place.scratch.write("src/kept.txt", "kept\n");
     place.scratch.commit("Begin");
-    let forge = StandIn::gitea("acme/app");
+    let forge = StandIn::gitea("acme/shop");
     forge.take(&place.scratch.root(), "main");
     for account in ["labeller", forge.account()] {
         forge.permit(account, "write");
@@ -78,9 +78,9 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.scratch.write("token.txt", &forge.token());
     place.scratch.write("webhook.txt", WEBHOOK_SECRET);
     guide.fill("https://forge.example/api/v1", forge.api_url());
-    guide.fill("/srv/app", place.scratch.root().display().to_string());
+    guide.fill("/srv/shop", place.scratch.root().display().to_string());
     guide.fill("ANTHROPIC_API_KEY=…", format!("ANTHROPIC_API_KEY={KEY}"));
-    guide.fill("acme/app#42", format!("acme/app#{issue}"));
+    guide.fill("acme/shop#42", format!("acme/shop#{issue}"));
     let mut shell = place.shell();
     guide.run(&mut shell);
     let chain = guide.text("yaml");
@@ -95,7 +95,7 @@ pub(crate) fn follow(guide: &mut Guide) {
         shell.run(&format!("bailiwick wait stack/{stack} --for condition=Ready")).expect_code(0);
     }
 
-    let hook = format!("http://{address}/webhooks/app");
+    let hook = format!("http://{address}/webhooks/shop");
     let deliver = |told: &Told| {
         let (status, said) = forge.webhook(told).deliver(&hook, WEBHOOK_SECRET);
         assert_eq!(status, 202, "{said}");
@@ -143,7 +143,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let shown = guide.run(&mut shell);
     let log = &shown.of("bailiwick memory log").out;
     assert_eq!(log.matches("subagent_result").count(), 2, "{log}");
-    let state = place.json(&["memory", "show", &format!("acme/app#{issue}")]);
+    let state = place.json(&["memory", "show", &format!("acme/shop#{issue}")]);
     assert_eq!(state["problems"], json!([]), "{state:#}");
     let labels = forge.labels(issue);
     assert!(!labels.iter().any(|label| label.starts_with("agent::")), "{labels:?}");

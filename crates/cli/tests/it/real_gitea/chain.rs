@@ -23,8 +23,12 @@ fn use_claude(site: &mut Site, model: &ScriptedModel) {
 fn documents(site: &Site) -> String {
     let mut guide = Guide::read("docs/guides/chain.md");
     guide.fill("https://forge.example/api/v1", format!("{}/api/v1", site.faults.url));
-    guide.fill("/srv/app", site.scratch.root().display().to_string());
-    guide.fill("acme/app", &site.repository);
+    // The site has these under other names.
+    guide.fill("name: shop }", "name: app }");
+    guide.fill("shop-forge", "forge");
+    guide.fill("shop-webhook", "webhook");
+    guide.fill("/srv/shop", site.scratch.root().display().to_string());
+    guide.fill("acme/shop", &site.repository);
     guide.fill("acme/*", &site.repository);
     guide.fill("role: developer", "role: helper\n  verificationCommands: [\"true\"]");
     guide.later_text("yaml")
