@@ -1,5 +1,7 @@
 //! What applying documents would change, as `diff -u` shows it and without values of secrets.
 
+use std::collections::BTreeSet;
+
 use bailiwick_resources::{AnyObject, Kind, Metadata, Moment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,8 +10,13 @@ use serde_json::Value;
 use super::apply::{DeclareError, Outcome, apply_by};
 use super::audit::AuditActor;
 use super::unified::unified;
-use crate::bundle::{RedactionRules, Redactor};
+use crate::bundle::{PLACEHOLDER, RedactionRules, Redactor};
 use crate::ports::{FleetError, FleetStore, Selection};
+
+/// A shorter word is hidden only where it is the whole value of a field.
+const MIN_WORD_LENGTH: usize = 4;
+/// A longer text of letters or digits is no word.
+const MAX_WORD_LENGTH: usize = 10;
 
 /// How an object would change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,19 +39,15 @@ pub async fn compare<S: FleetStore>(
     now: Moment,
 ) -> Result<Vec<ObjectDiff>, DeclareError> {
     let planned = apply_by(store, documents, by, now, true).await?;
-    let redactor = Redactor::new(&RedactionRules {
-        known: secret_values(store).await?,
-        ..RedactionRules::default()
-    });
-    let redactor = redactor.map_err(|error| unavailable(error.to_string()))?;
+    let mask = Mask::new(secret_values(store).await?)?;
     let mut found = Vec::new();
     for one in planned.iter().filter(|one| one.outcome != Outcome::Unchanged) {
         let Metadata { namespace, name, .. } = &one.object.metadata;
         let kind = one.object.kind;
         let stored = store.get(kind, namespace, name).await?;
+        let declared = |object| mask.declared(object);
         let before = stored.as_ref().map(declared).transpose()?.unwrap_or_default();
         let after = declared(&one.object)?;
-        let (before, after) = (redactor.redact(&before).text, redactor.redact(&after).text);
         let place = format!("{}/{name}", kind.short());
         let names = (format!("live/{place}"), format!("file/{place}"));
         let shown = unified((&names.0, &names.1), &before, &after);
@@ -81,12 +84,98 @@ async fn secret_values<S: FleetStore>(store: &S) -> Result<Vec<String>, FleetErr
     }
 }
 
-/// What people declare of an object: nothing that the store or the control plane has written.
-fn declared(object: &AnyObject) -> Result<String, DeclareError> {
-    let Metadata { name, namespace, labels, annotations, .. } = object.metadata.clone();
-    let metadata = Metadata { name, namespace, labels, annotations, ..Metadata::default() };
-    let spec = object.canonical_spec()?;
-    let plain = AnyObject { metadata, spec, status: Value::Null, ..object.clone() };
-    serde_saphyr::to_string(&plain)
-        .map_err(|error| unavailable(format!("it cannot be written as YAML: {error}")))
+/// Hides the values of secrets. One that is a plain word or a few characters is hidden only where it is a
+/// whole word or a whole value: other text may contain it by chance.
+struct Mask {
+    redactor: Redactor,
+    /// All values, which are hidden where they are the whole value of a field.
+    values: BTreeSet<String>,
+    words: Vec<String>,
+}
+
+impl Mask {
+    fn new(values: Vec<String>) -> Result<Self, DeclareError> {
+        let (words, known): (Vec<_>, Vec<_>) =
+            values.iter().cloned().partition(|value| is_plain_word(value));
+        let words = words.into_iter().filter(|word| word.len() >= MIN_WORD_LENGTH).collect();
+        let redactor = Redactor::new(&RedactionRules { known, ..RedactionRules::default() })
+            .map_err(|error| unavailable(error.to_string()))?;
+        Ok(Self { redactor, values: values.into_iter().collect(), words })
+    }
+
+    /// What people declare of an object: nothing that the store or the control plane has written.
+    fn declared(&self, object: &AnyObject) -> Result<String, DeclareError> {
+        let Metadata { name, namespace, labels, annotations, .. } = object.metadata.clone();
+        let metadata = Metadata { name, namespace, labels, annotations, ..Metadata::default() };
+        let mut spec = object.canonical_spec()?;
+        self.hide_values(&mut spec);
+        let plain = AnyObject { metadata, spec, status: Value::Null, ..object.clone() };
+        let text = serde_saphyr::to_string(&plain)
+            .map_err(|error| unavailable(format!("it cannot be written as YAML: {error}")))?;
+        let hide = |text: String, word: &String| hide_word(&text, word);
+        Ok(self.words.iter().fold(self.redactor.redact(&text).text, hide))
+    }
+
+    fn hide_values(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if self.values.contains(text.as_str()) => {
+                PLACEHOLDER.clone_into(text);
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_values(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.hide_values(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// Whether any text may contain a value by chance: a short word or a short number.
+fn is_plain_word(value: &str) -> bool {
+    let is_short = value.len() < MAX_WORD_LENGTH;
+    is_short
+        && (value.chars().all(|c| c.is_ascii_alphabetic())
+            || value.chars().all(|c| c.is_ascii_digit()))
+}
+
+/// Replaces a word where it stands alone.
+fn hide_word(text: &str, word: &str) -> String {
+    let continues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let mut hidden = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, found) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        let after = found.strip_prefix(word).unwrap_or_default();
+        hidden.push_str(before);
+        let is_whole = !hidden.ends_with(continues) && !after.starts_with(continues);
+        hidden.push_str(if is_whole { PLACEHOLDER } else { word });
+        rest = after;
+    }
+    hidden + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PLACEHOLDER, hide_word, is_plain_word};
+
+    #[test]
+    fn words_are_hidden_only_where_they_stand_alone() {
+        for (text, hidden) in [
+            ("run: test", "run: [secret]"),
+            ("postgres://ada:test@db/x", "postgres://ada:[secret]@db/x"),
+            ("test test\ntest", "[secret] [secret]\n[secret]"),
+            ("tests contest test-suite unit_test", "tests contest test-suite unit_test"),
+        ] {
+            assert_eq!(hide_word(text, "test"), hidden);
+        }
+        assert_eq!(PLACEHOLDER, "[secret]");
+    }
+
+    #[test]
+    fn only_short_words_and_numbers_are_plain() {
+        for plain in ["test", "Test", "8080", "a"] {
+            assert!(is_plain_word(plain), "{plain}");
+        }
+        for secret in ["abc123", "correcthorse", "0123456789", "p-w"] {
+            assert!(!is_plain_word(secret), "{secret}");
+        }
+    }
 }
