@@ -218,15 +218,27 @@ pub enum ObjectError {
         wanted: Kind,
     },
     /// The spec or status does not match the schema of the kind.
-    #[error("{kind} `{name}`: {why}")]
+    #[error("{kind} `{name}` {field}: {why}")]
     Shape {
         /// The kind.
         kind: Kind,
         /// The name.
         name: String,
+        /// The path of the field, such as `spec.source.role`.
+        field: String,
         /// What is wrong.
         why: String,
     },
+}
+
+type PathError = serde_path_to_error::Error<serde_json::Error>;
+
+/// The path of a field below a part of an object.
+fn field_below(part: &str, path: &serde_path_to_error::Path) -> String {
+    match path.iter().next() {
+        None => part.to_owned(),
+        Some(_) => format!("{part}.{path}"),
+    }
 }
 
 impl AnyObject {
@@ -238,16 +250,19 @@ impl AnyObject {
         if self.kind != R::KIND {
             return Err(ObjectError::Kind { found: self.kind, wanted: R::KIND });
         }
-        let shape = |part: &str, error: serde_json::Error| ObjectError::Shape {
+        let shape = |part: &str, error: PathError| ObjectError::Shape {
             kind: self.kind,
             name: self.metadata.name.clone(),
-            why: format!("{part}: {error}"),
+            field: field_below(part, error.path()),
+            why: error.inner().to_string(),
         };
-        let spec = R::deserialize(&self.spec).map_err(|error| shape("spec", error))?;
+        let spec =
+            serde_path_to_error::deserialize(&self.spec).map_err(|error| shape("spec", error))?;
         let status = if self.status.is_null() {
             R::Status::default()
         } else {
-            R::Status::deserialize(&self.status).map_err(|error| shape("status", error))?
+            serde_path_to_error::deserialize(&self.status)
+                .map_err(|error| shape("status", error))?
         };
         let metadata = self.metadata.clone();
         Ok(Object {
@@ -261,17 +276,18 @@ impl AnyObject {
 
     /// From a typed object.
     pub fn of<R: Resource>(object: &Object<R>) -> Result<Self, ObjectError> {
-        let shape = |error: serde_json::Error| ObjectError::Shape {
+        let shape = |field: &str, error: serde_json::Error| ObjectError::Shape {
             kind: R::KIND,
             name: object.metadata.name.clone(),
+            field: field.to_owned(),
             why: error.to_string(),
         };
         Ok(Self {
             api_version: API_VERSION.to_owned(),
             kind: R::KIND,
             metadata: object.metadata.clone(),
-            spec: serde_json::to_value(&object.spec).map_err(shape)?,
-            status: serde_json::to_value(&object.status).map_err(shape)?,
+            spec: serde_json::to_value(&object.spec).map_err(|error| shape("spec", error))?,
+            status: serde_json::to_value(&object.status).map_err(|error| shape("status", error))?,
         })
     }
 

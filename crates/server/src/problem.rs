@@ -219,12 +219,13 @@ impl From<DeclareError> for Problem {
 impl From<ObjectError> for Problem {
     fn from(error: ObjectError) -> Self {
         let message = error.to_string();
-        let field = match &error {
-            ObjectError::Version { .. } => "apiVersion",
-            ObjectError::Kind { .. } => "kind",
-            ObjectError::Shape { .. } => "spec",
-        };
-        Self::invalid_field(field, message)
+        match error {
+            ObjectError::Version { .. } => Self::invalid_field("apiVersion", message),
+            ObjectError::Kind { .. } => Self::invalid_field("kind", message),
+            ObjectError::Shape { kind, name, field, why } => {
+                Self::invalid(&[Fault::new(field, why)]).with_resource(format!("{kind}/{name}"))
+            }
+        }
     }
 }
 

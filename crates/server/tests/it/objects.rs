@@ -162,7 +162,7 @@ async fn invalid_fields_are_listed() {
     let mut unknown = config_map("one", "a");
     unknown["spec"]["surprise"] = json!(1);
     let reply = post(&unknown).await.expect(422);
-    assert_eq!(reply.json()["error"]["reasons"][0]["field"], "spec");
+    assert_eq!(reply.json()["error"]["reasons"][0]["field"], "spec.surprise");
     assert!(reply.text().contains("surprise"), "{}", reply.text());
     assert_eq!(reply.headers["x-correlation-id"], reply.json()["error"]["correlationId"]);
     let mut key = config_map("one", "a");

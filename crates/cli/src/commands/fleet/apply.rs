@@ -38,7 +38,10 @@ impl Apply {
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let documents = documents::read(&fleet.context, &self.files)?;
         let mode = if self.dry_run { ApplyMode::DryRun } else { ApplyMode::Write };
-        let applied = fleet.ask(async |client| Ok(client.apply(&documents, mode).await?))?;
+        let applied = fleet.ask(async |client| {
+            let applied = client.apply(&documents.objects, mode).await;
+            applied.map_err(|error| documents.locate(error))
+        })?;
         if self.format.format == Format::Json {
             return output::json(&applied);
         }

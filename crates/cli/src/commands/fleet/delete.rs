@@ -83,7 +83,7 @@ impl Delete {
     fn named(&self, fleet: &FleetAccess) -> Result<Vec<(String, Named)>, Failure> {
         if !self.files.is_empty() {
             // The last document first: it may need those before it.
-            let documents = documents::read(&fleet.context, &self.files)?.into_iter().rev();
+            let documents = documents::read(&fleet.context, &self.files)?.objects.into_iter().rev();
             let each = documents.map(|document| {
                 let Metadata { namespace, name, .. } = document.metadata;
                 (namespace, Named { kind: document.kind, names: vec![name] })

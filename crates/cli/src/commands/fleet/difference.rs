@@ -41,7 +41,10 @@ fn not_said(failure: Failure) -> Failure {
 
 fn compare(fleet: &FleetAccess, files: &[PathBuf]) -> Result<Vec<ObjectDiff>, Failure> {
     let documents = documents::read(&fleet.context, files)?;
-    fleet.ask(async |client| Ok(client.diff(&documents).await?))
+    fleet.ask(async |client| {
+        let found = client.diff(&documents.objects).await;
+        found.map_err(|error| documents.locate(error))
+    })
 }
 
 #[cfg(test)]

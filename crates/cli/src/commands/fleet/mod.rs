@@ -10,6 +10,7 @@ pub mod contexts;
 pub mod delete;
 pub mod describe;
 pub mod difference;
+mod document_places;
 pub mod documents;
 pub mod edit;
 pub mod explain;
