@@ -53,6 +53,14 @@ enum Verb {
 }
 
 impl DbCommand {
+    /// Whether it works on what a database has.
+    pub(crate) fn needs_database(&self) -> bool {
+        match self.verb {
+            Verb::Status { .. } | Verb::Migrate { .. } => true,
+            Verb::Copy { .. } => false,
+        }
+    }
+
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {

@@ -7,6 +7,7 @@ pub mod claims;
 pub mod completions;
 pub mod compose;
 pub mod cost;
+mod database_needs;
 pub mod db;
 pub mod demo;
 pub mod diff;
@@ -257,6 +258,9 @@ impl Bailiwick {
         }
         if self.command.needs_git() {
             preconditions::require_git()?;
+        }
+        if let (Some(named), true) = (&db, self.command.needs_database()) {
+            database_needs::require(named)?;
         }
         let destination = Destination { context, database: db };
         let observe = || options::observe(kit_root.clone(), destination.database.as_deref());

@@ -41,6 +41,7 @@ mod layering;
 mod ledger_processes;
 mod lint_runs;
 mod lint_settings;
+mod missing_database;
 mod names;
 mod new_user;
 mod output_formats;

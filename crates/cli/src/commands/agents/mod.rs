@@ -38,6 +38,16 @@ enum Verb {
 }
 
 impl Agents {
+    /// Whether it works on what a database has.
+    pub(crate) fn needs_database(&self) -> bool {
+        match self.verb {
+            Verb::Tree(_) => true,
+            Verb::List(_) | Verb::Show(_) | Verb::New(_) | Verb::Import(_) | Verb::Assemble(_) => {
+                false
+            }
+        }
+    }
+
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {

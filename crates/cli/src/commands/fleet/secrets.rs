@@ -69,6 +69,14 @@ enum Verb {
 }
 
 impl Secrets {
+    /// Whether it works on what a database has.
+    pub(crate) fn needs_database(&self) -> bool {
+        match self.verb {
+            Verb::List { .. } | Verb::Rm { .. } => true,
+            Verb::Set { .. } => false,
+        }
+    }
+
     /// Does what was asked.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {

@@ -79,6 +79,14 @@ enum Verb {
 }
 
 impl Tokens {
+    /// Whether it works on what a database has.
+    pub(crate) fn needs_database(&self) -> bool {
+        match self.verb {
+            Verb::List { .. } | Verb::Revoke { .. } => true,
+            Verb::New { .. } => false,
+        }
+    }
+
     /// Does what was asked.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {

@@ -200,6 +200,11 @@ impl Ledger {
         Self { verb: Verb::Tree { id: None, all_repos: false, format } }
     }
 
+    /// Whether it works on what a database has.
+    pub(crate) fn needs_database(&self) -> bool {
+        !matches!(self.verb, Verb::Init { .. } | Verb::Fork { .. } | Verb::RevokeLock { .. })
+    }
+
     /// Does what was asked.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.verb.resolve_names(context)?;
