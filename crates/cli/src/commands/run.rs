@@ -197,11 +197,12 @@ impl RunObserver for Observer<'_> {
     }
 
     fn started(&self, handle: Handle) {
-        interrupt::set_attempt(handle);
+        // The notice first: a signal that comes between the two must not say that nothing has begun.
         interrupt::set_notice(format!(
             "left before the agent had stopped; its work is kept: bailiwick resume {}",
             self.id
         ));
+        interrupt::set_attempt(handle);
     }
 
     fn ended(&self) {
