@@ -12,7 +12,7 @@ use bailiwick_engine::running::assign;
 use bailiwick_gate::{HostContext, look_up};
 use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_model::attempt::Allowance;
-use bailiwick_model::{RoleName, Task};
+use bailiwick_model::{Problem, RoleName, Task};
 use bailiwick_policy::call::{Action, Call};
 use bailiwick_policy::decide::{Verdict, decide_effects, lookups, verdicts};
 use bailiwick_policy::decision::Outcome;
@@ -106,6 +106,24 @@ impl Limits {
             (None, None) => None,
         }
     }
+
+    /// A role that was named and does not exist is wrong usage, and no problem in a file.
+    pub(crate) fn unknown_role(&self, failure: ServiceFailure) -> Failure {
+        let names = |problem: &Problem, role: &RoleName| {
+            let named = problem.place.text().map(|text| text.trim_matches('"'));
+            problem.code == "unknown-role" && named == Some(role.as_str())
+        };
+        match (&self.role, failure) {
+            (Some(role), ServiceFailure::Problems(problems))
+                if problems.iter().all(|problem| names(problem, role)) =>
+            {
+                let help = problems.into_iter().find_map(|problem| problem.help);
+                Failure::usage(format!("there is no role `{role}`"))
+                    .help(help.unwrap_or_else(|| "bailiwick roles list".to_owned()))
+            }
+            (_, failure) => failure.into(),
+        }
+    }
 }
 
 impl Explain {
@@ -143,7 +161,7 @@ impl Explain {
                     &PolicySource::Role { role, files: Vec::new(), deny: Vec::new() },
                 )?
             }
-            other => other?,
+            other => other.map_err(|failure| self.limits.unknown_role(failure))?,
         };
         output::problems(&compiled.warnings);
         let root = context

@@ -60,7 +60,8 @@ impl Replay {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
-        let given = self.limits.what().map(|what| compile_working(context, &what)).transpose()?;
+        let given = self.limits.what().map(|what| compile_working(context, &what)).transpose();
+        let given = given.map_err(|failure| self.limits.unknown_role(failure))?;
         let logs = if self.logs.is_empty() { kept_logs(context)? } else { self.logs.clone() };
         let (mut replayed, mut unreadable) = (Vec::new(), Vec::new());
         for log in &logs {

@@ -161,7 +161,7 @@ impl Attach {
         let held = directory.is_supervised().unwrap_or(false);
         match (self.message, held) {
             (Some(text), true) => match ask(context, &self.agent, &Request::Message { text })? {
-                Reply::Refused(why) => Err(Failure::general(why)),
+                Reply::Refused(why) => Err(Failure::usage(why)),
                 Reply::Done | Reply::Status(_) => {
                     output::note("it hears this when its turn has ended");
                     Ok(())

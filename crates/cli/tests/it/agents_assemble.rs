@@ -44,7 +44,7 @@ fn a_file_of_ones_own_is_not_written_over_and_one_of_ours_is() {
     let scratch = scene();
     scratch.write("made/critic.md", "mine\n");
     let assemble = ["agents", "assemble", "critic", "validator", "--out", "made"];
-    let ran = scratch.run(BAILIWICK, &assemble).expect_code(1);
+    let ran = scratch.run(BAILIWICK, &assemble).expect_code(2);
     assert!(ran.err.contains("--force"), "{}", ran.err);
     assert_eq!(scratch.read("made/critic.md"), "mine\n");
     assert!(!scratch.root().join("made/validator.md").exists(), "all or none");

@@ -62,7 +62,7 @@ fn the_tree_fits_a_terminal_and_the_exit_code_is_asked_for() {
     scratch.run(BAILIWICK, &["explain", "--exit-code", "--", "git push"]).expect_code(2);
     scratch.run(BAILIWICK, &["explain", "--exit-code", "--", "git log"]).expect_code(0);
     let role = ["explain", "--role", "nobody", "--", "ls"];
-    let unknown = scratch.run(BAILIWICK, &role).expect_code(1);
+    let unknown = scratch.run(BAILIWICK, &role).expect_code(2);
     assert!(unknown.err.contains("nobody"), "{}", unknown.err);
 }
 

@@ -109,7 +109,7 @@ impl Assemble {
             let ours = std::fs::read_to_string(&target).is_ok_and(|text| text.contains(MADE));
             if there && !ours && !self.force {
                 let text = format!("{} was not made by this command", target.display());
-                return Err(Failure::general(text).help("say --force to write over it"));
+                return Err(Failure::usage(text).help("say --force to write over it"));
             }
         }
         std::fs::create_dir_all(directory).map_err(|error| {
