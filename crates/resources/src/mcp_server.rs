@@ -230,9 +230,15 @@ impl AgentMcpServer {
     }
 }
 
+/// The maximum number of variables or headers of a server.
+pub const MAX_VALUES: usize = 256;
+
 /// Errors in values and in the names of their variables or headers.
 fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
+    if values.len() > MAX_VALUES {
+        faults.push(Fault::new(field, format!("there may be {MAX_VALUES} at most")));
+    }
     for (index, value) in values.iter().enumerate() {
         faults.extend(fault(&value.name).map(|message| Fault::new(field, message)));
         let mut before = values.iter().take(index);

@@ -73,6 +73,13 @@ pub fn is_reserved_variable(name: &str) -> bool {
         || ENDINGS.iter().any(|ending| upper.ends_with(ending))
 }
 
+/// A regular expression of the reserved names. It needs no escapes, and other programs read it the same way.
+pub fn reserved_variable_pattern() -> String {
+    let join = |names: &[&str]| names.join("|").replace('_', "[_-]");
+    let (names, beginnings, endings) = (join(&RESERVED), join(&BEGINNINGS), join(&ENDINGS));
+    format!("(?i)^({names})$|^({beginnings})|({endings})$")
+}
+
 /// Why a variable name is not allowed.
 pub fn variable_fault(name: &str) -> Option<String> {
     if !is_variable_name(name) {
