@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::workspace;
 
 /// What each crate may import of the others; nothing else, not even for tests, but the test kit.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("model", &[]),
     ("resources", &["model"]),
     ("kit", &["model"]),
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("lifecycle", &["kit", "model", "policy", "verify"]),
     ("fleet", &["kit", "model", "policy", "resources"]),
     ("memory", &["model", "resources"]),
+    ("kubernetes", &["resources"]),
     ("gate", &["policy"]),
     ("store", &["fleet", "lifecycle", "model", "resources"]),
     ("source-control", &["fleet", "kit", "lifecycle", "memory", "model", "resources", "verify"]),
@@ -60,12 +61,13 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "web",
         ],
     ),
+    ("operator", &["kubernetes", "resources"]),
     ("testkit", &[]),
 ];
 
 /// The crates that read no file, clock, environment or network.
-const PURE: [&str; 8] =
-    ["model", "resources", "kit", "policy", "verify", "lifecycle", "fleet", "memory"];
+const PURE: [&str; 9] =
+    ["model", "resources", "kit", "policy", "verify", "lifecycle", "fleet", "memory", "kubernetes"];
 
 /// What a pure crate has no business with.
 const IMPURE: [&str; 8] =

@@ -1,0 +1,59 @@
+//! Rules, runs, and where they work.
+
+use bailiwick_resources::MAX_OWN_WORK_DEPTH;
+
+use super::agents::write_back;
+use super::{Limit, Limits, MAX_U32, holds, name};
+
+/// `owner/name`; neither is `.` or `..`.
+const FULL_NAME: &str = r"^([A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9_.-])[A-Za-z0-9_.-]*/([A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9_.-])[A-Za-z0-9_.-]*$";
+
+pub(super) fn trigger_rule() -> Limits {
+    let mut limits = vec![
+        ("sources", Limit::NotEmpty),
+        ("ownWorkDepth", Limit::Range(0.0, f64::from(MAX_OWN_WORK_DEPTH))),
+        ("contextBundleTemplate.redactSecrets", Limit::Only(vec![true.into()])),
+        write_back("writeBackPolicy.modes"),
+        (
+            "concurrencyPolicy",
+            Limit::AlsoCalled { field: "maxActive", also: "maxActivePerPullRequest" },
+        ),
+        (
+            "",
+            holds(
+                "('schedule' in self.sources) == has(self.schedule)",
+                "the source `schedule` and a schedule belong together",
+            ),
+        ),
+    ];
+    limits.extend(name("agentStack"));
+    limits.extend(name("taskKind"));
+    limits
+}
+
+pub(super) fn run() -> Limits {
+    vec![
+        ("repository", Limit::NotEmpty),
+        ("ref", Limit::Pattern("^refs/")),
+        write_back("writeBackPolicy.modes"),
+    ]
+}
+
+pub(super) fn repository() -> Limits {
+    vec![
+        ("fullName", Limit::Pattern(FULL_NAME)),
+        ("checkout", Limit::Pattern("^/")),
+        ("accounts{}[]", Limit::Pattern("^[^@/][^/]*$")),
+        (
+            "",
+            holds(
+                "!(self.forge in ['github', 'gitea']) || has(self.apiUrl)",
+                "this forge needs `apiUrl`: the address of its API",
+            ),
+        ),
+    ]
+}
+
+pub(super) fn runner_pool() -> Limits {
+    vec![("capacity", Limit::Range(1.0, MAX_U32))]
+}

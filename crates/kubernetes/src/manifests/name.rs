@@ -1,0 +1,128 @@
+//! What a person gives, checked as an API server would check it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A name of a namespace: lower case, digits and `-`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label(String);
+
+/// A key of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretKey {
+    /// The name of the secret.
+    pub name: String,
+    /// The key.
+    pub key: String,
+}
+
+/// A size such as `20Gi`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Storage(String);
+
+/// Why a text is not what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Not a name of a namespace.
+    #[error("use a-z, 0-9 and `-`, at most 63, beginning and ending with a letter or a digit")]
+    Label,
+    /// Not a key of a secret.
+    #[error("write SECRET/KEY, the name of a secret and one of its keys")]
+    SecretKey,
+    /// Not a size.
+    #[error("write a size such as 20Gi, in Mi, Gi or Ti")]
+    Storage,
+}
+
+impl FromStr for Label {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let fits =
+            text.len() <= 63 && !text.contains('.') && bailiwick_resources::is_object_name(text);
+        if fits { Ok(Self(text.to_owned())) } else { Err(NameError::Label) }
+    }
+}
+
+impl FromStr for SecretKey {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (name, key) = text.split_once('/').ok_or(NameError::SecretKey)?;
+        let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let fits = bailiwick_resources::is_object_name(name)
+            && !matches!(key, "" | "." | "..")
+            && key.len() <= 253
+            && key.bytes().all(is_key);
+        if !fits {
+            return Err(NameError::SecretKey);
+        }
+        Ok(Self { name: name.to_owned(), key: key.to_owned() })
+    }
+}
+
+impl FromStr for Storage {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let unit = ["Mi", "Gi", "Ti"].into_iter().find_map(|unit| text.strip_suffix(unit));
+        let number = unit.and_then(|number| number.parse::<u32>().ok());
+        match number {
+            Some(number) if number > 0 && text.as_bytes().first() != Some(&b'+') => {
+                Ok(Self(text.to_owned()))
+            }
+            Some(_) | None => Err(NameError::Storage),
+        }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Label, SecretKey, Storage};
+
+    #[test]
+    fn what_an_api_server_would_refuse_is_refused() {
+        for (text, fits) in
+            [("bailiwick", true), ("a-1", true), ("", false), ("a.b", false), ("A", false)]
+        {
+            assert_eq!(text.parse::<Label>().is_ok(), fits, "{text}");
+        }
+        assert!(
+            "a".repeat(63).parse::<Label>().is_ok() && "a".repeat(64).parse::<Label>().is_err()
+        );
+        for (text, fits) in [
+            ("db/url", true),
+            ("db/DB_URL.x", true),
+            ("db", false),
+            ("db/", false),
+            ("D/x", false),
+            ("db/a b", false),
+            ("db/..", false),
+        ] {
+            assert_eq!(text.parse::<SecretKey>().is_ok(), fits, "{text}");
+        }
+        for (text, fits) in [
+            ("20Gi", true),
+            ("512Mi", true),
+            ("0Gi", false),
+            ("+1Gi", false),
+            ("20", false),
+            ("20GB", false),
+            ("-1Gi", false),
+        ] {
+            assert_eq!(text.parse::<Storage>().is_ok(), fits, "{text}");
+        }
+    }
+}

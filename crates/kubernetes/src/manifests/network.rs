@@ -1,0 +1,72 @@
+//! What may reach the server, and what it may reach.
+
+use k8s_openapi::api::networking::v1::{
+    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+    NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::{Label, PORT, metadata, selector};
+
+/// Addresses of the node itself, where clouds offer credentials.
+const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
+/// More addresses at which clouds offer credentials.
+const METADATA: &str = "fd00:ec2::/32";
+
+/// Requests come from the ingress controller. The server reaches names, its database, forges and models.
+pub(super) fn policy(namespace: &Label, ingress: &Label) -> NetworkPolicy {
+    let dns = [port("UDP", 53), port("TCP", 53)];
+    let services = [port("TCP", 443), port("TCP", 5432)];
+    NetworkPolicy {
+        metadata: metadata(namespace),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(selector()),
+            policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+            ingress: Some(vec![NetworkPolicyIngressRule {
+                from: Some(vec![inside(ingress.to_string())]),
+                ports: Some(vec![port("TCP", PORT)]),
+            }]),
+            egress: Some(vec![
+                NetworkPolicyEgressRule {
+                    to: Some(vec![inside("kube-system".to_owned())]),
+                    ports: Some(dns.into()),
+                },
+                NetworkPolicyEgressRule {
+                    to: Some(LINK_LOCAL.map(outside).into()),
+                    ports: Some(services.into()),
+                },
+            ]),
+        }),
+    }
+}
+
+/// All pods of a namespace.
+fn inside(namespace: String) -> NetworkPolicyPeer {
+    let label = ("kubernetes.io/metadata.name".to_owned(), namespace);
+    NetworkPolicyPeer {
+        namespace_selector: Some(LabelSelector {
+            match_labels: Some([label].into()),
+            match_expressions: None,
+        }),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+/// All addresses but those of the node.
+fn outside((all, except): (&str, &str)) -> NetworkPolicyPeer {
+    let metadata = all.contains(':').then(|| METADATA.to_owned());
+    let except = [except.to_owned()].into_iter().chain(metadata).collect();
+    NetworkPolicyPeer {
+        ip_block: Some(IPBlock { cidr: all.to_owned(), except: Some(except) }),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(number)),
+        end_port: None,
+    }
+}

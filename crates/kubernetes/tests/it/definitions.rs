@@ -1,0 +1,72 @@
+//! The definitions as a whole.
+
+use std::collections::BTreeSet;
+
+use bailiwick_kubernetes::crds::{Home, custom_kinds, definition, home, yaml};
+use bailiwick_resources::{Author, Kind};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::Value;
+
+/// `kubectl apply` keeps the last applied text in an annotation of this size at most.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+#[test]
+fn printed_yaml_is_read_back_without_unknown_fields() {
+    let text = yaml(custom_kinds()).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    assert_eq!(documents.len(), custom_kinds().count());
+    for (document, kind) in documents.into_iter().zip(custom_kinds()) {
+        let typed: CustomResourceDefinition = serde_json::from_value(document.clone()).unwrap();
+        // The types of k8s-openapi ignore unknown fields: nothing may be missing when they are written again.
+        assert_eq!(serde_json::to_value(&typed).unwrap(), document, "{kind}");
+        assert_eq!(typed, definition(kind).unwrap());
+        assert!(document.to_string().len() < MAX_ANNOTATIONS, "{kind} is too large");
+    }
+}
+
+#[test]
+fn an_unknown_field_would_be_found() {
+    let mut document = serde_json::to_value(definition(Kind::AgentStack).unwrap()).unwrap();
+    document["spec"]["shortNames"] = Value::Null;
+    let typed: CustomResourceDefinition = serde_json::from_value(document.clone()).unwrap();
+    assert_ne!(serde_json::to_value(&typed).unwrap(), document);
+}
+
+#[test]
+fn names_are_those_of_the_embedded_kinds() {
+    for kind in custom_kinds() {
+        let names = definition(kind).unwrap().spec.names;
+        assert_eq!((names.kind.as_str(), names.plural.as_str()), (kind.as_str(), kind.plural()));
+        assert_eq!(names.short_names, Some(vec![kind.short().to_owned()]));
+        assert_eq!(names.categories, Some(vec!["bailiwick".to_owned()]));
+    }
+    let elsewhere: BTreeSet<Kind> =
+        Kind::ALL.iter().copied().filter(|kind| home(*kind) != Home::CustomResource).collect();
+    let expected = [
+        Kind::ServiceAccount,
+        Kind::Role,
+        Kind::RoleBinding,
+        Kind::Secret,
+        Kind::ConfigMap,
+        Kind::AgentTriggerExecution,
+        Kind::WebhookDelivery,
+    ];
+    assert_eq!(elsewhere, BTreeSet::from(expected));
+}
+
+/// A status is written apart from the spec, and its conditions are those of Kubernetes.
+#[test]
+fn a_status_is_a_subresource_with_conditions_by_type() {
+    for kind in custom_kinds() {
+        let version = definition(kind).unwrap().spec.versions.remove(0);
+        assert!(version.subresources.unwrap().status.is_some(), "{kind}");
+        let schema = version.schema.unwrap().open_api_v3_schema.unwrap();
+        let status = &schema.properties.as_ref().unwrap()["status"];
+        let conditions = status.properties.as_ref().and_then(|fields| fields.get("conditions"));
+        let declared = kind.author() == Author::People;
+        assert!(conditions.is_some() || !declared, "{kind} has no conditions");
+        if let Some(conditions) = conditions {
+            assert_eq!(conditions.x_kubernetes_list_map_keys, Some(vec!["type".to_owned()]));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What a cluster is given, checked as an API server would check it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::wildcard_enum_match_arm,
+    reason = "a helper of a test fails the test"
+)]
+
+mod api_server;
+mod definitions;
+mod differences;
+mod examples;
+mod manifests;
+mod random_objects;
+mod structural;
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_kubernetes::crds::definition;
+use bailiwick_resources::Kind;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The schema of a kind, as the API server gets it.
+fn schema(kind: Kind) -> JSONSchemaProps {
+    let version = definition(kind).unwrap().spec.versions.remove(0);
+    version.schema.unwrap().open_api_v3_schema.unwrap()
+}

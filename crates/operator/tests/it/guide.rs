@@ -1,0 +1,44 @@
+//! docs/guides/kubernetes.md: its commands print what a cluster reads.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Keeps what it is given, as a cluster would.
+const KUBECTL: &str = "#!/bin/sh\n[ \"$1\" != apply ] || cat >> \"$APPLIED\"\ncat > /dev/null\n";
+
+#[test]
+fn its_commands_print_what_a_cluster_reads() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/kubernetes.md");
+    let text = fs::read_to_string(guide).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let kubectl = directory.path().join("kubectl");
+    fs::write(&kubectl, KUBECTL).unwrap();
+    fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_bailiwick-kubernetes")).parent().unwrap();
+    let path = format!("{}:{}:/usr/bin:/bin", directory.path().display(), program.display());
+    let applied = directory.path().join("applied.yaml");
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut followed = 0;
+    for block in blocks.filter(|block| block.contains("bailiwick-kubernetes")) {
+        let status = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", block])
+            .env_clear()
+            .env("PATH", &path)
+            .env("APPLIED", &applied)
+            .stdin(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success(), "{block}");
+        followed += 1;
+    }
+    assert_eq!(followed, 3);
+    let applied: Vec<Value> =
+        serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
+    let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
+    assert!(kind("CustomResourceDefinition") > 20);
+    assert_eq!((kind("Deployment"), kind("NetworkPolicy")), (1, 1));
+}

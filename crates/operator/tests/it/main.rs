@@ -1,0 +1,73 @@
+//! The program as a person calls it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
+
+mod guide;
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bailiwick-kubernetes")).args(arguments).output().unwrap()
+}
+
+fn kinds(arguments: &[&str]) -> Vec<String> {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let kind = |document: &Value| {
+        assert_eq!(document["kind"], "CustomResourceDefinition");
+        document["spec"]["names"]["kind"].as_str().unwrap().to_owned()
+    };
+    documents.iter().map(kind).collect()
+}
+
+#[test]
+fn crds_prints_all_kinds_or_those_that_are_named() {
+    let all = kinds(&["crds"]);
+    assert!(all.contains(&"AgentStack".to_owned()) && all.len() > 20, "{all:?}");
+    assert_eq!(kinds(&["crds", "stack", "RunnerPool"]), ["AgentStack", "RunnerPool"]);
+}
+
+#[test]
+fn kinds_that_are_no_custom_resources_are_refused_with_the_reason() {
+    for (kind, reason) in [
+        ("secret", "Kubernetes has the kind Secret itself"),
+        ("delivery", "kept in the database only: read it with `bailiwick get delivery`"),
+        ("stak", "did you mean `stack`?"),
+    ] {
+        let output = run(&["crds", kind]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(reason) && output.stdout.is_empty(), "{message}");
+    }
+}
+
+const SERVE: [&str; 7] =
+    ["manifests", "--image", "bailiwick:1", "--host", "agents.example", "--database", "db/url"];
+
+#[test]
+fn manifests_prints_the_objects_of_a_server() {
+    assert_eq!(security_of_pods(&[]), "RuntimeDefault");
+    assert_eq!(security_of_pods(&["--agents"]), "Unconfined");
+    let output = run(&["manifests", "--image", "a b", "--host", "x", "--database", "db"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("write an image such as"), "{message}");
+}
+
+fn security_of_pods(more: &[&str]) -> String {
+    let output = run(&[&SERVE, more].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let deployment = documents.iter().find(|one| one["kind"] == "Deployment").unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["image"], "bailiwick:1");
+    pod["securityContext"]["seccompProfile"]["type"].as_str().unwrap().to_owned()
+}
