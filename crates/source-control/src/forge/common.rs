@@ -263,20 +263,43 @@ pub(super) async fn get_permission(api: &Api, actor: &str) -> Result<ApiResponse
     api.get(&["collaborators", actor, "permission"], &[]).await
 }
 
-/// The rights of a user by this response. A user who is not a collaborator can read at most.
+/// What a user may do in a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Admin,
+    Write,
+    /// At most.
+    Read,
+}
+
+/// The rights of a user by this response.
 pub(super) fn rights(api: &Api, actor: &str, response: ApiResponse) -> Result<Rights, ForgeError> {
+    Ok(match access(api, actor, response)? {
+        Some(Access::Admin | Access::Write) => Rights::Write,
+        Some(Access::Read) => Rights::Read,
+        None => Rights::Unknown,
+    })
+}
+
+/// The access of a user by this response, if it tells. A user who is not a collaborator can read at most.
+pub(super) fn access(
+    api: &Api,
+    actor: &str,
+    response: ApiResponse,
+) -> Result<Option<Access>, ForgeError> {
     if response.is_missing() {
-        return Ok(Rights::Read);
+        return Ok(Some(Access::Read));
     }
     let answer: wire::Permission = api.require_success(response)?.json()?;
     // The response must be about the requested user.
     if !answer.user.is_some_and(|user| user.login.eq_ignore_ascii_case(actor)) {
-        return Ok(Rights::Unknown);
+        return Ok(None);
     }
     Ok(match answer.permission.as_str() {
-        "owner" | "admin" | "maintain" | "write" => Rights::Write,
-        "triage" | "read" | "none" => Rights::Read,
-        _ => Rights::Unknown,
+        "owner" | "admin" => Some(Access::Admin),
+        "maintain" | "write" => Some(Access::Write),
+        "triage" | "read" | "none" => Some(Access::Read),
+        _ => None,
     })
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::Api;
-use super::gitea_rights::{self, Assignees};
+use super::gitea_rights;
 
 /// Features that older versions of Gitea lack: the version that has them, and what is missing before.
 const GITEA_FEATURES: [((u32, u32), &str); 4] = [
@@ -55,7 +55,7 @@ pub(super) async fn gitea(api: &Api) -> Result<ForgeFacts, ForgeError> {
     if permission.push {
         require("write:repository", release.status());
     }
-    let reads_rights = permission.admin || gitea_rights::assignees(api).await? == Assignees::Exact;
+    let reads_rights = gitea_rights::reads_rights(api, permission.admin).await?;
     let version = version(api).await?;
     let missing_features = version.as_deref().map(missing_features).unwrap_or_default();
     let may_write = permission.push;

@@ -37,6 +37,7 @@ GET /compare/{basehead} -> 200 Compare
 GET /teams -> 200 [Team]
 GET /assignees -> 200 [User]
 GET /activities/feeds ?date,page,limit -> 200 [Activity]
+GET /collaborators/{collaborator} -> 204 -
 GET /collaborators/{collaborator}/permission -> 200 RepoCollaboratorPermission
 GET /tags/{tag} -> 200 Tag
 GET /commits/{ref}/statuses ?sort,state,page,limit -> 200 [CommitStatus]

@@ -184,6 +184,11 @@ impl StandIn {
         self.state().teams = Some(teams.to_vec());
     }
 
+    /// From now on the token must not read who is in the teams.
+    pub fn hide_team_members(&self) {
+        self.state().hides_team_members = true;
+    }
+
     /// What the server says that it is.
     pub fn set_version(&self, version: &str) {
         version.clone_into(&mut self.state().version);

@@ -77,7 +77,8 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
             // A user has no teams.
             None => Answer::no(405, "repo is not owned by an organization"),
             Some(teams) => {
-                let shown = teams.iter().map(|team| state.show_team(team)).collect();
+                let numbered = teams.iter().zip(1..);
+                let shown = numbered.map(|(team, id)| state.show_team(team, id)).collect();
                 Answer::json(200, &Value::Array(shown))
             }
         },
@@ -90,6 +91,10 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
         ["pulls", rest @ ..] => pulls(state, asked, rest),
         ["branches", name @ ..] if read => branch(state, &name.join("/")),
         ["collaborators", name, "permission"] if read => permission(state, name),
+        ["collaborators", name] if read => match state.permissions.contains_key(*name) {
+            true => Answer::text(204, ""),
+            false => Answer::no(404, NOT_FOUND),
+        },
         ["tags", name @ ..] if read && state.flavour == Flavour::Gitea => {
             tag(state, &name.join("/"))
         }
@@ -138,16 +143,42 @@ pub(super) fn cut(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> (Vec<Val
     (all.into_iter().skip(before).take(size).collect(), next)
 }
 
-/// What somebody may do here; a name that nobody has is not there.
+/// What somebody may do here; a name that nobody has is not there. The access of a team to the repository counts,
+/// whatever its members may write.
 fn permission(state: &State, name: &str) -> Answer {
     if state.is_writer_token {
         let why = "Only admins can query all permissions, repo admins can query all repo permissions, collaborators \
                    can query only their own";
         return Answer::no(403, why);
     }
-    let Some(permission) = state.permissions.get(name) else { return Answer::no(404, NOT_FOUND) };
+    let own = state.permissions.get(name);
+    let teams = state.teams.iter().flatten();
+    let of_teams = teams.filter(|team| team.has(name)).map(|team| &team.permission);
+    let rank = |word: &&String| {
+        ["none", "read", "write", "admin", "owner"].iter().position(|one| one == *word)
+    };
+    let Some(permission) = own.into_iter().chain(of_teams).max_by_key(rank) else {
+        return Answer::no(404, NOT_FOUND);
+    };
     let told = json!({ "permission": permission, "role_name": permission, "user": user(name) });
     Answer::json(200, &told)
+}
+
+/// The members of a team, which Gitea shows to members and owners of the organization only.
+pub(super) fn team_members(state: &State, id: &str, name: Option<&str>) -> Answer {
+    let place = id.parse::<usize>().ok().and_then(|id| id.checked_sub(1));
+    let team = place.and_then(|place| state.teams.as_ref()?.get(place));
+    let Some(team) = team.filter(|_| !state.hides_team_members) else {
+        return Answer::no(404, NOT_FOUND);
+    };
+    match name {
+        None => {
+            let shown = team.members.iter().map(|member| user(member)).collect();
+            Answer::json(200, &Value::Array(shown))
+        }
+        Some(name) if team.has(name) => Answer::json(200, &user(name)),
+        Some(_) => Answer::no(404, NOT_FOUND),
+    }
 }
 
 fn user(name: &str) -> Value {
@@ -268,7 +299,8 @@ fn compare(state: &State, both: &str) -> Answer {
     }
 }
 
-/// Everybody who may write anything; also members of a team that may write a wiki only.
+/// Everybody who may write anything, also members of a team that may write a wiki only; since 1.27 also those of a team
+/// that may read issues or pull requests.
 fn assignees(state: &State) -> Answer {
     let may_write = |word: &str| !matches!(word, "none" | "read");
     let mut names: BTreeSet<&str> = BTreeSet::new();
@@ -278,7 +310,11 @@ fn assignees(state: &State) -> Answer {
         }
     }
     for team in state.teams.iter().flatten() {
-        if team.units.iter().any(|(_, access)| may_write(access)) || may_write(&team.permission) {
+        let is_assignable = |(unit, access): &(String, String)| match unit.as_str() {
+            "repo.issues" | "repo.pulls" => access != "none",
+            _ => may_write(access),
+        };
+        if team.units.iter().any(is_assignable) || may_write(&team.permission) {
             names.extend(team.members.iter().map(String::as_str));
         }
     }

@@ -128,6 +128,14 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
     if incoming.method == "GET" && path == format!("{prefix}/version") {
         return Answer::json(200, &serde_json::json!({ "version": state.version }));
     }
+    let teams = path.strip_prefix(&format!("{prefix}/teams/")).filter(|_| incoming.method == "GET");
+    match teams.map(|rest| rest.split('/').collect::<Vec<_>>()).as_deref() {
+        Some([id, "members"]) => return routes::team_members(&state, id, None),
+        Some([id, "members", name]) => {
+            return routes::team_members(&state, id, Some(&decode(name)));
+        }
+        Some(_) | None => {}
+    }
     let begin = format!("{prefix}/repos/{}", state.full_name);
     let rest = path.strip_prefix(&begin);
     let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
@@ -157,6 +165,7 @@ fn missing_scope(state: &State, method: &str, path: &str, prefix: &str) -> Optio
     let kind = match rest.split('/').collect::<Vec<_>>().as_slice() {
         ["", "user", ..] => "user",
         ["", "version", ..] => "misc",
+        ["", "teams", ..] => "organization",
         ["", "repos", _, _, "issues" | "labels" | "milestones", ..] => "issue",
         _ => "repository",
     };

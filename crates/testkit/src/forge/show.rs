@@ -94,13 +94,13 @@ impl State {
         entries
     }
 
-    pub(super) fn show_team(&self, team: &Team) -> Value {
+    pub(super) fn show_team(&self, team: &Team, id: u64) -> Value {
         let units: serde_json::Map<String, Value> = team
             .units
             .iter()
             .map(|(unit, access)| (unit.clone(), access.as_str().into()))
             .collect();
-        json!({ "id": 3, "name": "team", "permission": team.permission, "units_map": units })
+        json!({ "id": id, "name": "team", "permission": team.permission, "units_map": units })
     }
 
     pub(super) fn show_issue(&self, number: u64, item: &Item) -> Value {

@@ -177,6 +177,12 @@ pub struct Team {
     pub members: Vec<String>,
 }
 
+impl Team {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member == name)
+    }
+}
+
 /// A review.
 #[derive(Debug, Clone)]
 pub struct Review {
@@ -295,6 +301,8 @@ pub(super) struct State {
     pub(super) activities: Vec<Activity>,
     /// The teams; nothing if a user owns the repository.
     pub(super) teams: Option<Vec<Team>>,
+    /// Whether our token must not read who is in the teams.
+    pub(super) hides_team_members: bool,
     /// What the server says that it is.
     pub(super) version: String,
     /// Scopes that the token does not have, such as `write:issue`.
@@ -337,6 +345,7 @@ impl State {
             state_changes: Vec::new(),
             activities: Vec::new(),
             teams: None,
+            hides_team_members: false,
             version: "1.27.2".to_owned(),
             missing_scopes: Vec::new(),
             protected: Vec::new(),

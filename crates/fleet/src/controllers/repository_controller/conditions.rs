@@ -120,9 +120,9 @@ fn actor_rights_known(repository: &Object<Repository>) -> Finding {
             Finding::holds(kind, Reason::ActorRightsReadable, message)
         }
         false => {
-            let message = "this token cannot learn which accounts may write, so that comments and labels of \
-                           others are not trusted; use the token of an administrator of the repository, or give \
-                           every team that may write anything write access to code";
+            let message = "this token cannot learn which accounts may write code, so that comments and labels of \
+                           others are not trusted; use the token of an owner of the organization with the scope \
+                           read:organization, or give every team of the repository write access to code";
             Finding::fails(kind, Reason::ActorRightsUnreadable, message)
         }
     })

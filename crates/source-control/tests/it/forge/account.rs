@@ -96,12 +96,12 @@ fn retry_after_stops_the_requests_of_that_account_alone() {
     }
 }
 
-fn team(units: &[(&str, &str)], members: &[&str]) -> Team {
+fn team(permission: &str, units: &[(&str, &str)], member: &str) -> Team {
     let unit = |(unit, access): &(&str, &str)| ((*unit).to_owned(), (*access).to_owned());
     Team {
-        permission: "none".to_owned(),
+        permission: permission.to_owned(),
         units: units.iter().map(unit).collect(),
-        members: members.iter().map(|&name| name.to_owned()).collect(),
+        members: vec![member.to_owned()],
     }
 }
 
@@ -119,16 +119,52 @@ fn a_writers_token_learns_rights_from_the_assignees_where_they_are_exact() {
         (Rights::Write, Rights::Read, Rights::Read)
     );
     assert!(reads());
-    // Every team that writes something writes code.
-    let code = team(&[("repo.code", "write"), ("repo.wiki", "write")], &["dora"]);
-    let readers = team(&[("repo.code", "read")], &["emil"]);
-    setup.stand_in.set_teams(&[code.clone(), readers]);
-    assert_eq!((of("dora"), of("emil")), (Rights::Write, Rights::Read));
+    // Every team writes code.
+    let code = team("write", &[("repo.code", "write"), ("repo.wiki", "write")], "dora");
+    let idle = team("none", &[("repo.code", "none")], "ida");
+    setup.stand_in.set_teams(&[code.clone(), idle]);
+    assert_eq!((of("dora"), of("ida")), (Rights::Write, Rights::Read));
     assert!(reads());
-    // One that writes a wiki only is among the assignees as well: nothing is proven any more.
-    let wiki = team(&[("repo.code", "read"), ("repo.wiki", "write")], &["wanda"]);
-    setup.stand_in.set_teams(&[code, wiki]);
-    for name in ["alice", "dora", "wanda", "nobody"] {
+    // Those who write a wiki or read issues are among the assignees as well: nothing is proven any more.
+    let wiki = team("read", &[("repo.code", "read"), ("repo.wiki", "write")], "wanda");
+    let issues = team("none", &[("repo.code", "read"), ("repo.issues", "read")], "emil");
+    for other in [wiki, issues] {
+        setup.stand_in.set_teams(&[code.clone(), other]);
+        for name in ["alice", "dora", "wanda", "emil", "nobody"] {
+            assert_eq!(of(name), Rights::Unknown, "{name}");
+        }
+        assert!(!reads());
+    }
+    setup.keeps_contract();
+}
+
+#[test]
+fn a_member_of_a_team_that_writes_no_code_is_no_writer() {
+    let setup = Setup::new(Flavour::Gitea);
+    setup.stand_in.permit("alice", "write");
+    setup.stand_in.permit("both", "read");
+    let of = |name: &str| block_on(setup.forge.permission(name)).unwrap();
+    let reads = || block_on(setup.forge.facts()).unwrap().unwrap().reads_rights;
+    let owners = team("owner", &[], "olga");
+    let code = team("write", &[("repo.code", "write"), ("repo.wiki", "write")], "dora");
+    let readers = team("read", &[("repo.code", "read"), ("repo.issues", "read")], "emil");
+    // Gitea says that its members may write the repository.
+    let mut wiki = team("write", &[("repo.code", "none"), ("repo.wiki", "write")], "wanda");
+    wiki.members.extend(["dora", "both", "olga"].map(str::to_owned));
+    // Gitea 1.27 says that its members may read.
+    let unseen = team("none", &[("repo.code", "write")], "ursula");
+    setup.stand_in.set_teams(&[owners, code, readers, wiki, unseen]);
+    for reader in ["wanda", "emil", "nobody"] {
+        assert_eq!(of(reader), Rights::Read, "{reader}");
+    }
+    for writer in ["alice", "dora", "olga", "ursula", "both"] {
+        assert_eq!(of(writer), Rights::Write, "{writer}");
+    }
+    assert!(reads());
+    // An administrator of the repository who is outside of the organization cannot tell them apart.
+    setup.stand_in.hide_team_members();
+    assert_eq!(of("olga"), Rights::Write, "an owner needs no team");
+    for name in ["alice", "dora", "wanda", "emil", "ursula"] {
         assert_eq!(of(name), Rights::Unknown, "{name}");
     }
     assert!(!reads());
