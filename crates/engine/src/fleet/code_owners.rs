@@ -115,6 +115,22 @@ mod tests {
     }
 
     #[test]
+    fn gitea_and_forgejo_look_at_the_root_first_and_in_their_own_directories_last() {
+        let scratch = Scratch::repository();
+        let places = [
+            ("@forgejo", ".forgejo/CODEOWNERS"),
+            ("@gitea", ".gitea/CODEOWNERS"),
+            ("@docs", "docs/CODEOWNERS"),
+            ("@root", "CODEOWNERS"),
+        ];
+        for (owner, place) in places {
+            scratch.write(place, &format!(".* {owner}\n"));
+            let commit = scratch.commit(place);
+            assert_eq!(groups(at(&scratch, &commit, Grammar::Gitea))[0].0, [owner], "{place}");
+        }
+    }
+
+    #[test]
     fn a_link_a_large_file_and_a_broken_line_are_no_owners() {
         let scratch = Scratch::repository();
         scratch.write("owners", "* @ada\n");

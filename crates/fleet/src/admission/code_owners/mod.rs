@@ -39,10 +39,13 @@ impl Grammar {
     }
 
     /// Where the forge looks for the file. The first one that exists counts.
-    pub fn places(self) -> [&'static str; 3] {
+    pub fn places(self) -> &'static [&'static str] {
         match self {
-            Self::Github => [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"],
-            Self::Gitea => ["CODEOWNERS", "docs/CODEOWNERS", ".gitea/CODEOWNERS"],
+            Self::Github => &[".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"],
+            // The last one is Forgejo's alone.
+            Self::Gitea => {
+                &["CODEOWNERS", "docs/CODEOWNERS", ".gitea/CODEOWNERS", ".forgejo/CODEOWNERS"]
+            }
         }
     }
 }
