@@ -79,16 +79,13 @@ fn each_event_starts_one_run() {
     assert_eq!(started, expected, "{}", site.report());
 }
 
-#[test]
-#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn events_of_a_downtime_are_found_afterwards() {
-    let mut site = Site::new(&rules()[..6]);
-    site.quiet();
-    site.stop();
-    do_everything(&site);
-    let seconds = std::env::var("DOWNTIME").map_or(0, |seconds| seconds.parse().unwrap());
-    thread::sleep(Duration::from_secs(seconds));
-    site.serve();
+/// How long something is away, by the variable `DOWNTIME`.
+fn downtime() -> Duration {
+    Duration::from_secs(std::env::var("DOWNTIME").map_or(0, |seconds| seconds.parse().unwrap()))
+}
+
+/// Everything that was done while something was away has started one run.
+fn everything_started_once(site: &Site) {
     // The lists are read at the next poll, which may be late on a busy machine.
     site.until("a run", || (!site.started().is_empty()).then_some(()));
     site.quiet();
@@ -102,6 +99,31 @@ fn events_of_a_downtime_are_found_afterwards() {
     ];
     let expected = expected.map(|(rule, count)| (rule.to_owned(), count)).into();
     assert_eq!(site.started(), expected, "{}", site.report());
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn events_of_a_downtime_are_found_afterwards() {
+    let mut site = Site::new(&rules()[..6]);
+    site.quiet();
+    site.stop();
+    do_everything(&site);
+    thread::sleep(downtime());
+    site.serve();
+    everything_started_once(&site);
+}
+
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn events_are_complete_after_the_server_could_not_be_asked() {
+    let site = Site::new(&rules()[..6]);
+    site.quiet();
+    site.faults.set_away(true);
+    do_everything(&site);
+    site.until("a failed request", || (site.faults.count() > 0).then_some(()));
+    thread::sleep(downtime());
+    site.faults.set_away(false);
+    everything_started_once(&site);
 }
 
 #[test]

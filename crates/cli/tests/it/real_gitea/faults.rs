@@ -23,6 +23,7 @@ enum Fate {
 pub(super) struct Faults {
     pub(super) url: String,
     failing: Arc<AtomicBool>,
+    away: Arc<AtomicBool>,
     failed: Arc<AtomicUsize>,
     /// How the request begins whose answer is lost once.
     to_lose: Arc<Mutex<Option<String>>>,
@@ -37,6 +38,8 @@ impl Faults {
         let (failing, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (fails, count) = (Arc::clone(&failing), Arc::clone(&failed));
         let asked = Arc::new(AtomicUsize::new(0));
+        let away = Arc::new(AtomicBool::new(false));
+        let is_away = Arc::clone(&away);
         let to_lose = Arc::new(Mutex::new(None::<String>));
         let losing = Arc::clone(&to_lose);
         thread::spawn(move || {
@@ -44,7 +47,12 @@ impl Faults {
                 let (upstream, fails) = (upstream.clone(), Arc::clone(&fails));
                 let (count, asked) = (Arc::clone(&count), Arc::clone(&asked));
                 let losing = Arc::clone(&losing);
+                let is_away = Arc::clone(&is_away);
                 let fate = move |head: &str| {
+                    if is_away.load(Ordering::SeqCst) {
+                        count.fetch_add(1, Ordering::SeqCst);
+                        return Fate::Refused;
+                    }
                     let lost = losing.lock().unwrap().take_if(|start| head.starts_with(&**start));
                     if lost.is_some() {
                         count.fetch_add(1, Ordering::SeqCst);
@@ -64,7 +72,12 @@ impl Faults {
                 thread::spawn(move || pass(client, &upstream, fate));
             }
         });
-        Self { url, failing, failed, to_lose }
+        Self { url, failing, away, failed, to_lose }
+    }
+
+    /// Whether no API request reaches the server.
+    pub(super) fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
     }
 
     pub(super) fn set(&self, failing: bool) {

@@ -3,12 +3,14 @@
 //! `GITEA_URL=http://127.0.0.1:3000 GITEA_ADMIN=NAME:PASSWORD cargo test -p bailiwick-cli --test it real_gitea
 //! -- --ignored --nocapture`
 //!
-//! `DOWNTIME=600` sets how many seconds the control plane is down in the test of a downtime (otherwise none are
-//! waited for). Each test makes accounts, an organization and a repository of its own, and connects them as the guides say. The
-//! server must be allowed to reach loopback with its webhooks (`[webhook] ALLOWED_HOST_LIST = loopback`).
+//! `DOWNTIME=600` sets how many seconds the control plane, or the server for it, is away in the tests of a downtime
+//! (otherwise none are waited for). Each test makes accounts, an organization and a repository of its own, and connects
+//! them as the guides say. The server must be allowed to reach loopback with its webhooks (`[webhook] ALLOWED_HOST_LIST =
+//! loopback`).
 
 mod chain;
 mod events;
 mod faults;
+mod rights;
 mod site;
 mod writes;

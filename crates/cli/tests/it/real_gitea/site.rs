@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(180);
 /// The forge sends nothing more after this time without a delivery; polling is more frequent.
 const QUIET: Duration = Duration::from_secs(15);
 /// What the control plane's token needs, by the guide.
-const SCOPES: [&str; 3] = ["write:repository", "write:issue", "read:user"];
+pub(super) const SCOPES: [&str; 3] = ["write:repository", "write:issue", "read:user"];
 /// May write below `src/`, and run anything.
 const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                     [\"policy::git-read-only\", \"scope::files-whitelist\", \
