@@ -13,8 +13,8 @@ use bailiwick_model::{AgentId, Run};
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
+use crate::connections::WriteConnection;
 use crate::open::Store;
-use crate::write_connection::WriteConnection;
 
 const COLUMNS: &str =
     "fence, run, line, repository, inside, outside, taken_at, leased_until, outcome, released_at";

@@ -21,7 +21,6 @@ mod open;
 mod run_pages;
 mod runs;
 mod sql;
-mod write_connection;
 
 pub use copying::TableRows;
 pub use leader_election::{Election, LeaderLease, RENEWAL_INTERVAL};

@@ -12,12 +12,11 @@ use sqlx::any::{AnyPoolOptions, AnyRow};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{AnyConnection, Connection as _, Row, SqlSafeStr};
 
-use crate::connections::ConnectionPool;
+use crate::connections::{ConnectionPool, LEASE_LOST, WriteConnection};
 use crate::database_file::DatabaseFile;
 use crate::fleet::Fleet;
 use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
-use crate::write_connection::{LEASE_LOST, WriteConnection};
 
 /// The newest schema version that this program knows.
 const SCHEMA_VERSION: i64 = 10;

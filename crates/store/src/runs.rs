@@ -7,9 +7,9 @@ use bailiwick_model::{AgentId, Run, RunFacts, RunName, RunState, RunStatus};
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
+use crate::connections::WriteConnection;
 use crate::open::Store;
 use crate::sql::{now, storable};
-use crate::write_connection::WriteConnection;
 
 macro_rules! select_run {
     ($rest:literal) => {

@@ -15,8 +15,7 @@ use super::row::{COLUMNS, StoredObject, select_one};
 use super::statements::{batches, signed};
 use super::statuses::StatusBatch;
 use super::terms::{DIGEST, Term, terms};
-use crate::connections::Connection;
-use crate::write_connection::{LEASE_LOST, WriteConnection};
+use crate::connections::{Connection, LEASE_LOST, WriteConnection};
 
 pub(super) struct WriteTransaction<'a> {
     pub(super) fleet: &'a Fleet,

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::{Executor as _, Row as _};
 
-use crate::connections::{Connection, ConnectionPool};
+use super::{Connection, ConnectionPool};
 
 /// Why a write of the controllers fails.
 pub(crate) const LEASE_LOST: &str = "this server is no longer the leader";

@@ -4,6 +4,8 @@
 //! statement of one transaction is then unknown in the next one, or belongs to another program. So every statement
 //! runs in a transaction and without a name there.
 
+mod write_connection;
+
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use sqlx::any::{AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
@@ -11,7 +13,7 @@ use sqlx::error::BoxDynError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyPool, Database, Either, Error, Execute, Executor, SqlStr};
 
-use crate::write_connection::WriteConnection;
+pub(crate) use write_connection::{LEASE_LOST, WriteConnection};
 
 type Step = Either<AnyQueryResult, AnyRow>;
 
