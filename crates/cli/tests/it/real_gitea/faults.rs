@@ -50,26 +50,22 @@ impl Faults {
                 let is_away = Arc::clone(&is_away);
                 let fate = move |head: &str| {
                     if is_away.load(Ordering::SeqCst) {
-                        count.fetch_add(1, Ordering::SeqCst);
                         return Fate::Refused;
                     }
                     let lost = losing.lock().unwrap().take_if(|start| head.starts_with(&**start));
                     if lost.is_some() {
-                        count.fetch_add(1, Ordering::SeqCst);
                         return Fate::AnswerLost;
                     }
                     if !fails.load(Ordering::SeqCst) {
                         return Fate::Answered;
                     }
-                    let fate = match asked.fetch_add(1, Ordering::SeqCst) % 5 {
+                    match asked.fetch_add(1, Ordering::SeqCst) % 5 {
                         1 => Fate::Refused,
                         3 => Fate::AnswerLost,
-                        _ => return Fate::Answered,
-                    };
-                    count.fetch_add(1, Ordering::SeqCst);
-                    fate
+                        _ => Fate::Answered,
+                    }
                 };
-                thread::spawn(move || pass(client, &upstream, fate));
+                thread::spawn(move || pass(client, &upstream, fate, &count));
             }
         });
         Self { url, failing, away, failed, to_lose }
@@ -95,8 +91,14 @@ impl Faults {
     }
 }
 
-/// Passes on one request, and closes the connection: the next request is another one's turn.
-fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn(&str) -> Fate) -> Option<()> {
+/// Passes on one request, and closes the connection: the next request is another one's turn. A failed one is counted
+/// once the server has done what it does of it.
+fn pass(
+    mut client: TcpStream,
+    upstream: &str,
+    fate: impl Fn(&str) -> Fate,
+    failed: &AtomicUsize,
+) -> Option<()> {
     let mut from_client = BufReader::new(client.try_clone().ok()?);
     let mut head = String::new();
     let mut length = 0;
@@ -122,6 +124,7 @@ fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn(&str) -> Fate) -> O
     if fate == Fate::Refused {
         let mut body = vec![0; length];
         from_client.read_exact(&mut body).ok()?;
+        failed.fetch_add(1, Ordering::SeqCst);
         return client.write_all(FAILURE).ok();
     }
     let mut server = TcpStream::connect(upstream).ok()?;
@@ -131,6 +134,7 @@ fn pass(mut client: TcpStream, upstream: &str, fate: impl Fn(&str) -> Fate) -> O
     thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
     if fate == Fate::AnswerLost {
         std::io::copy(&mut server, &mut std::io::sink()).ok()?;
+        failed.fetch_add(1, Ordering::SeqCst);
         return client.write_all(FAILURE).ok();
     }
     std::io::copy(&mut server, &mut client).ok()?;
