@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use bailiwick_kubernetes::crds;
 use bailiwick_kubernetes::manifests::{
-    Installation, Label, Manifests, Sandbox, SecretKey, Storage,
+    Label, Manifests, Place, Sandbox, SecretKey, Server, ServerAddress, Storage, Worker,
 };
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
+
+/// The name of the server's objects.
+const SERVER: &str = "bailiwick";
 
 /// Print what a Kubernetes cluster needs for Bailiwick
 #[derive(Debug, Parser)]
@@ -27,11 +30,13 @@ enum Command {
         kinds: Vec<Kind>,
     },
     /// Print what runs `bailiwick serve` on PostgreSQL in a namespace, for `kubectl apply -f -`
-    Manifests(ManifestArguments),
+    Manifests(ServerArguments),
+    /// Print what runs `bailiwick worker` in a namespace, for `kubectl apply -f -`
+    Worker(WorkerArguments),
 }
 
 #[derive(Debug, Args)]
-struct ManifestArguments {
+struct ServerArguments {
     /// Container image with bailiwick, git and the agent programs
     #[arg(long, value_parser = image)]
     image: String,
@@ -53,6 +58,34 @@ struct ManifestArguments {
     /// Let agents and checks run in the pod: no seccomp and AppArmor profiles, in a user namespace of the pod
     #[arg(long)]
     agents: bool,
+}
+
+#[derive(Debug, Args)]
+struct WorkerArguments {
+    /// Container image with bailiwick, git and the agent programs
+    #[arg(long, value_parser = image)]
+    image: String,
+    /// Address of the server
+    #[arg(long, value_name = "URL")]
+    server: ServerAddress,
+    /// The pool whose attempts it runs
+    #[arg(long)]
+    pool: Label,
+    /// Secret and key with a token of `bailiwick workers token`
+    #[arg(long, value_name = "SECRET/KEY")]
+    join_token: SecretKey,
+    /// Name of the worker and its objects; each worker has another one
+    #[arg(long, default_value = "worker")]
+    name: Label,
+    /// Namespace to install in
+    #[arg(long, default_value = "bailiwick-workers")]
+    namespace: Label,
+    /// Size of the volume for repositories and runs
+    #[arg(long, value_name = "SIZE", default_value = "20Gi")]
+    storage: Storage,
+    /// How many attempts run at the same time
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
+    slots: u8,
 }
 
 fn custom_kind(text: &str) -> Result<Kind, String> {
@@ -77,7 +110,8 @@ fn image(text: &str) -> Result<String, String> {
 fn main() -> ExitCode {
     let printed = match Arguments::parse().command {
         Command::Crds { kinds } => definitions(kinds),
-        Command::Manifests(arguments) => manifests(arguments),
+        Command::Manifests(arguments) => server(arguments).and_then(|all| yaml(&all)),
+        Command::Worker(arguments) => yaml(&worker(arguments)),
     };
     match printed {
         Ok(text) => print(&text),
@@ -91,18 +125,35 @@ fn definitions(kinds: Vec<Kind>) -> Result<String, String> {
     printed.map_err(|error| error.to_string())
 }
 
-fn manifests(arguments: ManifestArguments) -> Result<String, String> {
-    let installation = Installation {
-        namespace: arguments.namespace,
+fn server(arguments: ServerArguments) -> Result<Manifests, String> {
+    let name = SERVER.parse().map_err(|error| format!("{SERVER}: {error}"))?;
+    let place = Place { namespace: arguments.namespace, name, storage: arguments.storage };
+    let server = Server {
+        place,
         image: arguments.image,
         host: arguments.host,
         database: arguments.database,
-        storage: arguments.storage,
         ingress: arguments.ingress,
         sandbox: if arguments.agents { Sandbox::InPod } else { Sandbox::None },
     };
-    let printed = Manifests::new(&installation).yaml();
-    printed.map_err(|error| format!("cannot write YAML: {error}"))
+    Ok(server.manifests())
+}
+
+fn worker(arguments: WorkerArguments) -> Manifests {
+    let WorkerArguments { name, namespace, storage, .. } = arguments;
+    let worker = Worker {
+        place: Place { namespace, name, storage },
+        image: arguments.image,
+        server: arguments.server,
+        pool: arguments.pool,
+        join_token: arguments.join_token,
+        slots: arguments.slots,
+    };
+    worker.manifests()
+}
+
+fn yaml(manifests: &Manifests) -> Result<String, String> {
+    manifests.yaml().map_err(|error| format!("cannot write YAML: {error}"))
 }
 
 fn print(text: &str) -> ExitCode {

@@ -1,32 +1,31 @@
-//! What runs the control plane in a cluster: `bailiwick serve` on PostgreSQL, in a namespace of its own.
+//! What runs Bailiwick in a cluster: `bailiwick serve` on PostgreSQL, and `bailiwick worker`.
 //!
-//! The server asks nothing of the API server, so its account has no token and no role.
+//! Neither asks anything of the API server, so their accounts have no token and no role.
 
 mod name;
 mod network;
+mod pod;
 mod server;
+mod worker;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{
-    Namespace, PersistentVolumeClaim, PersistentVolumeClaimSpec, Service, ServiceAccount,
-    VolumeResourceRequirements,
+    Namespace, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec, PodTemplateSpec, Service,
+    ServiceAccount, VolumeResourceRequirements,
 };
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicySpec};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-pub use name::{Label, NameError, SecretKey, Storage};
+pub use name::{Label, NameError, SecretKey, ServerAddress, Storage};
+pub use server::Server;
+pub use worker::Worker;
 
-/// The name of all objects in the namespace.
-const NAME: &str = "bailiwick";
-/// The port of the server.
-const PORT: i32 = 7840;
-
-/// What the pod of the server can do.
+/// What a pod can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
     /// Nothing that needs a sandbox: agents run on workers. The pod fits the Pod Security Standard `restricted`.
@@ -35,26 +34,18 @@ pub enum Sandbox {
     InPod,
 }
 
-/// How the control plane is installed.
+/// Where the objects are, and what they are called.
 #[derive(Debug, Clone)]
-pub struct Installation {
+pub struct Place {
     /// The namespace.
     pub namespace: Label,
-    /// The container image, with `bailiwick`, git and the agent programs.
-    pub image: String,
-    /// The host name that people and forges use.
-    pub host: String,
-    /// The secret with the address of the database, as `postgres://…`.
-    pub database: SecretKey,
-    /// The size of the volume for repositories and runs.
+    /// The name of all objects in it.
+    pub name: Label,
+    /// The size of the volume.
     pub storage: Storage,
-    /// The namespace from which requests come: that of the ingress controller.
-    pub ingress: Label,
-    /// What the pod can do.
-    pub sandbox: Sandbox,
 }
 
-/// The objects of an installation.
+/// The objects of one pod.
 #[derive(Debug, Clone)]
 pub struct Manifests {
     /// The namespace.
@@ -63,36 +54,34 @@ pub struct Manifests {
     pub account: ServiceAccount,
     /// The volume for repositories and runs.
     pub claim: PersistentVolumeClaim,
-    /// The server.
-    pub deployment: Deployment,
-    /// Its address in the cluster.
-    pub service: Service,
-    /// What may reach it, and what it may reach.
+    /// What may reach the pod, and what it may reach.
     pub network: NetworkPolicy,
+    /// The pod.
+    pub deployment: Deployment,
+    /// Its address in the cluster, if it has one.
+    pub service: Option<Service>,
     /// Draining a node waits for a person.
     pub disruption: PodDisruptionBudget,
 }
 
 impl Manifests {
-    /// The objects of this installation.
-    pub fn new(installation: &Installation) -> Self {
-        let namespace = &installation.namespace;
+    fn new(place: &Place, sandbox: Sandbox, pod: PodSpec, network: NetworkPolicySpec) -> Self {
         Self {
-            namespace: self::namespace(installation),
+            namespace: place.namespace(sandbox),
             account: ServiceAccount {
-                metadata: metadata(namespace),
+                metadata: place.metadata(),
                 automount_service_account_token: Some(false),
                 ..ServiceAccount::default()
             },
-            claim: claim(namespace, &installation.storage),
-            deployment: server::deployment(installation),
-            service: server::service(namespace),
-            network: network::policy(namespace, &installation.ingress),
+            claim: place.claim(),
+            network: NetworkPolicy { metadata: place.metadata(), spec: Some(network) },
+            deployment: place.deployment(pod),
+            service: None,
             disruption: PodDisruptionBudget {
-                metadata: metadata(namespace),
+                metadata: place.metadata(),
                 spec: Some(PodDisruptionBudgetSpec {
                     max_unavailable: Some(IntOrString::Int(0)),
-                    selector: Some(selector()),
+                    selector: Some(place.selector()),
                     ..PodDisruptionBudgetSpec::default()
                 }),
                 status: None,
@@ -102,73 +91,101 @@ impl Manifests {
 
     /// The objects as YAML documents, in the order in which they are made.
     pub fn yaml(&self) -> Result<String, serde_saphyr::SerializeError> {
-        let documents = [
+        let mut documents = vec![
             serde_saphyr::to_string(&self.namespace)?,
             serde_saphyr::to_string(&self.account)?,
             serde_saphyr::to_string(&self.claim)?,
             serde_saphyr::to_string(&self.network)?,
             serde_saphyr::to_string(&self.deployment)?,
-            serde_saphyr::to_string(&self.service)?,
             serde_saphyr::to_string(&self.disruption)?,
         ];
+        if let Some(service) = &self.service {
+            documents.push(serde_saphyr::to_string(service)?);
+        }
         Ok(crate::documents(&documents))
     }
 }
 
-/// The namespace enforces what its pod needs, and no less.
-fn namespace(installation: &Installation) -> Namespace {
-    let level = match installation.sandbox {
-        Sandbox::None => "restricted",
-        Sandbox::InPod => "privileged",
-    };
-    let level = ("pod-security.kubernetes.io/enforce".to_owned(), level.to_owned());
-    let labels = labels().into_iter().chain([level]).collect();
-    Namespace {
-        metadata: ObjectMeta {
-            name: Some(installation.namespace.to_string()),
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
+impl Place {
+    /// The namespace enforces what its pod needs, and no less.
+    fn namespace(&self, sandbox: Sandbox) -> Namespace {
+        let level = match sandbox {
+            Sandbox::None => "restricted",
+            Sandbox::InPod => "privileged",
+        };
+        let labels = [
+            ("app.kubernetes.io/part-of".to_owned(), "bailiwick".to_owned()),
+            ("pod-security.kubernetes.io/enforce".to_owned(), level.to_owned()),
+        ];
+        Namespace {
+            metadata: ObjectMeta {
+                name: Some(self.namespace.to_string()),
+                labels: Some(labels.into()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        }
     }
-}
 
-fn claim(namespace: &Label, storage: &Storage) -> PersistentVolumeClaim {
-    let size = ("storage".to_owned(), Quantity(storage.to_string()));
-    PersistentVolumeClaim {
-        metadata: metadata(namespace),
-        spec: Some(PersistentVolumeClaimSpec {
-            // Runs are processes and files of one machine.
-            access_modes: Some(vec!["ReadWriteOncePod".to_owned()]),
-            resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([size])),
-                limits: None,
+    fn claim(&self) -> PersistentVolumeClaim {
+        let size = ("storage".to_owned(), Quantity(self.storage.to_string()));
+        PersistentVolumeClaim {
+            metadata: self.metadata(),
+            spec: Some(PersistentVolumeClaimSpec {
+                // Runs are processes and files of one machine.
+                access_modes: Some(vec!["ReadWriteOncePod".to_owned()]),
+                resources: Some(VolumeResourceRequirements {
+                    requests: Some(BTreeMap::from([size])),
+                    limits: None,
+                }),
+                ..PersistentVolumeClaimSpec::default()
             }),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        status: None,
+            status: None,
+        }
     }
-}
 
-fn metadata(namespace: &Label) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(NAME.to_owned()),
-        namespace: Some(namespace.to_string()),
-        labels: Some(labels()),
-        ..ObjectMeta::default()
+    /// One pod at a time: an update ends the old one first.
+    fn deployment(&self, pod: PodSpec) -> Deployment {
+        let labels = Some(self.labels());
+        Deployment {
+            metadata: self.metadata(),
+            spec: Some(DeploymentSpec {
+                replicas: Some(1),
+                strategy: Some(DeploymentStrategy {
+                    type_: Some("Recreate".to_owned()),
+                    rolling_update: None,
+                }),
+                selector: self.selector(),
+                template: PodTemplateSpec {
+                    metadata: Some(ObjectMeta { labels, ..ObjectMeta::default() }),
+                    spec: Some(pod),
+                },
+                ..DeploymentSpec::default()
+            }),
+            status: None,
+        }
     }
-}
 
-fn labels() -> BTreeMap<String, String> {
-    BTreeMap::from([
-        ("app.kubernetes.io/name".to_owned(), NAME.to_owned()),
-        ("app.kubernetes.io/part-of".to_owned(), NAME.to_owned()),
-        ("app.kubernetes.io/component".to_owned(), "server".to_owned()),
-    ])
-}
+    fn metadata(&self) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.name.to_string()),
+            namespace: Some(self.namespace.to_string()),
+            labels: Some(self.labels()),
+            ..ObjectMeta::default()
+        }
+    }
 
-/// The pod of the server.
-fn selector() -> LabelSelector {
-    let chosen = labels().into_iter().filter(|(name, _)| !name.ends_with("part-of"));
-    LabelSelector { match_labels: Some(chosen.collect()), match_expressions: None }
+    fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            ("app.kubernetes.io/name".to_owned(), "bailiwick".to_owned()),
+            ("app.kubernetes.io/instance".to_owned(), self.name.to_string()),
+            ("app.kubernetes.io/part-of".to_owned(), "bailiwick".to_owned()),
+        ])
+    }
+
+    /// The pod of this place.
+    fn selector(&self) -> LabelSelector {
+        let chosen = self.labels().into_iter().filter(|(name, _)| !name.ends_with("part-of"));
+        LabelSelector { match_labels: Some(chosen.collect()), match_expressions: None }
+    }
 }

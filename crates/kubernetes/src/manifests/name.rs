@@ -20,6 +20,20 @@ pub struct SecretKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage(String);
 
+/// The address of a server, with https.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    url: String,
+    port: u16,
+}
+
+impl ServerAddress {
+    /// The port.
+    pub fn port(&self) -> i32 {
+        i32::from(self.port)
+    }
+}
+
 /// Why a text is not what was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -32,6 +46,9 @@ pub enum NameError {
     /// Not a size.
     #[error("write a size such as 20Gi, in Mi, Gi or Ti")]
     Storage,
+    /// Not an address of a server.
+    #[error("write an address such as https://agents.example, without a path")]
+    ServerAddress,
 }
 
 impl FromStr for Label {
@@ -76,6 +93,30 @@ impl FromStr for Storage {
     }
 }
 
+impl FromStr for ServerAddress {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let url = text.trim_end_matches('/');
+        let authority = url.strip_prefix("https://").ok_or(NameError::ServerAddress)?;
+        let (host, port) = authority.split_once(':').unwrap_or((authority, "443"));
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        let port = port.parse().ok().filter(|port| *port > 0);
+        match port {
+            Some(port) if !host.is_empty() && host.bytes().all(is_host) => {
+                Ok(Self { url: url.to_owned(), port })
+            }
+            Some(_) | None => Err(NameError::ServerAddress),
+        }
+    }
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.url)
+    }
+}
+
 impl fmt::Display for Label {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
@@ -90,7 +131,7 @@ impl fmt::Display for Storage {
 
 #[cfg(test)]
 mod tests {
-    use super::{Label, SecretKey, Storage};
+    use super::{Label, SecretKey, ServerAddress, Storage};
 
     #[test]
     fn what_an_api_server_would_refuse_is_refused() {
@@ -123,6 +164,18 @@ mod tests {
             ("-1Gi", false),
         ] {
             assert_eq!(text.parse::<Storage>().is_ok(), fits, "{text}");
+        }
+        for (text, port) in [
+            ("https://a.example", Some(443)),
+            ("https://a.example:8443/", Some(8443)),
+            ("http://a.example", None),
+            ("https://", None),
+            ("https://a.example/agents", None),
+            ("https://a.example:0", None),
+            ("https://user@a.example", None),
+        ] {
+            let found = text.parse::<ServerAddress>().ok();
+            assert_eq!(found.map(|address| address.port()), port, "{text}");
         }
     }
 }

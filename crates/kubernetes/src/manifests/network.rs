@@ -1,43 +1,44 @@
-//! What may reach the server, and what it may reach.
+//! What may reach a pod, and what it may reach.
 
 use k8s_openapi::api::networking::v1::{
-    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
+    IPBlock, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer,
     NetworkPolicyPort, NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Label, PORT, metadata, selector};
+use super::{Label, Place};
 
 /// Addresses of the node itself, where clouds offer credentials.
 const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
 /// More addresses at which clouds offer credentials.
 const METADATA: &str = "fd00:ec2::/32";
 
-/// Requests come from the ingress controller. The server reaches names, its database, forges and models.
-pub(super) fn policy(namespace: &Label, ingress: &Label) -> NetworkPolicy {
+/// Requests come from one namespace to one port, or from nowhere. The pod reaches names, and these ports of others.
+pub(super) fn policy(
+    place: &Place,
+    ingress: Option<(&Label, i32)>,
+    ports: &[i32],
+) -> NetworkPolicySpec {
     let dns = [port("UDP", 53), port("TCP", 53)];
-    let services = [port("TCP", 443), port("TCP", 5432)];
-    NetworkPolicy {
-        metadata: metadata(namespace),
-        spec: Some(NetworkPolicySpec {
-            pod_selector: Some(selector()),
-            policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
-            ingress: Some(vec![NetworkPolicyIngressRule {
-                from: Some(vec![inside(ingress.to_string())]),
-                ports: Some(vec![port("TCP", PORT)]),
-            }]),
-            egress: Some(vec![
-                NetworkPolicyEgressRule {
-                    to: Some(vec![inside("kube-system".to_owned())]),
-                    ports: Some(dns.into()),
-                },
-                NetworkPolicyEgressRule {
-                    to: Some(LINK_LOCAL.map(outside).into()),
-                    ports: Some(services.into()),
-                },
-            ]),
-        }),
+    let rule = |(namespace, number): (&Label, i32)| NetworkPolicyIngressRule {
+        from: Some(vec![inside(namespace.to_string())]),
+        ports: Some(vec![port("TCP", number)]),
+    };
+    NetworkPolicySpec {
+        pod_selector: Some(place.selector()),
+        policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+        ingress: ingress.map(|from| vec![rule(from)]),
+        egress: Some(vec![
+            NetworkPolicyEgressRule {
+                to: Some(vec![inside("kube-system".to_owned())]),
+                ports: Some(dns.into()),
+            },
+            NetworkPolicyEgressRule {
+                to: Some(LINK_LOCAL.map(outside).into()),
+                ports: Some(ports.iter().map(|number| port("TCP", *number)).collect()),
+            },
+        ]),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is installed can do no more than it needs.
 
-use bailiwick_kubernetes::manifests::{Installation, Manifests, Sandbox};
+use bailiwick_kubernetes::manifests::{Manifests, Place, Sandbox, Server, Worker};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
     Namespace, PersistentVolumeClaim, PodSpec, Service, ServiceAccount,
@@ -11,16 +11,36 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-fn manifests(sandbox: Sandbox) -> Manifests {
-    Manifests::new(&Installation {
+fn place(name: &str) -> Place {
+    Place {
         namespace: "agents".parse().unwrap(),
+        name: name.parse().unwrap(),
+        storage: "20Gi".parse().unwrap(),
+    }
+}
+
+fn server(sandbox: Sandbox) -> Manifests {
+    let server = Server {
+        place: place("bailiwick"),
         image: "registry.example/bailiwick:1".to_owned(),
         host: "agents.example".to_owned(),
         database: "database/url".parse().unwrap(),
-        storage: "20Gi".parse().unwrap(),
         ingress: "ingress-nginx".parse().unwrap(),
         sandbox,
-    })
+    };
+    server.manifests()
+}
+
+fn worker() -> Manifests {
+    let worker = Worker {
+        place: place("worker-1"),
+        image: "registry.example/bailiwick:1".to_owned(),
+        server: "https://agents.example:8443".parse().unwrap(),
+        pool: "inside".parse().unwrap(),
+        join_token: "worker-1/token".parse().unwrap(),
+        slots: 2,
+    };
+    worker.manifests()
 }
 
 fn pod(manifests: &Manifests) -> PodSpec {
@@ -35,8 +55,8 @@ fn typed<T: DeserializeOwned + Serialize>(document: &Value) {
 
 #[test]
 fn printed_yaml_is_read_back_without_unknown_fields() {
-    for sandbox in [Sandbox::None, Sandbox::InPod] {
-        let text = manifests(sandbox).yaml().unwrap();
+    for manifests in [server(Sandbox::None), server(Sandbox::InPod), worker()] {
+        let text = manifests.yaml().unwrap();
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let kinds: Vec<&str> = documents.iter().map(|one| one["kind"].as_str().unwrap()).collect();
         let expected = [
@@ -45,17 +65,18 @@ fn printed_yaml_is_read_back_without_unknown_fields() {
             "PersistentVolumeClaim",
             "NetworkPolicy",
             "Deployment",
-            "Service",
             "PodDisruptionBudget",
+            "Service",
         ];
-        assert_eq!(kinds, expected);
+        assert_eq!(kinds, expected[..kinds.len()]);
+        assert_eq!(kinds.len(), if manifests.service.is_some() { 7 } else { 6 });
         typed::<Namespace>(&documents[0]);
         typed::<ServiceAccount>(&documents[1]);
         typed::<PersistentVolumeClaim>(&documents[2]);
         typed::<NetworkPolicy>(&documents[3]);
         typed::<Deployment>(&documents[4]);
-        typed::<Service>(&documents[5]);
-        typed::<PodDisruptionBudget>(&documents[6]);
+        typed::<PodDisruptionBudget>(&documents[5]);
+        documents.get(6).into_iter().for_each(typed::<Service>);
         for document in &documents[1..] {
             assert_eq!(document["metadata"]["namespace"], "agents", "{document}");
         }
@@ -100,7 +121,7 @@ fn faults(pod: &PodSpec) -> Vec<&'static str> {
 
 #[test]
 fn a_server_without_agents_has_no_privilege() {
-    let manifests = manifests(Sandbox::None);
+    let manifests = server(Sandbox::None);
     assert_eq!(faults(&pod(&manifests)), Vec::<&str>::new());
     assert_eq!(manifests.account.automount_service_account_token, Some(false));
     let labels = manifests.namespace.metadata.labels.unwrap();
@@ -109,13 +130,36 @@ fn a_server_without_agents_has_no_privilege() {
 
 /// What a sandbox needs, and nothing else, and only in a user namespace of its own.
 #[test]
-fn a_server_with_agents_has_what_their_sandbox_needs() {
-    let manifests = manifests(Sandbox::InPod);
+fn a_pod_with_agents_has_what_their_sandbox_needs() {
+    for manifests in [server(Sandbox::InPod), worker()] {
+        let pod = pod(&manifests);
+        assert_eq!(faults(&pod), ["seccomp", "AppArmor", "procMount"]);
+        assert_eq!(pod.host_users, Some(false));
+        let labels = manifests.namespace.metadata.labels.unwrap();
+        assert_eq!(labels["pod-security.kubernetes.io/enforce"], "privileged");
+    }
+}
+
+/// The token that joins a pool is a file, and only this key of its secret.
+#[test]
+fn a_worker_reads_its_token_and_is_reached_by_nothing() {
+    let manifests = worker();
+    let network = manifests.network.spec.clone().unwrap();
+    assert!(network.policy_types.unwrap().contains(&"Ingress".to_owned()));
+    assert_eq!((network.ingress, manifests.service.clone()), (None, None));
     let pod = pod(&manifests);
-    assert_eq!(faults(&pod), ["seccomp", "AppArmor", "procMount"]);
-    assert_eq!(pod.host_users, Some(false));
-    let labels = manifests.namespace.metadata.labels.unwrap();
-    assert_eq!(labels["pod-security.kubernetes.io/enforce"], "privileged");
+    let container = &pod.containers[0];
+    let command = container.command.clone().unwrap().join(" ");
+    assert_eq!(
+        command,
+        "bailiwick worker --server https://agents.example:8443 --pool inside --name worker-1 --slots 2 \
+         --join-token-file /run/bailiwick-join/token --directory /var/lib/bailiwick/worker"
+    );
+    let secret = pod.volumes.unwrap().pop().unwrap().secret.unwrap();
+    let keys = secret.items.unwrap().into_iter().map(|item| (item.key, item.path));
+    assert_eq!(keys.collect::<Vec<_>>(), [("token".to_owned(), "token".to_owned())]);
+    assert_eq!(secret.secret_name.as_deref(), Some("worker-1"));
+    assert!(container.env.iter().flatten().all(|variable| variable.value_from.is_none()));
 }
 
 #[test]
@@ -130,7 +174,7 @@ fn a_privilege_would_be_found() {
         (|pod| security(pod).read_only_root_filesystem = None, "root file system"),
     ];
     for (change, fault) in changes {
-        let mut pod = pod(&manifests(Sandbox::None));
+        let mut pod = pod(&server(Sandbox::None));
         change(&mut pod);
         assert_eq!(faults(&pod), [fault]);
     }
@@ -142,34 +186,38 @@ fn security(pod: &mut PodSpec) -> &mut k8s_openapi::api::core::v1::SecurityConte
 
 #[test]
 fn all_objects_mean_the_same_pod() {
-    let manifests = manifests(Sandbox::None);
-    let deployment = manifests.deployment.spec.clone().unwrap();
-    let labels = deployment.template.metadata.unwrap().labels.unwrap();
-    let service = manifests.service.spec.clone().unwrap();
-    let network = manifests.network.spec.clone().unwrap();
-    let selectors = [
-        deployment.selector.match_labels,
-        service.selector,
-        network.pod_selector.unwrap().match_labels,
-        manifests.disruption.spec.clone().unwrap().selector.unwrap().match_labels,
-    ];
-    for selector in selectors {
-        let selector = selector.unwrap();
-        assert!(!selector.is_empty());
-        assert!(selector.iter().all(|(name, value)| labels.get(name) == Some(value)));
+    let other = server(Sandbox::None).deployment.spec.unwrap().template.metadata.unwrap().labels;
+    for manifests in [server(Sandbox::None), worker()] {
+        let deployment = manifests.deployment.spec.clone().unwrap();
+        let labels = deployment.template.metadata.unwrap().labels.unwrap();
+        let network = manifests.network.spec.clone().unwrap();
+        let selectors = [
+            deployment.selector.match_labels,
+            network.pod_selector.unwrap().match_labels,
+            manifests.disruption.spec.clone().unwrap().selector.unwrap().match_labels,
+        ];
+        let service = manifests.service.clone().map(|service| service.spec.unwrap().selector);
+        for selector in selectors.into_iter().chain(service) {
+            let selector = selector.unwrap();
+            assert!(selector.iter().all(|(name, value)| labels.get(name) == Some(value)));
+            let mean_all = selector
+                .iter()
+                .all(|(name, value)| other.as_ref().unwrap().get(name) == Some(value));
+            assert_eq!(mean_all, Some(&labels) == other.as_ref(), "of this pod only");
+        }
+        let pod = pod(&manifests);
+        let claim = pod.volumes.unwrap()[0].persistent_volume_claim.clone().unwrap().claim_name;
+        assert_eq!(manifests.claim.metadata.name, Some(claim));
+        assert_eq!(manifests.account.metadata.name, pod.service_account_name);
+        // Two pods would be two servers on two machines.
+        assert_eq!(deployment.replicas, Some(1));
+        assert_eq!(deployment.strategy.unwrap().type_.as_deref(), Some("Recreate"));
     }
-    let pod = pod(&manifests);
-    let claim = pod.volumes.unwrap()[0].persistent_volume_claim.clone().unwrap().claim_name;
-    assert_eq!(manifests.claim.metadata.name, Some(claim));
-    assert_eq!(manifests.account.metadata.name, pod.service_account_name);
-    // Two pods would be two servers on two machines.
-    assert_eq!(deployment.replicas, Some(1));
-    assert_eq!(deployment.strategy.unwrap().type_.as_deref(), Some("Recreate"));
 }
 
 #[test]
 fn credentials_of_the_node_are_out_of_reach() {
-    let network = manifests(Sandbox::None).network.spec.unwrap();
+    let network = server(Sandbox::None).network.spec.unwrap();
     assert_eq!(network.policy_types, Some(vec!["Ingress".to_owned(), "Egress".to_owned()]));
     let peers: Vec<_> =
         network.egress.unwrap().into_iter().flat_map(|rule| rule.to.unwrap()).collect();

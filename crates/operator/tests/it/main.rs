@@ -71,3 +71,14 @@ fn security_of_pods(more: &[&str]) -> String {
     assert_eq!(pod["containers"][0]["image"], "bailiwick:1");
     pod["securityContext"]["seccompProfile"]["type"].as_str().unwrap().to_owned()
 }
+
+#[test]
+fn worker_prints_a_pod_that_dials_the_server() {
+    let arguments = ["worker", "--image", "i", "--pool", "p", "--join-token", "s/k", "--server"];
+    let output = run(&[&arguments[..], &["https://agents.example"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("https://agents.example"));
+    let output = run(&[&arguments[..], &["http://agents.example"]].concat());
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("write an address such as https://"), "{message}");
+}
