@@ -7,7 +7,7 @@ use bailiwick_fleet::ports::LocalRuns;
 use hyper::header::HeaderValue;
 use tokio::sync::{RwLock, Semaphore};
 
-use crate::access::{Buckets, Hosts, OpenTokens, TrustedProxies};
+use crate::access::{Buckets, Ends, Hosts, OpenTokens, TrustedProxies};
 use crate::bodies::BodyBudget;
 use crate::connections::ConnectionSlot;
 use crate::control_loop::ControlLoopMonitor;
@@ -55,4 +55,6 @@ pub(crate) struct App<S, F> {
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     pub(crate) slot: Arc<ConnectionSlot>,
+    /// None if the kernel does not tell its own end.
+    pub(crate) ends: Option<Ends>,
 }

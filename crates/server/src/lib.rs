@@ -57,7 +57,9 @@ mod webhooks;
 mod write_check;
 mod write_timeout;
 
-pub use access::{MintedToken, TOKEN_PREFIX, TokenError, mint, mint_session};
+pub use access::{
+    MintedToken, TOKEN_PREFIX, TokenError, client_user, knows_client_users, mint, mint_session,
+};
 pub use browsers::{
     CookieRules, SameSite, cookie, cookie_name, is_loopback, is_same_origin, set_cookie,
 };

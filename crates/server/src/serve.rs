@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::access::{Buckets, Hosts, OpenTokens, TrustedProxies, follow_tokens};
+use crate::access::{Buckets, Ends, Hosts, OpenTokens, TrustedProxies, follow_tokens};
 use crate::app::{App, Peer};
 use crate::bodies::BodyBudget;
 use crate::connections::{ConnectionSlot, Connections};
@@ -167,14 +167,17 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
                 () = &mut until => break,
                 Some(_) = connections.join_next() => {}
                 accepted = accept(&listener, &slots) => {
-                    let Some((stream, peer)) = accepted else { continue };
+                    let Some((stream, client)) = accepted else { continue };
+                    let peer = client.ip().to_canonical();
+                    let server = stream.local_addr().ok();
+                    let ends = server.map(|server| Ends { client, server });
                     let Some(slot) = slots.admit(peer) else {
                         refuse(&stream);
                         continue;
                     };
                     let connection = Connection {
                         stream,
-                        peer: Peer { address: peer, slot },
+                        peer: Peer { address: peer, ends, slot },
                         router: router.clone(),
                         limits: app.limits.clone(),
                         shutdown: app.shutdown.clone(),
@@ -201,10 +204,13 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
     }
 }
 
-async fn accept(listener: &TcpListener, connections: &Connections) -> Option<(TcpStream, IpAddr)> {
+async fn accept(
+    listener: &TcpListener,
+    connections: &Connections,
+) -> Option<(TcpStream, SocketAddr)> {
     connections.room().await;
     match listener.accept().await {
-        Ok((stream, peer)) => Some((stream, peer.ip().to_canonical())),
+        Ok(accepted) => Some(accepted),
         Err(error) => {
             // Mostly too many open files: an immediate retry does not help.
             tracing::warn!(%error, "cannot accept a connection");

@@ -36,6 +36,7 @@ mod runs;
 mod saved_filters;
 mod session;
 mod sign_in;
+mod sign_in_link;
 mod site;
 mod text;
 mod told;
@@ -43,3 +44,4 @@ mod transcript;
 mod unknown_page;
 
 pub use pages::WebPages;
+pub use sign_in_link::LinkRules;

@@ -1,15 +1,16 @@
 //! The routes of the pages.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Path, Request};
 use axum::routing::{get, post};
-use bailiwick_model::Sha256Hex;
 use bailiwick_server::{Api, PAGES, Pages};
 
 use crate::layout::see_other;
-use crate::site::{SignInLink, Site};
+use crate::sign_in_link::{LinkRules, SignInLink};
+use crate::site::Site;
 use crate::text::encoded;
 use crate::{
     actions, approvals, artifacts, assets, board, changes, checks, comment, cost, fleet, inbox,
@@ -29,11 +30,11 @@ impl WebPages {
         Self { path_prefix: path_prefix.to_owned(), link: Arc::default() }
     }
 
-    /// Accepts a secret once, and signs its bearer in with the token of a session.
+    /// Accepts a secret once, within these rules, and signs its bearer in with the token of a session.
     #[must_use]
-    pub fn with_link(self, secret: &str, session: String) -> Self {
-        let link = Arc::new(SignInLink(Mutex::new(Some((Sha256Hex::of(secret), session)))));
-        Self { link, ..self }
+    pub fn with_link(self, secret: &str, session: String, rules: LinkRules) -> Self {
+        let link = SignInLink::new(secret, session, rules, Instant::now());
+        Self { link: Arc::new(link), ..self }
     }
 
     /// The path of the link with this secret.
@@ -141,18 +142,16 @@ impl Pages for WebPages {
 
 #[cfg(test)]
 mod tests {
-    use super::WebPages;
+    use std::time::Duration;
+
+    use super::{LinkRules, WebPages};
 
     #[test]
-    fn a_link_works_once_and_only_with_its_secret() {
-        let pages = WebPages::new("").with_link("right", "bwk_1".to_owned());
-        assert_eq!(pages.link.take("wrong"), None);
-        assert_eq!(pages.link.take("right").as_deref(), Some("bwk_1"));
-        assert_eq!(pages.link.take("right"), None);
+    fn a_link_is_below_the_prefix_and_never_in_a_log() {
         assert_eq!(WebPages::new("/a").link_path("x"), "/a/ui/link/x");
-        assert!(
-            !format!("{:?}", WebPages::new("").with_link("s3cret", String::new()))
-                .contains("s3cret")
-        );
+        let rules = LinkRules { lifetime: Duration::from_secs(60), user: None };
+        let pages = WebPages::new("").with_link("s3cret", "s3ssion".to_owned(), rules);
+        let shown = format!("{pages:?}");
+        assert!(!shown.contains("s3cret") && !shown.contains("s3ssion"), "{shown}");
     }
 }

@@ -1,10 +1,12 @@
 //! The sign-in page, the one-time link, and the sign-out.
 
+use std::time::Instant;
+
 use askama::Template;
 use axum::extract::Request;
 use axum::extract::{Form, FromRequest as _, Query};
 use axum::response::{IntoResponse as _, Response};
-use bailiwick_server::{PAGES, SignInError, is_same_origin};
+use bailiwick_server::{PAGES, SignInError, client_user, is_same_origin};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 
@@ -106,17 +108,19 @@ pub(crate) async fn link(site: &Site, secret: &str, request: Request) -> Respons
     if parts.method == Method::HEAD {
         return StatusCode::NO_CONTENT.into_response();
     }
-    if let Some(text) = site.link.take(secret) {
-        let layout = Layout::new(&site.base, "Signed in", None);
-        let mut response = html(StatusCode::OK, &WelcomePage { layout, next });
-        set_session(&mut response, &parts.headers, Some(&text));
-        return response;
-    }
+    let refusal = match site.link.take(secret, || client_user(&parts), Instant::now()) {
+        Ok(text) => {
+            let layout = Layout::new(&site.base, "Signed in", None);
+            let mut response = html(StatusCode::OK, &WelcomePage { layout, next });
+            set_session(&mut response, &parts.headers, Some(&text));
+            return response;
+        }
+        Err(refusal) => refusal,
+    };
     if session(&site.api, &parts).await.is_some() {
         return see_other(&next);
     }
-    let error = "This link was used already. Start `bailiwick ui` again, or sign in with a token.";
-    sign_in_page(site, String::new(), Some(error.to_owned()))
+    sign_in_page(site, String::new(), Some(refusal.to_string()))
 }
 
 pub(crate) async fn sign_out(site: &Site, request: Request) -> Response {

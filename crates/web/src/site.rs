@@ -1,12 +1,11 @@
 //! What the handlers of pages share: the way to the API, the frame of a page, and the link that signs in.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::Query;
 use axum::http::request::Parts;
 use axum::response::Response;
 use bailiwick_fleet::ports::{LocalQuestion, LocalQuestions, LocalRun, LocalRunList};
-use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AnyObject, Moment};
 use bailiwick_server::{Api, ApiError, ObjectList, Session};
 use hyper::StatusCode;
@@ -16,6 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::error_page::error_page;
 use crate::layout::{Layout, see_other};
 use crate::session::session;
+use crate::sign_in_link::SignInLink;
 use crate::text::encoded;
 
 /// The questions of agents that wait.
@@ -48,19 +48,6 @@ impl Waiting {
 
     pub(crate) fn count(&self) -> usize {
         self.questions.len() + self.approvals.len() + self.runs.len()
-    }
-}
-
-/// A link that signs a person in, once.
-#[derive(Debug, Default)]
-pub(crate) struct SignInLink(pub(crate) Mutex<Option<(Sha256Hex, String)>>);
-
-impl SignInLink {
-    /// The session of the link; none if the secret is wrong or was used.
-    pub(crate) fn take(&self, secret: &str) -> Option<String> {
-        let mut link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = link.as_ref().is_some_and(|(digest, _)| *digest == Sha256Hex::of(secret));
-        if known { link.take().map(|(_, session)| session) } else { None }
     }
 }
 

@@ -1,16 +1,19 @@
 //! `bailiwick ui`: the web page for the runs of this machine.
 
+mod own_address;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::plane;
 use bailiwick_engine::local_runs::LedgerRuns;
 use bailiwick_fleet::ports::{FleetStore as _, TokenRecord, TokenScope};
-use bailiwick_server::{Server, Settings, mint_session};
+use bailiwick_server::{Server, Settings, knows_client_users, mint_session};
 use bailiwick_store::Store;
-use bailiwick_web::WebPages;
+use bailiwick_web::{LinkRules, WebPages};
 use clap::Args;
 
 use super::fleet::serve::ended;
@@ -20,19 +23,26 @@ use crate::output;
 
 /// How long the person stays signed in.
 const SESSION_MILLIS: u64 = 12 * 60 * 60 * 1_000;
+/// How long the link works.
+const LINK_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// Open the web page with the runs of this machine
 ///
-/// Serves the page on a loopback address and opens it in the browser, signed in by a link that
-/// works once. Ctrl-C ends the page; runs continue. `bailiwick serve` has the same pages, for
-/// people who sign in.
+/// Serves the page on a loopback address of its own and opens it in the browser, signed in by a
+/// link that works once, for ten minutes, and for your user only. Ctrl-C ends the page; runs
+/// continue. `bailiwick serve` has the same pages, for people who sign in.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bailiwick ui\n  bailiwick ui --no-open --port 8080")]
+#[command(
+    after_help = "Examples:\n  bailiwick ui\n  bailiwick ui --no-open --port 8080 --address 127.0.0.1"
+)]
 pub struct Ui {
     /// Print the link, and do not open a browser
     #[arg(long)]
     no_open: bool,
-    /// Port on 127.0.0.1; default: a free one
+    /// Loopback address; default: a random one, so that no program on another port gets the session
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<Ipv4Addr>,
+    /// Port; default: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 }
@@ -48,6 +58,19 @@ impl Ui {
         runtime.block_on(self.serve(context))
     }
 
+    /// The address that was chosen, or one of its own; says why if it has to be shared.
+    fn page_address(&self) -> Ipv4Addr {
+        self.address.unwrap_or_else(|| {
+            own_address::own_address().unwrap_or_else(|why| {
+                output::note(&format!(
+                    "the page is at 127.0.0.1, because {why}: do not open pages of programs that you do not trust \
+                     in the same browser"
+                ));
+                Ipv4Addr::LOCALHOST
+            })
+        })
+    }
+
     async fn serve(self, context: &Context) -> Result<(), Failure> {
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         let failed = |error: String| Failure::general(error);
@@ -55,10 +78,12 @@ impl Ui {
         let session = mint_session(&person()?, TokenScope::Admin, expires_at, now())
             .map_err(|error| failed(error.to_string()))?;
         let secret = secret()?;
-        let pages = WebPages::new("").with_link(&secret, session.text);
+        let user = knows_client_users().then(|| rustix::process::geteuid().as_raw());
+        let rules = LinkRules { lifetime: LINK_LIFETIME, user };
+        let pages = WebPages::new("").with_link(&secret, session.text, rules);
         let path = pages.link_path(&secret);
         let settings = Settings {
-            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port),
+            address: SocketAddr::new(IpAddr::V4(self.page_address()), self.port),
             local_runs: Some(Arc::new(LedgerRuns::new(context))),
             ..Settings::default()
         };
@@ -82,9 +107,16 @@ impl Ui {
         let (ended, hung_up) = (ended(), hung_up());
         let link = format!("http://{}{path}", server.address());
         output::line(&link);
-        output::note("the link works once; Ctrl-C ends the page, and runs continue");
-        if !self.no_open {
-            open(link);
+        output::note(
+            "the link works once, for 10 minutes; Ctrl-C ends the page, and runs continue",
+        );
+        match (self.no_open, user) {
+            (true, _) => {}
+            (false, Some(_)) => open(link),
+            // Every user can read the arguments of the program that opens it.
+            (false, None) => output::note(
+                "open the link yourself: this system does not tell which user opens it, so it is shown only here",
+            ),
         }
         server
             .run(async {

@@ -1,5 +1,6 @@
 // Drives the pages in a real Chromium and prints what it saw as JSON.
 // Usage: node pages.mjs LINK RUN SCREENSHOTS, with NODE_MODULES and CHROMIUM in the environment.
+import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -127,7 +128,23 @@ try {
     if (JSON.stringify(seen.rows) === JSON.stringify(seen.stored)) break;
   }
 
-  // Signing out ends the session.
+  // Who gets the session: other programs on 127.0.0.1, and, as a positive control, one at the address of the page.
+  seen.cookies = {};
+  for (const [name, host] of [["elsewhere", "127.0.0.1"], ["beside", new URL(link).hostname]]) {
+    const program = createServer((request, response) => {
+      seen.cookies[name] ??= request.headers.cookie ?? "";
+      response.end("<!doctype html><title>A program</title>");
+    });
+    await new Promise((resolve) => program.listen(0, host, resolve));
+    const visit = await browser.newPage();
+    await visit.goto(`http://${host}:${program.address().port}/`);
+    await visit.close();
+    program.closeAllConnections();
+    program.close();
+  }
+
+  // Signing out ends the session. A hidden tab takes no click.
+  await other.bringToFront();
   await other.click(".who button");
   await other.waitForSelector("#token");
   await page.goto(`${origin}/ui/runs`);

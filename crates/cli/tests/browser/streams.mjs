@@ -17,7 +17,7 @@ const pause = (millis) => new Promise((resolve) => setTimeout(resolve, millis));
 let server = null;
 let port = 0;
 async function start() {
-  server = spawn(program, ["ui", "--no-open", "--port", String(port)], { stdio: ["ignore", "pipe", "inherit"] });
+  server = spawn(program, ["ui", "--no-open", "--address", "127.0.0.1", "--port", String(port)], { stdio: ["ignore", "pipe", "inherit"] });
   const { value: link } = await createInterface({ input: server.stdout })[Symbol.asyncIterator]().next();
   port = Number(new URL(link).port);
   return link;

@@ -1,7 +1,7 @@
 //! `bailiwick ui` from a terminal: its link, a busy port, a missing browser, Ctrl-C.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
+use std::net::{SocketAddrV4, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -32,8 +32,8 @@ impl Page {
         Self { process, link: link.trim().to_owned() }
     }
 
-    fn port(&self) -> &str {
-        self.link.trim_start_matches("http://127.0.0.1:").split('/').next().unwrap()
+    fn address(&self) -> SocketAddrV4 {
+        self.link.trim_start_matches("http://").split('/').next().unwrap().parse().unwrap()
     }
 
     /// Presses Ctrl-C; returns the exit code and what was said.
@@ -59,18 +59,33 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn a_busy_port_is_named_with_a_way_out_and_a_second_page_has_its_own() {
+fn a_busy_port_is_named_with_a_way_out_and_other_machines_are_kept_out() {
     let scratch = Scratch::repository();
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = busy.local_addr().unwrap().port().to_string();
-    let refused = run(&scratch, &["ui", "--no-open", "--port", &port]);
+    let refused = run(&scratch, &["ui", "--no-open", "--address", "127.0.0.1", "--port", &port]);
     assert_eq!(refused.code, 1, "{}", refused.err);
     assert!(refused.err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{}", refused.err);
     assert!(refused.err.contains("leave out --port"), "{}", refused.err);
+    let network = run(&scratch, &["ui", "--no-open", "--address", "0.0.0.0"]);
+    assert_eq!(network.code, 1, "{}", network.err);
+    assert!(network.err.contains("reachable from other machines"), "{}", network.err);
+}
+
+#[test]
+fn each_page_has_a_loopback_address_of_its_own_unless_one_is_chosen() {
+    let scratch = Scratch::repository();
     let first = Page::start(&scratch, &["--no-open"]);
     let second = Page::start(&scratch, &["--no-open"]);
-    assert_ne!(first.port(), second.port());
-    assert_eq!((first.interrupt().0, second.interrupt().0), (Some(0), Some(0)));
+    let chosen = Page::start(&scratch, &["--no-open", "--address", "127.0.0.1"]);
+    let [one, other] = [&first, &second].map(|page| *page.address().ip());
+    assert!(one.is_loopback() && other.is_loopback(), "{one} {other}");
+    assert_ne!(one, other);
+    assert_ne!(one.octets()[1], 0, "{one} can be the address of another program");
+    assert_eq!(chosen.address().ip().to_string(), "127.0.0.1");
+    for page in [first, second, chosen] {
+        assert_eq!(page.interrupt().0, Some(0));
+    }
 }
 
 #[test]

@@ -92,6 +92,9 @@ fn the_pages_work_in_a_browser() {
     assert_eq!(seen["live"], serde_json::json!(["approved"]));
     assert_eq!(seen["rows"], seen["stored"], "the page equals the store");
     assert_eq!(seen["signedOut"], true);
+    assert_eq!(seen["cookies"]["elsewhere"], "", "a program on 127.0.0.1 gets the session");
+    let beside = seen["cookies"]["beside"].as_str().unwrap();
+    assert!(beside.contains("bailiwick_session=bws_"), "positive control: {seen:#}");
     let part = |name: &str| seen["parts"][name].as_str().unwrap();
     for (name, texts) in [
         ("context", ["scope::files-whitelist", "capability", "SHA-256"].as_slice()),

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bailiwick_fleet::ports::{
     Fleet, FleetStore as _, LocalAction, LocalAgentCost, LocalAnswerRequest, LocalArtifact,
@@ -465,7 +467,9 @@ pub(crate) async fn serve_with<F: Fleet>(path_prefix: &str, fleet: Arc<F>) -> Te
     let session =
         mint_session("ada", TokenScope::Admin, now().plus_millis(600_000), now()).unwrap();
     store.put_token(session.record).await.unwrap();
-    let pages = WebPages::new(path_prefix).with_link("secret", session.text);
+    let user = std::fs::metadata("/proc/self").unwrap().uid();
+    let rules = LinkRules { lifetime: Duration::from_secs(600), user: Some(user) };
+    let pages = WebPages::new(path_prefix).with_link("secret", session.text, rules);
     let link = pages.link_path("secret");
     let mut settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
@@ -525,7 +529,7 @@ impl TestServer {
             if !jobs.text.contains("\"running\"") {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

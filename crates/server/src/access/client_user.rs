@@ -1,0 +1,88 @@
+//! Which user of this machine is at the other end of a connection.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use axum::http::request::Parts;
+
+use crate::app::Peer;
+
+const TABLE: &str = "/proc/self/net/tcp";
+
+/// Both ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) client: SocketAddr,
+    pub(crate) server: SocketAddr,
+}
+
+/// Whether this system tells whose connections are.
+pub fn knows_client_users() -> bool {
+    std::fs::metadata(TABLE).is_ok()
+}
+
+/// The user whose program sent a request, on this machine and over IPv4; none if that is unknown.
+pub fn client_user(parts: &Parts) -> Option<u32> {
+    let ends = parts.extensions.get::<Peer>()?.ends?;
+    let (SocketAddr::V4(client), SocketAddr::V4(server)) = (ends.client, ends.server) else {
+        return None;
+    };
+    user_in(&std::fs::read_to_string(TABLE).ok()?, client, server)
+}
+
+fn user_in(table: &str, client: SocketAddrV4, server: SocketAddrV4) -> Option<u32> {
+    let (client, server) = (shown(client), shown(server));
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_it =
+            fields.get(1) == Some(&client.as_str()) && fields.get(2) == Some(&server.as_str());
+        // The kernel shows a socket that its program has closed as one of root, with inode 0.
+        let is_open = fields.get(9).is_some_and(|inode| *inode != "0");
+        fields.get(7)?.parse().ok().filter(|_| is_it && is_open)
+    })
+}
+
+/// An address as the kernel's table shows it.
+fn shown(address: SocketAddrV4) -> String {
+    let host = |host: Ipv4Addr| u32::from_ne_bytes(host.octets());
+    format!("{:08X}:{:04X}", host(*address.ip()), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    fn v4(address: SocketAddr) -> SocketAddrV4 {
+        match address {
+            SocketAddr::V4(address) => address,
+            SocketAddr::V6(address) => panic!("{address}"),
+        }
+    }
+
+    #[test]
+    fn the_kernel_names_the_user_of_an_open_socket_only() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, from) = listener.accept().unwrap();
+        let (from, to) = (v4(from), v4(accepted.local_addr().unwrap()));
+        let table = || std::fs::read_to_string(TABLE).unwrap();
+        let own = std::fs::metadata("/proc/self").unwrap().uid();
+        assert_eq!(user_in(&table(), from, to), Some(own));
+        let other = SocketAddrV4::new(*from.ip(), from.port().wrapping_add(1));
+        assert_eq!(user_in(&table(), other, to), None, "another connection");
+        drop(client);
+        assert_eq!(user_in(&table(), from, to), None, "nobody holds it any more");
+    }
+
+    #[test]
+    fn the_user_is_that_of_the_client_s_end() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+            \x20  0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0\n\
+            \x20  1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 12 1 0\n";
+        let (client, server) =
+            ("127.0.0.1:50000".parse().unwrap(), "127.0.0.1:8080".parse().unwrap());
+        assert_eq!(user_in(table, client, server), Some(1001));
+    }
+}
