@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use bailiwick_fleet::ports::LocalRuns;
 use hyper::header::HeaderValue;
-use tokio::sync::{RwLock, Semaphore};
+use tokio::sync::RwLock;
 
 use crate::access::{Buckets, Ends, Hosts, OpenTokens, TrustedProxies};
 use crate::bodies::BodyBudget;
+use crate::changes::StreamSlots;
 use crate::connections::ConnectionSlot;
 use crate::control_loop::ControlLoopMonitor;
 use crate::hub::Hub;
@@ -40,7 +41,7 @@ pub(crate) struct App<S, F> {
     pub(crate) jobs: Arc<JobList>,
     /// Where browsers find the pages.
     pub(crate) pages_at: OnceLock<HeaderValue>,
-    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) streams: Arc<StreamSlots>,
     pub(crate) open_tokens: Arc<OpenTokens>,
     pub(crate) body_budget: BodyBudget,
     pub(crate) control_loop: Option<ControlLoopMonitor>,
@@ -54,7 +55,7 @@ pub(crate) struct App<S, F> {
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
-    pub(crate) slot: Arc<ConnectionSlot>,
     /// None if the kernel does not tell its own end.
     pub(crate) ends: Option<Ends>,
+    pub(crate) slot: Arc<ConnectionSlot>,
 }

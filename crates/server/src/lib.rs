@@ -63,6 +63,7 @@ pub use access::{
 pub use browsers::{
     CookieRules, SameSite, cookie, cookie_name, is_loopback, is_same_origin, set_cookie,
 };
+pub use changes::StreamRefusal;
 pub use control_loop::{ControlLoopMonitor, ServerRole};
 pub use network::{InvalidNetwork, Network};
 pub use no_control_plane::NoControlPlane;

@@ -32,11 +32,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::{OpenToken, SignedIn, TokenUse, authenticate_text, mint_child_session};
 use crate::app::{App, Peer};
 use crate::bodies::{self, BodyReservation};
+use crate::changes::{StreamRefusal, StreamSlot, StreamSlots};
 use crate::ids::{CORRELATION, correlation, now};
 use crate::problem::{ErrorBody, Problem};
 use crate::request::scope_name;
@@ -79,7 +79,7 @@ trait Backend: Send + Sync {
 pub struct Api {
     router: Router,
     backend: Arc<dyn Backend>,
-    streams: Arc<Semaphore>,
+    streams: Arc<StreamSlots>,
     shutdown: Shutdown,
 }
 
@@ -121,6 +121,8 @@ pub struct ApiError {
 pub enum SignInError {
     #[error("this token is unknown, expired or revoked")]
     Token,
+    #[error("this token was used for too many sign-ins; wait a moment")]
+    TooMany,
     #[error("the server cannot sign you in now (see the server log)")]
     Unavailable,
 }
@@ -128,7 +130,7 @@ pub enum SignInError {
 /// The permission for one stream; it ends when it is dropped.
 #[derive(Debug)]
 pub struct StreamPermit {
-    _permit: OwnedSemaphorePermit,
+    _slot: StreamSlot,
     token: OpenToken,
 }
 
@@ -157,14 +159,19 @@ impl Api {
     /// Signs a person in with a token. The text of the session belongs in a cookie; it is not stored.
     pub async fn sign_in(&self, parts: &Parts, token: &str) -> Result<String, SignInError> {
         let correlation = correlation(&parts.headers);
-        // Each sign-in is stored for hours, so many of them are slowed down as failed ones are.
-        if let Some(peer) = parts.extensions.get::<Peer>() {
-            self.backend.charge(peer, &parts.headers);
-        }
-        match self.backend.start(token.trim().to_owned(), correlation).await {
-            Ok((text, _)) => Ok(text),
-            Err(problem) if problem.status == StatusCode::UNAUTHORIZED => Err(SignInError::Token),
-            Err(problem) => {
+        let problem = match self.backend.start(token.trim().to_owned(), correlation).await {
+            Ok((text, _)) => return Ok(text),
+            Err(problem) => problem,
+        };
+        match problem.status {
+            StatusCode::UNAUTHORIZED => {
+                if let Some(peer) = parts.extensions.get::<Peer>() {
+                    self.backend.charge(peer, &parts.headers);
+                }
+                Err(SignInError::Token)
+            }
+            StatusCode::TOO_MANY_REQUESTS => Err(SignInError::TooMany),
+            _ => {
                 tracing::error!(message = problem.message, "a sign-in failed");
                 Err(SignInError::Unavailable)
             }
@@ -254,10 +261,10 @@ impl Api {
         }
     }
 
-    /// Permits a stream; none if there are too many.
-    pub fn open_stream(&self, session: &Session) -> Option<StreamPermit> {
-        let permit = self.streams.clone().try_acquire_owned().ok()?;
-        Some(StreamPermit { _permit: permit, token: self.backend.open(&session.token) })
+    /// Permits a stream, unless there are too many.
+    pub fn open_stream(&self, session: &Session) -> Result<StreamPermit, StreamRefusal> {
+        let slot = self.streams.take(session.actor())?;
+        Ok(StreamPermit { _slot: slot, token: self.backend.open(&session.token) })
     }
 
     /// Completes when the server shuts down.
@@ -312,6 +319,10 @@ impl<S: FleetStore, F: Fleet> Backend for AppBackend<S, F> {
             let now = now();
             let store = app.store.as_ref();
             let parent = authenticate_text(store, &token, TokenUse::Header, now).await?;
+            let (id, cost) = (parent.id.clone(), app.limits.sign_in_cost);
+            let too_many =
+                |seconds| Problem::too_many("too many sign-ins with this token", seconds);
+            app.tokens.take(id, cost, Instant::now()).map_err(too_many)?;
             let lifetime = u64::try_from(SESSION_LIFETIME.as_millis()).unwrap_or(u64::MAX);
             let end = Moment::from_millis(now.millis().saturating_add(lifetime));
             let end = parent.expires_at.map_or(end, |expiry| expiry.min(end));
@@ -362,7 +373,7 @@ pub(crate) fn with_pages<S: FleetStore, F: Fleet>(
         let api = Api {
             router: api,
             backend: Arc::new(AppBackend(app.clone())),
-            streams: app.watchers.clone(),
+            streams: app.streams.clone(),
             shutdown: app.shutdown.clone(),
         };
         let app = app.clone();

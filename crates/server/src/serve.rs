@@ -18,12 +18,12 @@ use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::access::{Buckets, Ends, Hosts, OpenTokens, TrustedProxies, follow_tokens};
 use crate::app::{App, Peer};
 use crate::bodies::BodyBudget;
+use crate::changes::StreamSlots;
 use crate::connections::{ConnectionSlot, Connections};
 use crate::hub::{Hub, follow_change_log, store_version};
 use crate::ids::now;
@@ -85,6 +85,8 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
         let (trigger, shutdown) = shutdown_channel();
         let hosts = Hosts::new(&settings, address);
         let limits = settings.limits;
+        let (all, each) = (limits.max_streams, limits.max_streams_per_person);
+        let streams = StreamSlots::new(all, each, metrics.clone());
         let app = App {
             store,
             fleet,
@@ -102,7 +104,7 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             local_runs: settings.local_runs,
             jobs: Arc::default(),
             pages_at: OnceLock::new(),
-            watchers: Arc::new(Semaphore::new(limits.max_streams)),
+            streams,
             open_tokens: Arc::new(OpenTokens::default()),
             body_budget: BodyBudget::new(
                 limits.anonymous_body_bytes,

@@ -66,6 +66,8 @@ pub struct Limits {
     pub per_token: Rate,
     /// How many requests of the address a wrong token costs.
     pub failed_auth_cost: f64,
+    /// How many requests of its token a sign-in costs: each session is stored for hours.
+    pub sign_in_cost: f64,
     /// Webhooks with a wrong signature, for each address and repository.
     pub failed_signatures: Rate,
     /// Audit entries for webhooks with a wrong signature, for each repository.
@@ -81,6 +83,8 @@ pub struct Limits {
     pub max_connections_per_address: usize,
     /// Further streams are refused.
     pub max_streams: usize,
+    /// The same for one person, by all tokens and sessions.
+    pub max_streams_per_person: usize,
     /// How many changes a stream can lag behind before it is closed.
     pub max_stream_lag: usize,
     /// For the header of the next request.
@@ -114,6 +118,7 @@ impl Default for Limits {
             per_address: Rate { per_second: 500.0, burst: 2_000.0 },
             per_token: Rate { per_second: 200.0, burst: 1_000.0 },
             failed_auth_cost: 50.0,
+            sign_in_cost: 50.0,
             failed_signatures: Rate { per_second: 0.2, burst: 20.0 },
             rejected_webhook_audit: Rate { per_second: 0.2, burst: 10.0 },
             body_bytes: 4 * MIB,
@@ -123,6 +128,7 @@ impl Default for Limits {
             max_connections: 2_048,
             max_connections_per_address: 512,
             max_streams: 1_024,
+            max_streams_per_person: 256,
             max_stream_lag: 1_024,
             header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(60),

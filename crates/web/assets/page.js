@@ -191,6 +191,14 @@ function follow() {
       refresh();
     }
   });
+  // There are too many streams: the page says so, and tries again later.
+  source.addEventListener("refused", (event) => {
+    source.close();
+    source = null;
+    lost += 1;
+    showConnection(`Not live: ${JSON.parse(event.data).message}`);
+    setTimeout(follow, 30000);
+  });
   source.onerror = () => {
     lost += 1;
     delete body.dataset.connected;

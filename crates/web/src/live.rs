@@ -12,7 +12,7 @@ use axum::extract::{Query, Request};
 use axum::response::Response;
 use bailiwick_fleet::ports::{LocalJobs, LocalRunEvents};
 use bailiwick_model::Sha256Hex;
-use bailiwick_server::{Api, ApiError, RunList, Session, StreamPermit};
+use bailiwick_server::{Api, ApiError, RunList, Session, StreamPermit, StreamRefusal};
 use bytes::Bytes;
 use futures_util::stream;
 use hyper::StatusCode;
@@ -82,8 +82,9 @@ pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
     let Ok(Query(wanted)) = Query::<Subscription>::try_from_uri(&parts.uri) else {
         return plain(StatusCode::BAD_REQUEST, "unknown topic\n");
     };
-    let Some(permit) = site.api.open_stream(&session) else {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "too many streams\n");
+    let permit = match site.api.open_stream(&session) {
+        Ok(permit) => permit,
+        Err(refusal) => return refused(refusal),
     };
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let now = Instant::now();
@@ -104,7 +105,17 @@ pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
         let bytes = follower.next().await?;
         Some((Ok::<Bytes, Infallible>(bytes), follower))
     });
-    let mut response = Response::new(Body::from_stream(stream));
+    event_stream(Body::from_stream(stream))
+}
+
+/// Says why there is no stream: a page cannot read the status of a stream.
+fn refused(refusal: StreamRefusal) -> Response {
+    let data = serde_json::json!({ "message": refusal.to_string() });
+    event_stream(Body::from(format!("event: refused\ndata: {data}\n\n")))
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(BUFFERING, HeaderValue::from_static("no"));

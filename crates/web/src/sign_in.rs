@@ -93,8 +93,15 @@ pub(crate) async fn submit(site: &Site, request: Request) -> Response {
             set_session(&mut response, &parts.headers, Some(&text));
             response
         }
-        Err(error @ (SignInError::Token | SignInError::Unavailable)) => {
-            sign_in_page(site, next, Some(error.to_string()))
+        Err(error) => {
+            let status = match error {
+                SignInError::Token => StatusCode::UNAUTHORIZED,
+                SignInError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+                SignInError::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            let mut response = sign_in_page(site, next, Some(error.to_string()));
+            *response.status_mut() = status;
+            response
         }
     }
 }

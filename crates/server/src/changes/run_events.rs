@@ -12,7 +12,8 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::time::Interval;
 
-use super::watch::{StreamSlot, TOKEN_MESSAGE, end_event, heartbeat_interval};
+use super::stream_slots::StreamSlot;
+use super::watch::{TOKEN_MESSAGE, end_event, heartbeat_interval};
 use crate::access::{OpenToken, still_valid};
 use crate::app::App;
 use crate::frame::{event, heartbeat};
@@ -68,7 +69,7 @@ pub(crate) async fn run_events<S: FleetStore, F: Fleet>(
         let limit = usize::try_from(limit).unwrap_or(BATCH_SIZE);
         return ok(&app.fleet.run_events(&run, attempt, after, limit).await?);
     }
-    let slot = StreamSlot::take(app)?;
+    let slot = app.streams.take(&request.caller()?.actor)?;
     // Errors are returned before the stream starts: otherwise clients would reconnect forever.
     app.fleet.run_events(&run, attempt, after, 1).await?;
     let digest = request.token.as_ref().map(|token| token.digest.clone()).unwrap_or_default();

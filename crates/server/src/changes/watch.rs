@@ -9,19 +9,18 @@ use bailiwick_fleet::ports::{FleetError, FleetStore};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use serde_json::json;
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
+use super::stream_slots::StreamSlot;
 use crate::access::{OpenToken, still_valid};
 use crate::app::App;
 use crate::frame::{Filter, Frame, event, heartbeat};
 use crate::hub::{HubMessage, store_version};
 use crate::ids::now;
-use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, text};
 use crate::shutdown::Shutdown;
-use crate::telemetry::Metrics;
 
 const BATCH_SIZE: usize = 256;
 
@@ -33,27 +32,6 @@ enum Mode {
     Replay,
     Live,
     End,
-}
-
-/// A slot for a stream, released on drop.
-pub(crate) struct StreamSlot {
-    metrics: Arc<Metrics>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl StreamSlot {
-    pub(crate) fn take<S: FleetStore, F>(app: &App<S, F>) -> Result<Self, Problem> {
-        let full = || Problem::unavailable("too many streams are open");
-        let permit = app.watchers.clone().try_acquire_owned().map_err(|_| full())?;
-        app.metrics.stream_opened();
-        Ok(Self { metrics: app.metrics.clone(), _permit: permit })
-    }
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        self.metrics.stream_closed();
-    }
 }
 
 pub(crate) fn heartbeat_interval<S, F>(app: &App<S, F>) -> Interval {
@@ -84,7 +62,7 @@ pub(crate) async fn watch<S: FleetStore, F: Send + Sync + 'static>(
     request: &ApiRequest,
     filter: Filter,
 ) -> HandlerResult {
-    let slot = StreamSlot::take(app)?;
+    let slot = app.streams.take(&request.caller()?.actor)?;
     // Subscribe before reading the version, so that no change is lost in between.
     let frames = app.hub.subscribe();
     let requested = request.cursor()?;

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use bailiwick_fleet::ports::TokenScope;
+use bailiwick_server::{Limits, NoControlPlane};
 use bailiwick_testkit::browser::{chromium, node_packages};
 
 use crate::scopes::{Offer, all_offers, save_filter};
 use crate::scripted_fleet::{ScriptedFleet, serve_fleet};
-use crate::scripted_runs::{TestServer, serve};
+use crate::scripted_runs::{TestServer, serve, serve_limited};
 
 /// What was done, once each. A browser writes lines in its own way.
 fn done(server: &TestServer, fleet: &ScriptedFleet) -> BTreeSet<String> {
@@ -108,4 +110,15 @@ async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
         ["Approve fix-42 8"],
         "nothing is answered that is not chosen"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_gets_no_stream_says_why() {
+    let limits = Limits { max_streams_per_person: 0, ..Limits::default() };
+    let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
+    let mut node = in_chromium(&server, "refused.mjs");
+    let output = tokio::task::spawn_blocking(move || node.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.starts_with("Not live: ") && shown.contains("close some"), "{shown}");
 }

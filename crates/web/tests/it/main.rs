@@ -16,9 +16,12 @@ mod scopes;
 mod scripted_fleet;
 mod scripted_runs;
 
+use std::sync::Arc;
+
 use bailiwick_fleet::ports::TokenScope;
+use bailiwick_server::{Limits, NoControlPlane, Rate};
 use browser::{Browser, form};
-use scripted_runs::{HOSTILE, serve, serve_at};
+use scripted_runs::{HOSTILE, serve, serve_at, serve_limited};
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' \
                    data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
@@ -108,6 +111,61 @@ async fn a_sign_out_ends_open_streams_and_both_are_in_the_audit_log() {
     let reply = stream.await.unwrap();
     assert!(reply.text.contains("event: hello"), "{}", reply.text);
     assert_eq!(server.audited().await, ["ada SignedIn", "ada SignedOut"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_failed_sign_ins_slow_down_the_others_behind_an_address() {
+    // Nothing is refilled while the test runs.
+    let per_address = Rate { per_second: 0.000_001, burst: 100.0 };
+    let per_token = Rate { per_second: 0.000_001, burst: 6.0 };
+    let costs = Limits { failed_auth_cost: 30.0, sign_in_cost: 1.0, ..Limits::default() };
+    let limits = Limits { per_address, per_token, ..costs };
+    let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
+    for _ in 0..6 {
+        server.signed_in(TokenScope::Viewer).await;
+    }
+    let mut browser = Browser::new(server.address);
+    let token = |scope| form(&[("token", server.token(scope))]);
+    let reply = browser.post("/ui/sign-in", &token(TokenScope::Viewer)).await;
+    assert_eq!(reply.status, 429, "one token cannot start sessions without end");
+    assert!(reply.text.contains("too many sign-ins"), "{}", reply.text);
+    let other = browser.post("/ui/sign-in", &token(TokenScope::Admin)).await;
+    assert_eq!(other.status, 303, "another person at this address");
+    for _ in 0..3 {
+        let wrong = browser.post("/ui/sign-in", &form(&[("token", "bwk_wrong")])).await;
+        assert_eq!(wrong.status, 401);
+    }
+    assert_eq!(browser.get("/ui/sign-in").await.status, 429, "positive control: failed ones cost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_with_too_many_streams_is_told_so_and_others_get_theirs() {
+    let limits = Limits { max_streams_per_person: 1, ..Limits::default() };
+    let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
+    let browser = server.signed_in(TokenScope::Viewer).await;
+    let first = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
+    let first = tokio::spawn(async move { first.get_with("/ui/live?topic=runs", &[]).await });
+    // Its own second session does not help.
+    let second = server.signed_in(TokenScope::Operator).await;
+    let mut refused = None;
+    for _ in 0..20 {
+        let probe = second.get_with("/ui/live?topic=runs&after=0", &[]);
+        refused = tokio::time::timeout(std::time::Duration::from_millis(500), probe).await.ok();
+        if refused.is_some() {
+            break;
+        }
+        // The probe came before the first one.
+        assert!(!first.is_finished(), "the first stream was refused");
+    }
+    let refused = refused.expect("the second stream is refused");
+    assert_eq!(refused.status, 200, "a page cannot read another status");
+    assert!(refused.text.starts_with("event: refused"), "{}", refused.text);
+    assert!(refused.text.contains("close some of them"), "{}", refused.text);
+    let token = format!("Bearer {}", server.token(TokenScope::Viewer));
+    let headers = [("authorization", token.as_str()), ("accept", "text/event-stream")];
+    let api = second.get_with("/api/v1alpha1/runs", &headers).await;
+    assert_eq!(api.status, 429, "{}", api.text);
+    first.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,8 +23,8 @@ use bailiwick_resources::{
     ActionType, AgentApproval, AnyObject, ApprovalAction, Metadata, Moment, Object, Requester,
     SubjectKind,
 };
-use bailiwick_server::{NoControlPlane, Server, Settings, mint, mint_session};
-use bailiwick_web::WebPages;
+use bailiwick_server::{Limits, NoControlPlane, Server, Settings, mint, mint_session};
+use bailiwick_web::{LinkRules, WebPages};
 use serde_json::json;
 
 use crate::browser::{Browser, form};
@@ -454,6 +454,15 @@ pub(crate) async fn serve_at(path_prefix: &str) -> TestServer {
 }
 
 pub(crate) async fn serve_with<F: Fleet>(path_prefix: &str, fleet: Arc<F>) -> TestServer {
+    let limits = Limits { failed_auth_cost: 0.0, ..Limits::default() };
+    serve_limited(path_prefix, fleet, limits).await
+}
+
+pub(crate) async fn serve_limited<F: Fleet>(
+    path_prefix: &str,
+    fleet: Arc<F>,
+    limits: Limits,
+) -> TestServer {
     let store = Arc::new(MemoryFleet::default());
     let mut tokens = BTreeMap::new();
     let scopes =
@@ -471,12 +480,12 @@ pub(crate) async fn serve_with<F: Fleet>(path_prefix: &str, fleet: Arc<F>) -> Te
     let rules = LinkRules { lifetime: Duration::from_secs(600), user: Some(user) };
     let pages = WebPages::new(path_prefix).with_link("secret", session.text, rules);
     let link = pages.link_path("secret");
-    let mut settings = Settings {
+    let settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
         local_runs: Some(runs.clone()),
+        limits,
         ..Settings::default()
     };
-    settings.limits.failed_auth_cost = 0.0;
     let server = Server::bind(settings, store.clone(), fleet).await.unwrap();
     let server = server.with_pages(Arc::new(pages), path_prefix);
     let address = server.address();
