@@ -1,7 +1,7 @@
 //! The open connections: how many there may be, in all and of one address, and which one makes room for a new one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -13,6 +13,13 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
 use crate::access::TrustedProxies;
+
+/// Both ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) client: SocketAddr,
+    pub(crate) server: SocketAddr,
+}
 
 /// A connection waits while a header or an unauthenticated body arrives. A waiting connection is closed if a new
 /// one needs its place, so that clients that send nothing cannot shut out others.

@@ -23,6 +23,7 @@ mod bodies;
 mod browsers;
 mod changes;
 mod connections;
+mod client_user;
 mod control_loop;
 mod frame;
 mod handlers;
@@ -51,6 +52,7 @@ mod shutdown;
 mod sign_in;
 mod sign_in_settings;
 mod telemetry;
+mod stream_slots;
 mod tokens;
 mod webhook_targets;
 mod webhooks;
@@ -63,7 +65,7 @@ pub use access::{
 pub use browsers::{
     CookieRules, SameSite, cookie, cookie_name, is_loopback, is_same_origin, set_cookie,
 };
-pub use changes::StreamRefusal;
+pub use client_user::{client_user, knows_client_users};
 pub use control_loop::{ControlLoopMonitor, ServerRole};
 pub use network::{InvalidNetwork, Network};
 pub use no_control_plane::NoControlPlane;
@@ -83,5 +85,6 @@ pub use sign_in::{
     DeviceAnswer, DeviceSignInError, DeviceTokenRequest, IdTokenRequest, sign_in_by_device,
 };
 pub use sign_in_settings::{SignInSettings, SignInSettingsError};
+pub use stream_slots::StreamRefusal;
 pub use tokens::{TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI};
 pub use webhooks::DeliveryAnswer;

@@ -36,11 +36,11 @@ use thiserror::Error;
 use crate::access::{OpenToken, SignedIn, TokenUse, authenticate_text, mint_child_session};
 use crate::app::{App, Peer};
 use crate::bodies::{self, BodyReservation};
-use crate::changes::{StreamRefusal, StreamSlot, StreamSlots};
 use crate::ids::{CORRELATION, correlation, now};
 use crate::problem::{ErrorBody, Problem};
 use crate::request::scope_name;
 use crate::shutdown::Shutdown;
+use crate::stream_slots::{StreamRefusal, StreamSlot, StreamSlots};
 
 /// Where the pages are.
 pub const PAGES: &str = "/ui";

@@ -1,14 +1,11 @@
 //! Access control: tokens, rate limits, client addresses and host names.
 
-mod client_user;
 mod host;
 mod open_tokens;
 mod rate;
 mod source;
 mod token;
 
-pub(crate) use client_user::Ends;
-pub use client_user::{client_user, knows_client_users};
 pub(crate) use host::Hosts;
 pub(crate) use open_tokens::{OpenToken, OpenTokens, follow_tokens};
 pub(crate) use rate::Buckets;

@@ -12,7 +12,6 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::time::Interval;
 
-use super::stream_slots::StreamSlot;
 use super::watch::{TOKEN_MESSAGE, end_event, heartbeat_interval};
 use crate::access::{OpenToken, still_valid};
 use crate::app::App;
@@ -21,6 +20,7 @@ use crate::ids::now;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, ok, text};
 use crate::shutdown::Shutdown;
+use crate::stream_slots::StreamSlot;
 
 const BATCH_SIZE: usize = 256;
 const MAX_PAGE_SIZE: u64 = 1_000;

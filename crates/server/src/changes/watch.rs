@@ -13,7 +13,6 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
-use super::stream_slots::StreamSlot;
 use crate::access::{OpenToken, still_valid};
 use crate::app::App;
 use crate::frame::{Filter, Frame, event, heartbeat};
@@ -21,6 +20,7 @@ use crate::hub::{HubMessage, store_version};
 use crate::ids::now;
 use crate::request::{ApiRequest, HandlerResult, text};
 use crate::shutdown::Shutdown;
+use crate::stream_slots::StreamSlot;
 
 const BATCH_SIZE: usize = 256;
 

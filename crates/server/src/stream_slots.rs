@@ -53,7 +53,7 @@ impl StreamSlots {
     /// A slot for a stream of this person.
     pub(crate) fn take(self: &Arc<Self>, person: &str) -> Result<StreamSlot, StreamRefusal> {
         let mut open = self.open();
-        if open.get(person).is_some_and(|count| *count >= self.per_person) {
+        if open.get(person).copied().unwrap_or_default() >= self.per_person {
             return Err(StreamRefusal::Person(self.per_person));
         }
         let permit = self.all.clone().try_acquire_owned().map_err(|_| StreamRefusal::Server)?;

@@ -8,13 +8,6 @@ use crate::app::Peer;
 
 const TABLE: &str = "/proc/self/net/tcp";
 
-/// Both ends of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
-    pub(crate) client: SocketAddr,
-    pub(crate) server: SocketAddr,
-}
-
 /// Whether this system tells whose connections are.
 pub fn knows_client_users() -> bool {
     std::fs::metadata(TABLE).is_ok()
