@@ -23,7 +23,7 @@ pub use ancestors::{Process, above};
 pub use arguments::USAGE;
 pub use error::{GateError, HostError, LogError};
 pub use log::append;
-pub use observe::{HostContext, look_up, repository_around};
+pub use observe::{HostContext, look_up, look_up_in_root, repository_around};
 pub use standalone::evaluate_call;
 
 /// Runs the gate with these arguments.

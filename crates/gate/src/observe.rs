@@ -2,12 +2,15 @@
 
 mod listing;
 mod programs;
+mod reach;
 mod walk;
 
 use std::path::{Path, PathBuf};
 
 use bailiwick_policy::call::Call;
 use bailiwick_policy::facts::{Enforcement, Facts, Lookups};
+
+use reach::Reach;
 
 use crate::error::HostError;
 
@@ -36,7 +39,8 @@ impl HostContext {
         if directory.exists() {
             return Self::at(directory, directory);
         }
-        let named = directory.to_str().and_then(walk::resolve_path);
+        let named = directory.to_str();
+        let named = named.and_then(|named| walk::resolve_path(named, Reach::Everywhere));
         let resolved = named.ok_or(HostError::CallDirectory)?;
         let here = Self::at(Path::new("/"), directory)?;
         Ok(Self { root: resolved.real, ..here })
@@ -91,33 +95,150 @@ pub fn repository_around(directory: &Path) -> Option<PathBuf> {
 
 /// Looks up these facts. What cannot be found out is left out, and then denied.
 pub fn look_up(lookups: &Lookups, call: &Call, facts: &mut Facts) {
+    look_up_in(lookups, call, facts, Reach::Everywhere);
+}
+
+/// The same for somebody who must not learn which files are outside of the root: they are not looked at.
+pub fn look_up_in_root(lookups: &Lookups, call: &Call, facts: &mut Facts) {
+    let root = facts.root.clone();
+    look_up_in(lookups, call, facts, Reach::Below(&root));
+}
+
+fn look_up_in(lookups: &Lookups, call: &Call, facts: &mut Facts, reach: Reach<'_>) {
     for path in &lookups.paths {
-        if let Some(resolved) = walk::resolve_path(path) {
+        if let Some(resolved) = walk::resolve_path(path, reach) {
             facts.paths.insert(path.clone(), resolved);
         }
     }
     for (glob, trees) in &lookups.globs {
-        let matches = listing::expand(glob);
+        let matches = listing::expand(glob, reach);
         for resolved in matches.iter().flatten().filter(|_| *trees) {
-            facts.trees.insert(resolved.entry.clone(), listing::tree(&resolved.entry));
+            facts.trees.insert(resolved.entry.clone(), listing::tree(&resolved.entry, reach));
         }
         facts.globs.insert(glob.clone(), matches);
     }
     for tree in &lookups.trees {
-        let entry =
-            walk::resolve_path(tree).map_or_else(|| tree.clone(), |resolved| resolved.entry);
-        facts.trees.insert(tree.clone(), listing::tree(&entry));
+        let entry = match walk::resolve_path(tree, reach) {
+            Some(resolved) => resolved.entry,
+            None if reach.is_limited() => {
+                facts.trees.insert(tree.clone(), None);
+                continue;
+            }
+            None => tree.clone(),
+        };
+        facts.trees.insert(tree.clone(), listing::tree(&entry, reach));
     }
     for path in &lookups.links {
-        facts.links.insert(path.clone(), listing::has_links(path));
+        facts.links.insert(path.clone(), listing::has_links(path, reach));
     }
     let directory = match (&call.directory, &facts.directory) {
         (Some(own), Some(started)) => Some(bailiwick_policy::paths::join(started, own)),
         (own, started) => own.clone().or_else(|| started.clone()),
     };
     for name in &lookups.programs {
-        if let Some(real_name) = programs::real_name(name, directory.as_deref(), &facts.root) {
+        if let Some(real_name) = programs::real_name(name, directory.as_deref(), &facts.root, reach)
+        {
             facts.programs.insert(name.clone(), real_name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use bailiwick_policy::Effects;
+    use bailiwick_policy::call::Action;
+    use bailiwick_policy::decide::lookups;
+
+    use super::*;
+
+    type LookUp = fn(&Lookups, &Call, &mut Facts);
+
+    /// What is known about a command that is given in this directory.
+    fn known(command: &str, root: &Path, look_up: LookUp) -> Facts {
+        let mut facts = HostContext::at(root, root).unwrap().facts();
+        let call = Call {
+            native: "Bash".to_owned(),
+            tools: Vec::new(),
+            action: Action::Shell(command.to_owned()),
+            directory: root.to_str().map(str::to_owned),
+            ungated_terminal_input: false,
+            id: None,
+            agent: None,
+        };
+        let effects = Effects::of(&call);
+        look_up(&lookups(&call, &effects, &facts), &call, &mut facts);
+        facts
+    }
+
+    #[test]
+    fn within_the_root_nothing_elsewhere_changes_what_is_known() {
+        let place = tempfile::tempdir().unwrap();
+        let place = fs::canonicalize(place.path()).unwrap();
+        let (root, beside) = (place.join("root"), place.join("beside"));
+        fs::create_dir_all(root.join("src")).unwrap();
+        symlink(&beside, root.join("link")).unwrap();
+        let commands: Vec<String> = [
+            "echo x > BESIDE/secret",
+            "echo x > BESIDE/dir/../secret/x",
+            "echo x > ../beside/link/x",
+            "cp src/a BESIDE/dir",
+            "rm BESIDE/*",
+            "rm ../beside/s*",
+            "rm ../*/secret",
+            "rm link/*",
+            "rm -rf BESIDE/dir",
+            "rm -rf link/dir",
+            "echo x > link/dir",
+            "cp -r BESIDE/dir src/copy && echo x > src/copy/a",
+            "cp -r link/dir src/copy && echo x > src/copy/a",
+            "BESIDE/tool push",
+            "link/tool push",
+        ]
+        .map(|command| command.replace("BESIDE", beside.to_str().unwrap()))
+        .into();
+        let all = |look_up: LookUp| -> Vec<Facts> {
+            commands.iter().map(|command| known(command, &root, look_up)).collect()
+        };
+        let (before, before_everywhere) = (all(look_up_in_root), all(look_up));
+        fs::create_dir_all(beside.join("dir")).unwrap();
+        fs::write(beside.join("secret"), "s").unwrap();
+        fs::write(beside.join("dir/file"), "s").unwrap();
+        symlink("/etc", beside.join("link")).unwrap();
+        symlink("/usr/bin/git", beside.join("tool")).unwrap();
+        for (command, before) in commands.iter().zip(&before) {
+            assert_eq!(known(command, &root, look_up_in_root), *before, "{command}");
+        }
+        for (command, before) in commands.iter().zip(&before_everywhere) {
+            assert_ne!(known(command, &root, look_up), *before, "positive control: {command}");
+        }
+    }
+
+    #[test]
+    fn within_the_root_everything_is_known() {
+        let place = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(place.path()).unwrap();
+        fs::create_dir_all(root.join("src/deep")).unwrap();
+        fs::write(root.join("src/deep/a"), "a").unwrap();
+        symlink("deep", root.join("src/link")).unwrap();
+        symlink("/usr/bin/git", root.join("tool")).unwrap();
+        for command in [
+            "rm src/*",
+            "rm -rf src",
+            "echo x > src/link/a",
+            "rm ../*/src/x",
+            "cp -r src copy && echo x > copy/link/a",
+            "vi x",
+            "./tool push",
+        ] {
+            let within = known(command, &root, look_up_in_root);
+            match command {
+                // The names of its neighbours could be told from what matches.
+                "rm ../*/src/x" => assert!(within.globs.values().all(Option::is_none)),
+                _ => assert_eq!(within, known(command, &root, look_up), "{command}"),
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use bailiwick_fleet::ports::{
     LocalAskingRule, LocalExplanation, LocalRule, LocalRunError, LocalRunPolicy, LocalToolCall,
     LocalVerdict,
 };
-use bailiwick_gate::{HostContext, look_up};
+use bailiwick_gate::{HostContext, look_up, look_up_in_root};
 use bailiwick_model::Run;
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_policy::call::{Action, Call};
@@ -40,7 +40,7 @@ impl LedgerRuns {
     pub(super) fn asking_rule(&self, run: &Run, call: &LocalToolCall) -> Option<LocalAskingRule> {
         let command = call.input.get("command").and_then(Value::as_str);
         let action = command.map_or(Action::NoKnownEffect, |text| Action::Shell(text.to_owned()));
-        let decision = self.evaluate(run, &call.tool, action).ok()?.decision;
+        let decision = self.evaluate(run, &call.tool, action, Reader::Gate).ok()?.decision;
         let because = decision.because.filter(|_| decision.outcome == Outcome::Ask)?;
         Some(LocalAskingRule { rule: because.rule, reason: because.reason })
     }
@@ -50,6 +50,7 @@ impl LedgerRuns {
         run: &Run,
         tool: &str,
         action: Action,
+        reader: Reader,
     ) -> Result<PolicyEvaluation, LocalRunError> {
         let directory = self.directory(run);
         let policy = policy_file::recorded(&directory).map_err(missing(run))?.policy;
@@ -72,7 +73,11 @@ impl LedgerRuns {
         };
         let mut facts = around.facts();
         let effects = Effects::of(&call);
-        look_up(&lookups(&call, &effects, &facts), &call, &mut facts);
+        let lookups = lookups(&call, &effects, &facts);
+        match reader {
+            Reader::Gate => look_up(&lookups, &call, &mut facts),
+            Reader::Person => look_up_in_root(&lookups, &call, &mut facts),
+        }
         Ok(PolicyEvaluation {
             decision: decide_effects(&policy, &call, &effects, &facts),
             verdicts: verdicts(&policy, &call, &effects, &facts),
@@ -95,7 +100,7 @@ impl LedgerRuns {
         command: &str,
     ) -> Result<LocalExplanation, LocalRunError> {
         let PolicyEvaluation { decision, verdicts, effects, facts, sandbox } =
-            self.evaluate(run, "Bash", Action::Shell(command.to_owned()))?;
+            self.evaluate(run, "Bash", Action::Shell(command.to_owned()), Reader::Person)?;
         let because = decision.because;
         let programs = effects.runs.iter().map(|run| {
             let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
@@ -119,6 +124,15 @@ impl LedgerRuns {
             sandbox,
         })
     }
+}
+
+/// Who chooses the call, and reads what the policy says to it.
+#[derive(Debug, Clone, Copy)]
+enum Reader {
+    /// The agent chose it; only the rule is shown.
+    Gate,
+    /// A person who may read the run, and perhaps no other file of this machine.
+    Person,
 }
 
 /// What a policy says to a call.

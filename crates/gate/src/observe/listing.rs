@@ -6,19 +6,29 @@ use std::path::PathBuf;
 use bailiwick_policy::facts::ResolvedPath;
 use gix_glob::wildmatch::Mode;
 
+use super::reach::{Place, Reach};
 use super::walk::resolve_path;
 
 /// More entries than this are not listed: a decision then treats them as too many.
 const MAX_LISTED: usize = 2_000;
 
-/// What a glob matches, as the shell would expand it; `None` if that is too much.
-pub(crate) fn expand(glob: &str) -> Option<Vec<ResolvedPath>> {
+/// What a glob matches, as the shell would expand it; `None` if that is too much, or out of reach.
+pub(crate) fn expand(glob: &str, reach: Reach<'_>) -> Option<Vec<ResolvedPath>> {
     let mut found = vec![String::new()];
     let mut looked = 0;
     for part in glob.split('/').filter(|part| !part.is_empty()) {
         let mut next = Vec::new();
         for place in &found {
-            if !part.contains(['*', '?', '[']) {
+            let is_plain = !part.contains(['*', '?', '[']);
+            match place_of(place, reach)? {
+                Place::Seen => {}
+                Place::Around if is_plain => {
+                    next.push(format!("{place}/{}", unescaped(part)));
+                    continue;
+                }
+                Place::Around | Place::Unseen => return None,
+            }
+            if is_plain {
                 let path = format!("{place}/{}", unescaped(part));
                 if fs::symlink_metadata(&path).is_ok() {
                     next.push(path);
@@ -47,7 +57,15 @@ pub(crate) fn expand(glob: &str) -> Option<Vec<ResolvedPath>> {
             return None;
         }
     }
-    found.iter().map(|path| resolve_path(path)).collect()
+    found.iter().map(|path| resolve_path(path, reach)).collect()
+}
+
+/// What may be known about a directory; `None` if nobody knows where it is.
+fn place_of(directory: &str, reach: Reach<'_>) -> Option<Place> {
+    match reach {
+        Reach::Everywhere => Some(Place::Seen),
+        Reach::Below(_) => Some(reach.place(&resolve_path(&format!("{directory}/"), reach)?.real)),
+    }
 }
 
 fn unescaped(part: &str) -> String {
@@ -62,8 +80,13 @@ fn unescaped(part: &str) -> String {
     plain
 }
 
-/// Whether there is a link at a path or below it, or too much to tell.
-pub(crate) fn has_links(path: &str) -> bool {
+/// Whether there is a link at a path or below it, or too much to tell, or it is out of reach.
+pub(crate) fn has_links(path: &str, reach: Reach<'_>) -> bool {
+    if reach.is_limited()
+        && !resolve_path(path, reach).is_some_and(|resolved| reach.sees(&resolved.entry))
+    {
+        return true;
+    }
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
@@ -87,8 +110,12 @@ pub(crate) fn has_links(path: &str) -> bool {
     about.is_symlink()
 }
 
-/// The files below a directory, relative to it; a file itself has none. Links are not followed.
-pub(crate) fn tree(path: &str) -> Option<Vec<String>> {
+/// The files below a directory, relative to it; a file itself has none. Links are not followed. `None` if there are too
+/// many, or if it is out of reach.
+pub(crate) fn tree(path: &str, reach: Reach<'_>) -> Option<Vec<String>> {
+    if !reach.sees(path) {
+        return None;
+    }
     let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let mut files = Vec::new();
     let mut places = if is_directory { vec![String::new()] } else { Vec::new() };

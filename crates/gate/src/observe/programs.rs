@@ -7,11 +7,21 @@ use std::path::{Path, PathBuf};
 
 use bailiwick_policy::paths::join;
 
+use super::reach::Reach;
+use super::walk::resolve_path;
+
 /// Programs that are recognised under another name, too.
 const RECOGNISED: [&str; 2] = ["git", "gh"];
+/// Where the programs of the system are.
+const SYSTEM: [&str; 4] = ["/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/"];
 
 /// The name of what a program really is, if that is another than its own.
-pub(crate) fn real_name(name: &str, directory: Option<&str>, root: &str) -> Option<String> {
+pub(crate) fn real_name(
+    name: &str,
+    directory: Option<&str>,
+    root: &str,
+    reach: Reach<'_>,
+) -> Option<String> {
     let file = if name.contains('/') {
         let base = directory.filter(|_| !name.starts_with('/'));
         PathBuf::from(match base {
@@ -21,6 +31,9 @@ pub(crate) fn real_name(name: &str, directory: Option<&str>, root: &str) -> Opti
     } else {
         on_path(name)?
     };
+    if !may_be_known(file.to_str()?, reach) {
+        return None;
+    }
     let real = fs::canonicalize(&file).ok()?;
     let own = name.rsplit('/').next().unwrap_or(name);
     let named = real.file_name()?.to_str()?;
@@ -30,6 +43,20 @@ pub(crate) fn real_name(name: &str, directory: Option<&str>, root: &str) -> Opti
     // Programs of the system are not copies of each other.
     let ours = name.contains('/') || real.starts_with(root);
     ours.then(|| copy_of(&real)).flatten()
+}
+
+/// Whether a program is in reach, with everything that leads to it, or belongs to the system, as on every machine.
+fn may_be_known(file: &str, reach: Reach<'_>) -> bool {
+    let is_system = |path: &str| SYSTEM.iter().any(|place| path.starts_with(place));
+    if !reach.is_limited() {
+        return true;
+    }
+    let Some(resolved) = resolve_path(file, reach) else { return false };
+    let is_in_system = || {
+        let real = fs::canonicalize(&resolved.real).ok();
+        is_system(&resolved.real) && real.is_some_and(|real| real.to_str().is_some_and(is_system))
+    };
+    reach.sees(&resolved.real) || is_in_system()
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {

@@ -6,13 +6,15 @@ use std::path::Path;
 
 use bailiwick_policy::facts::{Kind, ResolvedPath};
 
+use super::reach::{Place, Reach};
+
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
 /// Where an absolute path leads; `None` if it is not UTF-8, or goes round in circles.
-pub(crate) fn resolve_path(path: &str) -> Option<ResolvedPath> {
-    let (entry, _) = resolve(path, FinalLink::Kept)?;
-    let (real, kind) = resolve(path, FinalLink::Followed)?;
+pub(crate) fn resolve_path(path: &str, reach: Reach<'_>) -> Option<ResolvedPath> {
+    let (entry, _) = resolve(path, FinalLink::Kept, reach)?;
+    let (real, kind) = resolve(path, FinalLink::Followed, reach)?;
     Some(ResolvedPath { entry, real, kind })
 }
 
@@ -23,7 +25,7 @@ enum FinalLink {
     Followed,
 }
 
-fn resolve(path: &str, last: FinalLink) -> Option<(String, Kind)> {
+fn resolve(path: &str, last: FinalLink, reach: Reach<'_>) -> Option<(String, Kind)> {
     if path.contains('\0') || !path.starts_with('/') {
         return None;
     }
@@ -44,6 +46,18 @@ fn resolve(path: &str, last: FinalLink) -> Option<(String, Kind)> {
         if matches!(kind, Kind::Missing | Kind::Impossible) {
             real = next;
             continue;
+        }
+        match reach.place(&next) {
+            Place::Seen => {}
+            Place::Around => {
+                real = next;
+                continue;
+            }
+            Place::Unseen => {
+                real = next;
+                kind = Kind::Missing;
+                continue;
+            }
         }
         match fs::symlink_metadata(&next) {
             Err(_) => {
