@@ -17,8 +17,8 @@ use crate::request::{ApiRequest, HandlerResult, ok, text};
 use crate::routes::Call;
 
 use crate::{
-    actions, local_jobs, local_parts, local_runs, numbers, objects, run_list, saved_filters,
-    sign_in, tokens, webhooks,
+    actions, answers, local_jobs, local_parts, local_runs, numbers, objects, run_list,
+    saved_filters, sign_in, tokens, webhooks,
 };
 
 const INDEX: &str = "\
@@ -83,6 +83,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
         Call::DeviceToken => sign_in::device_token(app, request).await,
         Call::ExchangeIdToken => sign_in::exchange(app, request).await,
         Call::RunList => run_list::list(app, request).await,
+        Call::RecentAnswers => answers::recent(app, request).await,
         Call::SavedFilters => saved_filters::list(app, request).await,
         Call::SaveFilter => saved_filters::save(app, request).await,
         Call::DeleteFilter => saved_filters::delete(app, request).await,

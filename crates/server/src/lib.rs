@@ -17,13 +17,14 @@
 
 mod access;
 mod actions;
+mod answers;
 mod app;
 mod blocking;
 mod bodies;
 mod browsers;
 mod changes;
-mod connections;
 mod client_user;
+mod connections;
 mod control_loop;
 mod frame;
 mod handlers;
@@ -51,17 +52,16 @@ mod settings;
 mod shutdown;
 mod sign_in;
 mod sign_in_settings;
-mod telemetry;
 mod stream_slots;
+mod telemetry;
 mod tokens;
 mod webhook_targets;
 mod webhooks;
 mod write_check;
 mod write_timeout;
 
-pub use access::{
-    MintedToken, TOKEN_PREFIX, TokenError, client_user, knows_client_users, mint, mint_session,
-};
+pub use access::{MintedToken, TOKEN_PREFIX, TokenError, mint, mint_session};
+pub use answers::{RecentAnswer, RecentAnswers};
 pub use browsers::{
     CookieRules, SameSite, cookie, cookie_name, is_loopback, is_same_origin, set_cookie,
 };

@@ -10,6 +10,7 @@ use bailiwick_fleet::ports::{
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use crate::answers::QUESTION_ANSWERED;
 use crate::app::App;
 use crate::blocking::blocking;
 use crate::local_jobs;
@@ -161,7 +162,7 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
         "reason": body.reason,
     });
     let done = blocking(app, move |runs| runs.answer(&run, &question, &body)).await?;
-    record(app, request, "LocalQuestionAnswered", &done, detail).await
+    record(app, request, QUESTION_ANSWERED, &done, detail).await
 }
 
 pub(crate) async fn act<S: FleetStore, F: Fleet>(

@@ -16,6 +16,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::answers::RecentAnswers;
 use crate::numbers::Numbers;
 use crate::objects::{ApplyAnswer, ApplyRequest, AuditList, DiffAnswer, ObjectList, SecretValues};
 use crate::problem::ErrorBody;
@@ -113,6 +114,7 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::StartDevice => returns("200", of::<DeviceAnswer>(g)),
         Call::DeviceToken => accepts(of::<DeviceTokenRequest>(g), "201", of::<TokenAnswer>(g)),
         Call::ExchangeIdToken => accepts(of::<IdTokenRequest>(g), "201", of::<TokenAnswer>(g)),
+        Call::RecentAnswers => returns("200", of::<RecentAnswers>(g)),
         Call::SavedFilters => returns("200", of::<SavedFilters>(g)),
         Call::SaveFilter => accepts(of::<SaveFilterRequest>(g), "201", of::<SavedFilter>(g)),
         Call::DeleteFilter => returns("200", of::<SavedFilter>(g)),
@@ -205,6 +207,7 @@ fn query(call: Call) -> &'static [&'static str] {
         | Call::StartDevice
         | Call::DeviceToken
         | Call::ExchangeIdToken
+        | Call::RecentAnswers
         | Call::SavedFilters
         | Call::SaveFilter
         | Call::DeleteFilter

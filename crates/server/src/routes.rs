@@ -51,6 +51,7 @@ pub(crate) enum Call {
     DeviceToken,
     ExchangeIdToken,
     RunList,
+    RecentAnswers,
     SavedFilters,
     SaveFilter,
     DeleteFilter,
@@ -243,6 +244,7 @@ const ABSOLUTE: &[Row] = {
 const LOCAL: &[Row] = {
     use Method::{Delete, Get, Post};
     const RUNS: &str = "/api/v1alpha1/local/runs";
+    const ANSWERS: &str = "/api/v1alpha1/answers";
     const FILTERS: &str = "/api/v1alpha1/saved-filters";
     const FILTER: &str = "/api/v1alpha1/saved-filters/{name}";
     const ALL_RUNS: &str = "/api/v1alpha1/all-runs";
@@ -280,6 +282,7 @@ const LOCAL: &[Row] = {
     }
     &[
         (Get, ALL_RUNS, Call::RunList, VIEWER, None, "List agents and runs of the control plane"),
+        (Get, ANSWERS, Call::RecentAnswers, VIEWER, None, "List who answered what lately"),
         (Get, FILTERS, Call::SavedFilters, VIEWER, None, "List your saved filters of runs"),
         (Post, FILTERS, Call::SaveFilter, VIEWER, None, "Save a filter of runs for yourself"),
         (Delete, FILTER, Call::DeleteFilter, VIEWER, None, "Delete one of your saved filters"),

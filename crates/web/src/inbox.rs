@@ -14,6 +14,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::answers::{self, AnswerLine};
 use crate::approvals::ApprovalCard;
 use crate::error_page::foreign_request;
 use crate::layout::{Layout, Section, html, see_other};
@@ -155,6 +156,9 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
     };
     match inbox_page(site, &session).await {
         Ok(page) => html(StatusCode::OK, &page),
+    answers: Vec<AnswerLine>,
+    /// Why the answers cannot be shown.
+    answers_unseen: Option<String>,
         Err(error) => site.error(Some(&session), &error),
     }
 }
@@ -185,7 +189,13 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         }
         cards.push(card);
     }
-    Ok(InboxPage { runs: runs.collect(), approvals: approval_cards, questions: cards, layout })
+    let (answers, answers_unseen) = match answers::read(site, session, now).await {
+        Ok(answers) => (answers, None),
+        Err(error) => (Vec::new(), Some(line(&error.message, MAX_SHOWN))),
+    };
+    let runs = runs.collect();
+    let approvals = approval_cards;
+    Ok(InboxPage { runs, approvals, questions: cards, answers, answers_unseen, layout })
 }
 
 #[derive(Deserialize)]

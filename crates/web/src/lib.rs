@@ -7,6 +7,7 @@
 //! ```
 
 mod actions;
+mod answers;
 mod approvals;
 mod artifacts;
 mod assets;

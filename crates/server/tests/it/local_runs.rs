@@ -301,6 +301,12 @@ async fn an_answer_needs_an_approver_and_is_in_the_audit_log() {
     let line = ("approver".to_owned(), "LocalQuestionAnswered".to_owned());
     let found = audit.iter().find(|one| (one.0.clone(), one.1.clone()) == line);
     assert_eq!(found.unwrap().2, "LocalRun/fix-42");
+    // Everybody who may read sees who answered what, and nothing else of the audit log.
+    let shown = server.get("/api/v1alpha1/answers").await.expect(200).json();
+    let answer = &shown["items"][0];
+    assert_eq!(shown["items"].as_array().unwrap().len(), 1, "{shown}");
+    assert_eq!((&answer["actor"], &answer["answer"]), (&json!("approver"), &json!("deny")));
+    assert_eq!((&answer["about"], &answer["reason"]), (&json!("Bash make"), &json!("not today")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

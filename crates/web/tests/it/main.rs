@@ -215,6 +215,9 @@ async fn only_own_pages_and_known_hosts_change_something() {
     let own = browser.post_with("/ui/inbox/answer", &answer, &[("origin", "OWN")]).await;
     assert_eq!(own.status, 303, "positive control: {}", own.text);
     assert_eq!(server.runs.changes(), ["Approve fix-42 7"]);
+    let inbox = server.signed_in(TokenScope::Viewer).await.get("/ui/inbox").await.text;
+    let answered = "<bdi>ada</bdi> approved <a href=\"/ui/local/fix-42\"><bdi>fix-42</bdi></a>";
+    assert_eq!(inbox.matches(answered).count(), 1, "{inbox}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

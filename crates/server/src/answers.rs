@@ -1,0 +1,145 @@
+//! Who answered what lately: questions of agents and approvals, from the audit log.
+
+use std::sync::Arc;
+
+use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetError, FleetStore};
+use bailiwick_resources::Moment;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::request::{ApiRequest, HandlerResult, ok};
+
+/// The event of an answer to a question of an agent.
+pub(crate) const QUESTION_ANSWERED: &str = "LocalQuestionAnswered";
+/// The event of a decision about an approval.
+const APPROVAL_DECIDED: &str = "AgentApprovalDecision";
+/// How many entries of the audit log are read.
+const MAX_ENTRIES: u64 = 500;
+const MAX_ANSWERS: usize = 20;
+
+/// Answers, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecentAnswers {
+    /// The answers.
+    pub items: Vec<RecentAnswer>,
+}
+
+/// An answer of a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecentAnswer {
+    /// The number of the entry in the audit log.
+    pub number: u64,
+    /// When.
+    pub at: Moment,
+    /// Who answered.
+    pub actor: String,
+    /// What was answered, as `LocalRun/fix-42` or `AgentApproval/default/aap-1`.
+    pub subject: String,
+    /// The answer, as `approve` or `denied`.
+    pub answer: String,
+    /// What was asked; empty for an approval, which has it.
+    pub about: String,
+    /// The reason; empty if none was given.
+    pub reason: String,
+}
+
+pub(crate) async fn recent<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    request: &ApiRequest,
+) -> HandlerResult {
+    request.allow_query(&[])?;
+    let store = app.store.as_ref();
+    let start = last_entry(store).await?.saturating_sub(MAX_ENTRIES);
+    let entries = store.audit(start, usize::try_from(2 * MAX_ENTRIES).unwrap_or(1)).await?;
+    let answers = entries.into_iter().rev().filter_map(|(number, entry)| answer(number, entry));
+    ok(&RecentAnswers { items: answers.take(MAX_ANSWERS).collect() })
+}
+
+/// The number of a late entry; later ones are fewer than [`MAX_ENTRIES`]. The store counts up, so it is searched: twice
+/// as far while there are entries, and then in halves.
+async fn last_entry<S: FleetStore>(store: &S) -> Result<u64, FleetError> {
+    let first_after = async |number: u64| {
+        let found = store.audit(number, 1).await?;
+        Ok::<_, FleetError>(found.first().map(|(number, _)| *number))
+    };
+    let (mut known, mut beyond) = (0, MAX_ENTRIES);
+    while let Some(number) = first_after(beyond).await? {
+        known = number;
+        beyond = number.saturating_mul(2);
+    }
+    while beyond > known.saturating_add(MAX_ENTRIES) {
+        let middle = known + (beyond - known) / 2;
+        match first_after(middle).await? {
+            Some(number) => known = number,
+            None => beyond = middle,
+        }
+    }
+    Ok(beyond)
+}
+
+fn answer(number: u64, entry: AuditEntry) -> Option<RecentAnswer> {
+    let text = |key: &str| {
+        entry.detail.get(key).and_then(Value::as_str).map(str::to_owned).unwrap_or_default()
+    };
+    let answer = match entry.event.as_str() {
+        QUESTION_ANSWERED => text("answer"),
+        APPROVAL_DECIDED => text("phase"),
+        _ => return None,
+    };
+    let (about, reason) = (text("about"), text("reason"));
+    let AuditEntry { at, actor, subject, .. } = entry;
+    Some(RecentAnswer { number, at, actor, subject, answer, about, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_fleet::ports::{MemoryFleet, Write};
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(event: &str, detail: Value) -> Write {
+        Write::Audit(AuditEntry {
+            at: Moment::from_millis(1),
+            actor: "ada".to_owned(),
+            event: event.to_owned(),
+            subject: "LocalRun/fix".to_owned(),
+            correlation: std::collections::BTreeMap::new(),
+            detail,
+        })
+    }
+
+    #[tokio::test]
+    async fn the_newest_part_of_a_long_log_is_found() {
+        let store = MemoryFleet::default();
+        for length in [0_u64, 1, 499, 500, 501, 3_000] {
+            while u64::try_from(store.audit(0, usize::MAX).await.unwrap().len()).unwrap() < length {
+                store
+                    .commit(vec![entry("Other", json!({}))], Moment::from_millis(1))
+                    .await
+                    .unwrap();
+            }
+            let end = last_entry(&store).await.unwrap();
+            let newest = store.audit(0, usize::MAX).await.unwrap().last().map_or(0, |one| one.0);
+            assert!(end >= newest && end - newest <= MAX_ENTRIES, "{end} {newest}");
+        }
+    }
+
+    #[test]
+    fn only_answers_are_shown() {
+        let read = |write| match write {
+            Write::Audit(entry) => answer(7, entry),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(read(entry("SignedIn", json!({}))), None);
+        let detail = json!({ "answer": "deny", "about": "Bash: x", "reason": "no" });
+        let answered = read(entry(QUESTION_ANSWERED, detail)).unwrap();
+        assert_eq!((answered.answer.as_str(), answered.reason.as_str()), ("deny", "no"));
+        let decided = read(entry(APPROVAL_DECIDED, json!({ "phase": "approved" }))).unwrap();
+        assert_eq!((decided.answer.as_str(), decided.about.as_str()), ("approved", ""));
+    }
+}
