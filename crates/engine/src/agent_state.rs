@@ -6,6 +6,7 @@ use std::str::FromStr;
 use bailiwick_model::event::ExitReason;
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::{AgentId, Attempt, Run, RunState, RunStatus};
+use bailiwick_resources::Moment;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::context::Context;
@@ -166,9 +167,20 @@ pub enum SupervisorState {
     Asking,
 }
 
+/// A question of an agent that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenQuestion {
+    /// Its id.
+    pub id: String,
+    /// What is asked.
+    pub about: String,
+    /// When it is denied without an answer; none if the supervisor does not tell.
+    pub expires_at: Option<Moment>,
+}
+
 impl SupervisorState {
     /// Observes a run and the open questions of its agent.
-    pub fn observe(context: &Context, run: &Run) -> (Self, Vec<(String, String)>) {
+    pub fn observe(context: &Context, run: &Run) -> (Self, Vec<OpenQuestion>) {
         // A closed run is not started: a process that holds its lock only cleans up.
         if run.status.next().is_empty() || run.half_spawned {
             return (Self::Absent, Vec::new());
@@ -178,8 +190,13 @@ impl SupervisorState {
             return (Self::Absent, Vec::new());
         }
         match supervisor::ask(&directory, &Request::Status) {
-            Ok(Some(Reply::Status(standing))) if !standing.questions.is_empty() => {
-                (Self::Asking, standing.questions)
+            Ok(Some(Reply::Status(status))) if !status.questions.is_empty() => {
+                let expiries = &status.question_expiries;
+                let question = |(id, about): (String, String)| {
+                    let expires_at = expiries.get(&id).copied().map(Moment::from_millis);
+                    OpenQuestion { id, about, expires_at }
+                };
+                (Self::Asking, status.questions.into_iter().map(question).collect())
             }
             Ok(_) | Err(_) => (Self::Running, Vec::new()),
         }

@@ -37,6 +37,8 @@ pub(crate) struct ApprovalCard {
     pub(crate) moved_to: Option<String>,
     /// Why the forge would refuse the action now, or why nobody knows.
     pub(crate) warning: Option<String>,
+    /// Why nobody can see now what exactly would be done.
+    pub(crate) unseen: Option<String>,
     /// The whole diff of a push, or the value that is sent.
     pub(crate) payload: String,
     pub(crate) payload_left_out: usize,
@@ -54,7 +56,10 @@ impl ApprovalCard {
         now: Moment,
     ) -> Option<Self> {
         let spec = object.typed::<AgentApproval>().ok()?.spec;
-        let preview = preview(site, session, object).await;
+        let (preview, unseen) = match preview(site, session, object).await {
+            Ok(preview) => (Some(preview), None),
+            Err(error) => (None, Some(line(&error.message, MAX_WARNING))),
+        };
         let moved_to = preview.as_ref().and_then(|preview| {
             let now = preview.target_now.as_deref()?;
             (preview.target_state.as_deref() != Some(now)).then(|| line(now, MAX_NAME))
@@ -95,6 +100,7 @@ impl ApprovalCard {
             target_state: line(spec.target_state.as_deref().unwrap_or_default(), MAX_NAME),
             moved_to,
             warning,
+            unseen,
             payload,
             payload_left_out,
             asked: object.metadata.creation_timestamp.map(|at| Time::new(at, now)),
@@ -104,15 +110,19 @@ impl ApprovalCard {
     }
 }
 
-/// Exactly what an approval allows; none if the person may not see it, or if there is no control plane.
-async fn preview(site: &Site, session: &Session, object: &AnyObject) -> Option<ApprovalPreview> {
+/// Exactly what an approval allows.
+async fn preview(
+    site: &Site,
+    session: &Session,
+    object: &AnyObject,
+) -> Result<ApprovalPreview, ApiError> {
     let (name, namespace) = (&object.metadata.name, &object.metadata.namespace);
     let path = format!(
         "/api/v1alpha1/approvals/{}/preview?namespace={}",
         encoded(name),
         encoded(namespace)
     );
-    site.api.get(session, &path).await.ok()
+    site.api.get(session, &path).await
 }
 
 #[derive(Deserialize)]

@@ -20,7 +20,7 @@ use crate::error_page::foreign_request;
 use crate::layout::{Layout, Section, html, see_other};
 use crate::runs::RunRow;
 use crate::site::{Frame, Site, Waiting, now};
-use crate::text::{MAX_SHOWN, Time, encoded, line, shortened, visible};
+use crate::text::{MAX_SHOWN, Time, duration, encoded, line, shortened, visible};
 use crate::transcript::{Content, Row, rows};
 
 const MAX_NAME: usize = 80;
@@ -44,12 +44,16 @@ pub(crate) struct QuestionCard {
     /// What is asked: the fields of the input, unchanged.
     pub(crate) payload: Vec<Field>,
     pub(crate) asked: Option<Time>,
+    /// When it is denied without an answer, and how long that is from now.
+    pub(crate) expires: Option<(String, String)>,
     /// The rule that asks, and why.
     pub(crate) rule: Option<(String, String)>,
     /// The questions of this repository that are equal to it, with itself: each as `run/question`.
     pub(crate) equal: Vec<String>,
     /// What the agent did just before.
     pub(crate) before: Vec<String>,
+    /// Why that cannot be shown.
+    pub(crate) before_unseen: Option<String>,
     /// Whether this person may answer.
     pub(crate) can_answer: bool,
 }
@@ -109,33 +113,39 @@ impl QuestionCard {
             tool,
             payload,
             asked: question.asked_at.map(|at| Time::new(at, now)),
+            expires: question.expires_at.map(|at| {
+                let left = at.millis().saturating_sub(now.millis());
+                (at.to_string(), duration(left))
+            }),
             rule: question
                 .rule
                 .as_ref()
                 .map(|one| (line(&one.rule, MAX_NAME), line(&one.reason, MAX_SHOWN))),
             equal: vec![pair(question)],
             before: Vec::new(),
+            before_unseen: None,
             can_answer: session.scope() >= TokenScope::Approver,
         }
     }
 }
 
 /// What the agent did before it asked; nothing if the question is not in its transcript yet.
-async fn before(site: &Site, session: &Session, question: &LocalQuestion) -> Vec<String> {
-    let Some(event) = question.event.filter(|event| *event > 1) else { return Vec::new() };
+async fn before(
+    site: &Site,
+    session: &Session,
+    question: &LocalQuestion,
+) -> Result<Vec<String>, ApiError> {
+    let Some(event) = question.event.filter(|event| *event > 1) else { return Ok(Vec::new()) };
     let after = event.saturating_sub(EVENTS_BEFORE + 1);
     let limit = event - 1 - after;
     let run = encoded(&question.run);
     let path = format!("/api/v1alpha1/local/runs/{run}/events?after={after}&limit={limit}");
-    // The question can be answered without it.
-    let Ok(read) = site.api.get::<LocalRunEvents>(session, &path).await else {
-        return Vec::new();
-    };
+    let read: LocalRunEvents = site.api.get(session, &path).await?;
     let mut rows = rows(&read.events, "", now());
     // The call that the question is about is shown as its payload.
     rows.pop_if(|row| matches!(&row.content, Content::Call(call) if call.decision.is_none()));
     let first = rows.len().saturating_sub(MAX_BEFORE);
-    rows.iter().skip(first).map(Row::summary).collect()
+    Ok(rows.iter().skip(first).map(Row::summary).collect())
 }
 
 #[derive(Template)]
@@ -146,6 +156,9 @@ struct InboxPage {
     approvals: Vec<ApprovalCard>,
     /// Runs that wait for something else: failed checks, spent budgets, verified work.
     runs: Vec<(RunRow, String)>,
+    answers: Vec<AnswerLine>,
+    /// Why the answers cannot be shown.
+    answers_unseen: Option<String>,
 }
 
 pub(crate) async fn page(site: &Site, request: Request) -> Response {
@@ -156,9 +169,6 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
     };
     match inbox_page(site, &session).await {
         Ok(page) => html(StatusCode::OK, &page),
-    answers: Vec<AnswerLine>,
-    /// Why the answers cannot be shown.
-    answers_unseen: Option<String>,
         Err(error) => site.error(Some(&session), &error),
     }
 }
@@ -185,7 +195,11 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         };
         card.equal = questions.iter().filter(is_equal).map(pair).collect();
         if index < MAX_WITH_CONTEXT {
-            card.before = before(site, session, question).await;
+            match before(site, session, question).await {
+                Ok(before) => card.before = before,
+                // The question can be answered without it.
+                Err(error) => card.before_unseen = Some(line(&error.message, MAX_SHOWN)),
+            }
         }
         cards.push(card);
     }

@@ -107,7 +107,7 @@ fn listed(context: &Context, one: &ListedRun) -> (AgentState, Listed) {
         turns: used.turns,
         tool_calls: used.tool_calls,
         denied: used.denied,
-        questions,
+        questions: questions.into_iter().map(|one| (one.id, one.about)).collect(),
     };
     (state, listed)
 }

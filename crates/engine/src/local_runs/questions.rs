@@ -13,7 +13,7 @@ use bailiwick_store::Store;
 
 use super::{LedgerRuns, store_error};
 use crate::agent_names::shown;
-use crate::agent_state::SupervisorState;
+use crate::agent_state::{OpenQuestion, SupervisorState};
 
 /// How many approval events are searched for the ones that are open.
 const MAX_APPROVALS: u32 = 64;
@@ -58,7 +58,7 @@ impl LedgerRuns {
     fn described(
         &self,
         run: &Run,
-        questions: Vec<(String, String)>,
+        questions: Vec<OpenQuestion>,
     ) -> Result<Vec<LocalQuestion>, LocalRunError> {
         let asked = self.open()?.with(async |store| {
             let asked = store.events_of_kind(&run.id, "approval", MAX_APPROVALS).await?;
@@ -72,7 +72,7 @@ impl LedgerRuns {
             Ok::<_, StoreError>(with_calls)
         });
         let asked = asked.map_err(store_error)?;
-        let question = |(question, about): (String, String)| {
+        let question = |OpenQuestion { id: question, about, expires_at }: OpenQuestion| {
             let found = asked.iter().rev().find(|(event, _)| {
                 matches!(&event.what, EventKind::Approval { id, about: asked, answer: None }
                     if *id == question && *asked == about)
@@ -91,6 +91,7 @@ impl LedgerRuns {
                 about,
                 asked_at: found.map(|(event, _)| Moment::from_millis(event.at)),
                 event: found.map(|(event, _)| event.number),
+                expires_at,
                 call,
             }
         };
@@ -125,11 +126,12 @@ impl LedgerRuns {
             });
         }
         let (_, open) = SupervisorState::observe(&self.context, run);
-        let Some((_, about)) = open.into_iter().find(|(id, _)| id == question) else {
+        let Some(open) = open.into_iter().find(|one| one.id == question) else {
             return Err(LocalRunError::NotFound(format!(
                 "`{name}` has no open question {question}: it was answered, or the agent ended"
             )));
         };
+        let about = open.about;
         if about != request.about {
             return Err(LocalRunError::Refused {
                 message: format!("question {question} of `{name}` is about something else now"),

@@ -373,6 +373,9 @@ pub struct LocalQuestion {
     /// When it was asked; none if the event is not stored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Moment>,
+    /// When it is denied without an answer; none if the supervisor of the agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Moment>,
     /// The number of the event, for a link to the transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,

@@ -34,6 +34,8 @@ pub(super) enum AnswerError {
 /// A question that a person has to answer.
 pub(super) struct Pending {
     pub(super) about: String,
+    /// When it is denied without an answer, in milliseconds since 1970.
+    pub(super) expires_at: u64,
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
@@ -533,15 +535,22 @@ impl AttemptState {
         std::mem::take(&mut self.state().messages)
     }
 
-    /// Asks a person; the receiver gets the answer.
-    pub(super) fn ask(&self, about: &str) -> (String, oneshot::Receiver<Answer>) {
+    /// Asks a person, who has this long; the receiver gets the answer.
+    pub(super) fn ask(
+        &self,
+        about: &str,
+        timeout: Duration,
+    ) -> (String, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
         let mut state = self.state();
         state.questions_asked += 1;
         let id = state.questions_asked.to_string();
-        state.pending.insert(id.clone(), Pending { about: about.to_owned(), answer });
+        let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let expires_at = now().saturating_add(timeout);
+        let about = about.to_owned();
+        state.pending.insert(id.clone(), Pending { about: about.clone(), expires_at, answer });
         drop(state);
-        let what = EventKind::Approval { id: id.clone(), about: about.to_owned(), answer: None };
+        let what = EventKind::Approval { id: id.clone(), about, answer: None };
         self.record_event(ReportedBy::Supervisor, None, what);
         (id, answered)
     }
@@ -556,6 +565,11 @@ impl AttemptState {
     pub(super) fn questions(&self) -> Vec<(String, String)> {
         let state = self.state();
         state.pending.iter().map(|(id, one)| (id.clone(), one.about.clone())).collect()
+    }
+
+    /// When each open question is denied without an answer, in milliseconds since 1970.
+    pub(super) fn question_expiries(&self) -> BTreeMap<String, u64> {
+        self.state().pending.iter().map(|(id, one)| (id.clone(), one.expires_at)).collect()
     }
 
     /// Answers a question; an error if it is not open.

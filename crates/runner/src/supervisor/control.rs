@@ -1,5 +1,6 @@
 //! The control socket of a running attempt: one line of JSON each way.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +71,10 @@ pub struct AttemptStatus {
     pub progress: Progress,
     /// Open approval questions: the id and the text of each.
     pub questions: Vec<(String, String)>,
+    /// When each of them is denied without an answer, in milliseconds since 1970. Supervisors of earlier versions do
+    /// not tell.
+    #[serde(default)]
+    pub question_expiries: BTreeMap<String, u64>,
 }
 
 /// Sends a request to the supervisor of a run; `None` if no supervisor is running.
@@ -140,6 +145,7 @@ fn answer(attempt_state: &AttemptState, directory: &RunDirectory, request: Reque
         Request::Status => Reply::Status(AttemptStatus {
             progress: attempt_state.progress(),
             questions: attempt_state.questions(),
+            question_expiries: attempt_state.question_expiries(),
         }),
         Request::Stop { why } => {
             attempt_state.end(ExitReason::Stopped, &why);

@@ -230,8 +230,9 @@ impl GateService {
         let Ok(_permit) = self.approval_permits.try_acquire() else {
             return denied(&format!("{MAX_PENDING_APPROVALS} calls wait for a person already"));
         };
-        let (id, answer) = self.attempt_state.ask(&approval_text(judgement));
-        let deadline = deadline.min(Instant::now() + self.approval_timeout);
+        let timeout = deadline.saturating_duration_since(Instant::now()).min(self.approval_timeout);
+        let deadline = Instant::now() + timeout;
+        let (id, answer) = self.attempt_state.ask(&approval_text(judgement), timeout);
         let answer = tokio::time::timeout_at(deadline, answer).await;
         self.attempt_state.drop_question(&id);
         match answer {

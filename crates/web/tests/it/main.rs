@@ -553,6 +553,8 @@ async fn approvals_of_the_control_plane_are_in_the_inbox_and_decided_through_the
     let inbox = browser.get("/ui/inbox").await.text;
     assert!(inbox.contains("sha256:one") && inbox.contains("(3) Inbox"), "{inbox}");
     assert!(!inbox.contains(HOSTILE) && !inbox.contains("<script>"), "{inbox}");
+    let unseen = "would be done cannot be shown: <bdi>this server has no control plane</bdi>";
+    assert!(inbox.contains(unseen), "{inbox}");
     let decision = form(&[
         ("namespace", "default"),
         ("name", "aap-1"),
@@ -568,6 +570,19 @@ async fn approvals_of_the_control_plane_are_in_the_inbox_and_decided_through_the
     assert!(!viewer.get("/ui/inbox").await.text.contains("value=\"approve\""));
     let foreign = viewer.post_with("/ui/inbox/decide", &decision, &[]).await;
     assert_eq!(foreign.status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_says_when_it_expires_and_what_cannot_be_shown() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Approver).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert!(inbox.contains("Denied in <time") && inbox.contains(">20 min</time>"), "{inbox}");
+    assert!(!inbox.contains("cannot be shown"), "positive control: {inbox}");
+    server.runs.lose_events();
+    let inbox = browser.get("/ui/inbox").await.text;
+    let reason = "did just before cannot be shown: <bdi>the log is lost</bdi>";
+    assert!(inbox.contains(reason) && inbox.contains("value=\"approve\""), "{inbox}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

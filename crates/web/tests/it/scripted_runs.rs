@@ -44,6 +44,7 @@ pub(crate) struct ScriptedRuns {
     changes: Mutex<Vec<String>>,
     queries: Mutex<Vec<String>>,
     permits_all: AtomicBool,
+    has_lost_events: AtomicBool,
     /// How many equal questions wait.
     questions: AtomicUsize,
 }
@@ -80,6 +81,7 @@ impl ScriptedRuns {
             changes,
             queries,
             permits_all: AtomicBool::new(false),
+            has_lost_events: AtomicBool::new(false),
             questions: AtomicUsize::new(1),
         }
     }
@@ -91,6 +93,11 @@ impl ScriptedRuns {
     /// No action is impossible from now on.
     pub(crate) fn permit_everything(&self) {
         self.permits_all.store(true, Ordering::SeqCst);
+    }
+
+    /// No events can be read from now on.
+    pub(crate) fn lose_events(&self) {
+        self.has_lost_events.store(true, Ordering::SeqCst);
     }
 
     /// The same question waits so many times from now on.
@@ -178,6 +185,9 @@ impl LocalRuns for ScriptedRuns {
 
     fn events(&self, run: &str, after: u64, limit: u32) -> Result<LocalRunEvents, LocalRunError> {
         Self::require(run)?;
+        if self.has_lost_events.load(Ordering::SeqCst) {
+            return Err(LocalRunError::NotFound("the log is lost".to_owned()));
+        }
         let all = self.events.lock().unwrap().clone();
         let last = all.last().map_or(0, |event| event.number);
         let after = all.into_iter().filter(|event| event.number > after);
@@ -367,6 +377,7 @@ impl LocalRuns for ScriptedRuns {
             question: "7".to_owned(),
             about: Self::about(),
             asked_at: Some(now()),
+            expires_at: Some(now().plus_millis(20 * 60_000 + 30_000)),
             event: Some(3),
             call: Some(LocalToolCall {
                 tool: HOSTILE.to_owned(),
