@@ -102,15 +102,15 @@ mod tests {
 
     use super::*;
 
-    fn entry(event: &str, detail: Value) -> Write {
-        Write::Audit(AuditEntry {
+    fn entry(event: &str, detail: Value) -> AuditEntry {
+        AuditEntry {
             at: Moment::from_millis(1),
             actor: "ada".to_owned(),
             event: event.to_owned(),
             subject: "LocalRun/fix".to_owned(),
             correlation: std::collections::BTreeMap::new(),
             detail,
-        })
+        }
     }
 
     #[tokio::test]
@@ -119,7 +119,7 @@ mod tests {
         for length in [0_u64, 1, 499, 500, 501, 3_000] {
             while u64::try_from(store.audit(0, usize::MAX).await.unwrap().len()).unwrap() < length {
                 store
-                    .commit(vec![entry("Other", json!({}))], Moment::from_millis(1))
+                    .commit(vec![Write::Audit(entry("Other", json!({})))], Moment::from_millis(1))
                     .await
                     .unwrap();
             }
@@ -131,10 +131,7 @@ mod tests {
 
     #[test]
     fn only_answers_are_shown() {
-        let read = |write| match write {
-            Write::Audit(entry) => answer(7, entry),
-            other => panic!("{other:?}"),
-        };
+        let read = |entry| answer(7, entry);
         assert_eq!(read(entry("SignedIn", json!({}))), None);
         let detail = json!({ "answer": "deny", "about": "Bash: x", "reason": "no" });
         let answered = read(entry(QUESTION_ANSWERED, detail)).unwrap();

@@ -62,7 +62,7 @@ impl Ui {
     fn page_address(&self) -> Ipv4Addr {
         self.address.unwrap_or_else(|| {
             own_address::own_address().unwrap_or_else(|why| {
-                output::note(&format!(
+                output::note(format!(
                     "the page is at 127.0.0.1, because {why}: do not open pages of programs that you do not trust \
                      in the same browser"
                 ));
