@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use bailiwick_fleet::ports::{FleetStore, Selection};
-use bailiwick_memory::{MemoryError, Protocol, SigningKey};
+use bailiwick_memory::{ClaimStore, MemoryError, Protocol, SigningKey};
 use bailiwick_model::IssueName;
 use bailiwick_resources::{Kind, Repository};
 use bailiwick_source_control::forge::Token;
@@ -18,11 +18,14 @@ use crate::{database, seen_issues};
 
 /// The file of the user's kit that has the key of events. Agents never see it.
 const KEY_FILE: &str = "memory.key";
+/// How late comments become visible at most: 2.6 s were seen on a loaded Gitea.
+const COMMENTS_SETTLE_MS: u64 = 5_000;
 
 /// The issues of a repository, with the key that makes events count.
 pub struct OpenIssues {
     issues: AnyIssues,
     key: SigningKey,
+    claim_store: ClaimStore,
     /// The one issue that they were opened for.
     named: Option<(Context, u64)>,
 }
@@ -33,12 +36,15 @@ impl OpenIssues {
         let key = signing_key(context)?;
         let Some(full_name) = repository else {
             let issues = AnyIssues::Local(local_with(context, &key)?);
-            return Ok(Self { issues, key, named: None });
+            return Ok(Self { issues, key, claim_store: ClaimStore::Reference, named: None });
         };
         let (repository, token) = declared(context, full_name)?;
         let issues = open_issues(&repository, token, &context.state, &author()?, key.clone())
             .map_err(Failure::refused_by)?;
-        Ok(Self { issues, key, named: None })
+        let claim_store = repository.claims_issue.map_or(ClaimStore::Reference, |issue| {
+            ClaimStore::Comments { issue: issue.get(), settle_ms: COMMENTS_SETTLE_MS }
+        });
+        Ok(Self { issues, key, claim_store, named: None })
     }
 
     /// Does something with them.
@@ -47,7 +53,8 @@ impl OpenIssues {
         work: impl AsyncFnOnce(&Protocol<'_, AnyIssues>) -> Result<T, MemoryError>,
     ) -> Result<T, Failure> {
         let done = database::block_on(async {
-            let protocol = Protocol::open(&self.issues, self.key.clone()).await?;
+            let mut protocol = Protocol::open(&self.issues, self.key.clone()).await?;
+            protocol.claim_store = self.claim_store;
             work(&protocol).await
         })?;
         let done = done.map_err(failure)?;

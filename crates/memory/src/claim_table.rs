@@ -7,7 +7,6 @@ use thiserror::Error;
 
 use crate::reservation::{Reservation, ReservationWish};
 use crate::resource::{Resource, overlap};
-use crate::state::State;
 
 /// The reference that has the table.
 pub const CLAIMS_REF: &str = "refs/bailiwick/claims";
@@ -65,6 +64,8 @@ pub enum ClaimRefusal {
     Empty,
     #[error("{remaining} tokens are left, and other runs may still use {reserved}")]
     NoTokens { remaining: u64, reserved: u64 },
+    #[error("issue #{0}, which has the claims, is closed or locked; open it again")]
+    Closed(u64),
     #[error("the table of claims cannot be read: {0}")]
     Malformed(String),
 }
@@ -100,7 +101,9 @@ impl ClaimTable {
             return Err(ClaimRefusal::Empty);
         }
         let is_own = |claim: &&TableClaim| {
-            claim.invocation == wish.invocation && claim.resources == wish.resources
+            claim.agent == wish.agent
+                && claim.invocation == wish.invocation
+                && claim.resources == wish.resources
         };
         if let Some(own) = self.claims.iter().find(is_own) {
             return Ok((self.renew(own.fence, now, wish.lease_ms)?, own.fence));
@@ -138,6 +141,13 @@ impl ClaimTable {
         });
         let (next_fence, reservations) = (fence.saturating_add(1), self.reservations.clone());
         Ok((Self { version: VERSION, next_fence, claims, reservations }, fence))
+    }
+
+    /// The table whose next claim has this fence, or a larger one.
+    #[must_use]
+    pub(crate) fn starting_at(mut self, fence: u64) -> Self {
+        self.next_fence = self.next_fence.max(fence);
+        self
     }
 
     /// The table with a longer lease. A lease that has ended can be renewed as long as nobody took its paths.
@@ -188,9 +198,9 @@ impl ClaimTable {
     /// The table without the reservations of runs that have left a result: what they used is counted, and they use no
     /// more.
     #[must_use]
-    pub fn without_settled(&self, state: &State) -> Self {
+    pub fn without_settled(&self, has_result: impl Fn(&str) -> bool) -> Self {
         let mut table = self.clone();
-        table.reservations.retain(|one| !state.has_result(&one.invocation));
+        table.reservations.retain(|one| !has_result(&one.invocation));
         table
     }
 

@@ -139,7 +139,33 @@ pub struct TaskClaim {
     /// The comment of the claim that this one renews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renews: Option<u64>,
+    /// The issue that the work is about, if the claims are on another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_issue: Option<u64>,
 }
+
+/// The keys of a `task_claim` on tokens of an issue, in `tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenClaim {
+    pub for_issue: u64,
+    /// As many as there are, without a limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What the issue had left when it was read.
+    pub remaining: u64,
+    /// How long they are reserved from the comment's creation, in seconds.
+    pub lease_s: u64,
+    /// The last change of the claims that was visible before the issue was read.
+    pub seen: u64,
+    /// Invocations whose result was there when the issue was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settled: Vec<String>,
+}
+
+/// The key of a `task_claim` on tokens.
+const TOKENS: &str = "tokens";
+/// The key of a `task_claim_release` that gives back the tokens of this invocation.
+const TOKENS_OF: &str = "tokens_of";
 
 /// The keys of a `task_claim_release`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +244,35 @@ impl Event {
         let claim = self.other.get("claim_comment_id")?.as_u64()?;
         let outcome = ClaimOutcome::parse(self.other.get("outcome")?.as_str()?)?;
         Some(ClaimRelease { claim, outcome })
+    }
+
+    /// A claim on tokens.
+    #[must_use]
+    pub fn with_token_claim(mut self, claim: &TokenClaim) -> Self {
+        if let Ok(keys) = serde_json::to_value(claim) {
+            self.other.insert(TOKENS.to_owned(), keys);
+        }
+        self
+    }
+
+    /// The release of the tokens of an invocation.
+    #[must_use]
+    pub fn with_token_release(mut self, invocation: &str) -> Self {
+        self.other.insert(TOKENS_OF.to_owned(), invocation.into());
+        self
+    }
+
+    /// The claim on tokens, if the event is one and its keys can be read.
+    pub fn token_claim(&self) -> Option<TokenClaim> {
+        let keys = self.other.get(TOKENS).filter(|_| self.kind == EventKind::TaskClaim)?;
+        serde_json::from_value(keys.clone()).ok()
+    }
+
+    /// The invocation whose tokens the event gives back.
+    pub fn token_release(&self) -> Option<&str> {
+        let value =
+            self.other.get(TOKENS_OF).filter(|_| self.kind == EventKind::TaskClaimRelease)?;
+        value.as_str()
     }
 
     fn keys(&self) -> serde_json::Map<String, Value> {

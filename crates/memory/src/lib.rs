@@ -4,7 +4,8 @@
 //!  issue, comments, now ──▶ footer: events ──▶ state: checkpoint, claims, what was ignored and why
 //!  what a run did       ──▶ exit: comment ──▶ issue body ──▶ labels, assignee
 //!  port                 what is needed of a forge; protocol: these steps on a forge; entry: before a run
-//!  claim_table          claims on one reference, by compare-and-swap; reservation: tokens of runs, in the same table
+//!  claim_table          claims of a repository; reservation: tokens of runs, in the same table
+//!  claim_protocol       the table on one reference, by compare-and-swap, or in comments: claim_log
 //!  recovery             what a machine without a database needs to continue
 //! ```
 //!
@@ -15,8 +16,9 @@
 
 mod budget;
 mod checkpoint;
+mod claim_log;
+mod claim_protocol;
 mod claim_table;
-mod claims;
 mod comment;
 mod context;
 mod entry;
@@ -40,14 +42,15 @@ pub use checkpoint::{
     Budget, ChainEntry, ChainResult, Checkpoint, CheckpointError, CurrentTask, HistoryEntry,
     IssueState, MAX_CHAIN, MAX_FILES, MAX_HISTORY,
 };
+pub use claim_log::{ClaimLog, ClaimStore, UnknownRelease};
+pub use claim_protocol::ClaimError;
 pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
-pub use claims::{ForgeClaim, Hold, UnknownRelease, claims, hold};
 pub use comment::{CommentError, ResultComment};
 pub use context::{ContextParts, ContextRefusal, check_context};
 pub use entry::{Entrant, EntryRefusal, IssueContext, check_entry, issue_context};
 pub use event::{
     CascadeEntry, ClaimRelease, Event, EventBudget, EventKind, FooterError, StateChanges,
-    TaskClaim, events_of, footer,
+    TaskClaim, TokenClaim, events_of, footer,
 };
 pub use exit::{ExitPlan, RunResult, plan_exit, updated_body};
 pub use issue::{Comment, Issue, SharedAccount, Trust};
@@ -56,7 +59,7 @@ pub use labels::{Family, LabelChange, change_labels};
 pub use port::{
     BodyEdit, IssueMemory, LabelEvent, MemoryError, ReadIssue, RefContent, RefSwap, StateEvent,
 };
-pub use protocol::{ClaimError, ExitReport, Loaded, Protocol, Violation};
+pub use protocol::{ExitReport, Loaded, Protocol, Violation};
 pub use prune::{Archive, prune};
 pub use recorded::Recorded;
 pub use recovery::{NextStep, Recovered, RecoveredRun, recover};

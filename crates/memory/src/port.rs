@@ -171,6 +171,9 @@ pub trait IssueMemory: Send + Sync {
         text: &str,
     ) -> impl Future<Output = Result<RefSwap, MemoryError>> + Send;
 
+    /// Waits this long, in milliseconds.
+    fn wait(&self, millis: u64) -> impl Future<Output = ()> + Send;
+
     /// Waits before another attempt, longer each time and not as long as others do.
     fn back_off(&self, attempt: u32) -> impl Future<Output = ()> + Send;
 }

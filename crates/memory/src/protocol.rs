@@ -1,11 +1,10 @@
 //! The steps of the protocol on a forge: reading an issue, beginning it, and leaving the result of a run. Each step can
 //! be stopped anywhere and repeated: comments are found again by their invocation, the rest is made from them.
 
-use bailiwick_resources::Moment;
 use serde_json::Value;
 
 use crate::checkpoint::Budget;
-use crate::claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish};
+use crate::claim_protocol::ClaimStore;
 use crate::event::{Event, EventBudget, EventKind, footer};
 use crate::exit::{RunResult, plan_exit, updated_body};
 use crate::issue::{Comment, SharedAccount, Trust};
@@ -13,17 +12,14 @@ use crate::issue_body::find_checkpoint;
 use crate::labels::{
     BUDGET_EXHAUSTED, BUDGET_WARNING, DEPTH_EXCEEDED, Family, LabelChange, VIOLATION, change_labels,
 };
-use crate::port::{BodyEdit, IssueMemory, MemoryError, ReadIssue, RefContent, RefSwap};
+use crate::port::{BodyEdit, IssueMemory, MemoryError, ReadIssue};
 use crate::prune::prune;
 use crate::recorded::Recorded;
-use crate::reservation::ReservationWish;
 use crate::signature::SigningKey;
 use crate::state::{State, read_state};
 
 /// How often a step is tried again after a conflict or without an answer.
-const MAX_ATTEMPTS: u32 = 8;
-/// How often the table of claims is changed again after somebody else was faster.
-const MAX_SWAPS: u32 = 400;
+pub(crate) const MAX_ATTEMPTS: u32 = 8;
 
 /// An issue with everything that was read of it.
 #[derive(Debug, Clone)]
@@ -41,15 +37,6 @@ pub struct ExitReport {
     pub problems: Vec<String>,
 }
 
-/// Why a claim was not taken, renewed or checked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ClaimError {
-    #[error(transparent)]
-    Refused(#[from] ClaimRefusal),
-    #[error(transparent)]
-    Forge(#[from] MemoryError),
-}
-
 /// What a violation was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
@@ -63,6 +50,7 @@ pub struct Protocol<'a, M> {
     pub memory: &'a M,
     pub trust: Trust,
     pub key: SigningKey,
+    pub claim_store: ClaimStore,
 }
 
 impl<'a, M: IssueMemory> Protocol<'a, M> {
@@ -70,7 +58,8 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
     pub async fn open(memory: &'a M, key: SigningKey) -> Result<Self, MemoryError> {
         let account = memory.account().await?;
         let shared = Some(SharedAccount { account, key: key.clone() });
-        Ok(Self { memory, trust: Trust { shared, ..Trust::default() }, key })
+        let trust = Trust { shared, ..Trust::default() };
+        Ok(Self { memory, trust, key, claim_store: ClaimStore::Reference })
     }
 
     pub async fn load(&self, number: u64) -> Result<Loaded, MemoryError> {
@@ -248,16 +237,28 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         let mut attempt = 0;
         loop {
             match self.memory.post_comment(number, &body).await {
-                Ok(comment) => return self.load_with(number, comment).await,
                 Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                     self.memory.back_off(attempt).await;
                     let loaded = self.load(number).await?;
-                    if loaded.state.events.iter().any(|recorded| recorded.event == signed) {
-                        return Ok(loaded);
+                    let own = loaded.state.events.iter().find(|one| one.event == signed);
+                    let id = own.map(|recorded| recorded.comment);
+                    if let Some(own) = loaded.comments.into_iter().find(|one| Some(one.id) == id) {
+                        return Ok(own);
                     }
+        let comment = self.post_event(number, text, event).await?;
+        self.load_with(number, comment).await
+    }
+
+    /// Posts an event; one whose answer was lost is found again, if it is visible.
+    pub(crate) async fn post_event(
+        &self,
+        number: u64,
+        text: &str,
+        event: Event,
+    ) -> Result<Comment, MemoryError> {
                 }
-                Err(error) => return Err(error),
+                other => return other,
             }
         }
     }
@@ -372,127 +373,6 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
             }
         }
     }
-
-    /// Takes a claim as a whole, and gives its fence.
-    pub async fn claim(&self, wish: &ClaimWish, now: Moment) -> Result<u64, ClaimError> {
-        self.change_claims(|table| {
-            table.acquire(wish, now, false).map(|(table, fence)| (Some(table), fence))
-        })
-        .await
-    }
-
-    /// Ends a claim. A claim that has ended is no error.
-    pub async fn release(&self, fence: u64) -> Result<(), ClaimError> {
-        self.change_claims(|table| Ok((table.release(fence), ()))).await
-    }
-
-    /// Whether work that changes these paths may land; renews the claim, so that nobody takes it meanwhile.
-    pub async fn require_claim(
-        &self,
-        fence: u64,
-        paths: &[String],
-        now: Moment,
-        lease_ms: u64,
-    ) -> Result<(), ClaimError> {
-        self.change_claims(|table| {
-            table.check_fence(fence, paths, false)?;
-            Ok((Some(table.renew(fence, now, lease_ms)?), ()))
-        })
-        .await
-    }
-
-    /// Gives a run tokens of an issue that nobody else may use meanwhile. The issue is read after the table: a run that
-    /// has left its result, and then its reservation, is counted in one of them.
-    pub async fn reserve(&self, wish: &ReservationWish) -> Result<u64, ClaimError> {
-        let mut silences = 0;
-        for attempt in 1..=MAX_SWAPS {
-            let tried = async {
-                let content = self.memory.read_ref(CLAIMS_REF).await?;
-                let table = parsed(content.as_ref())?;
-                let loaded = self.load(wish.issue).await?;
-                let checkpoint = loaded.state.checkpoint.as_ref();
-                let budget = checkpoint.map(|checkpoint| checkpoint.budget.remaining);
-                let remaining = u64::try_from(budget.unwrap_or_default()).unwrap_or_default();
-                let open = table.without_settled(&loaded.state);
-                let (changed, tokens) = open.reserve(wish, remaining, loaded.read.now)?;
-                if changed == table {
-                    return Ok(Some(tokens));
-                }
-                let expected = content.as_ref().map(|content| content.version.as_str());
-                let swapped = self.memory.swap_ref(CLAIMS_REF, expected, &changed.render()).await?;
-                Ok(matches!(swapped, RefSwap::Done(_)).then_some(tokens))
-            };
-            match tried.await {
-                Ok(Some(tokens)) => return Ok(tokens),
-                Ok(None) => self.memory.back_off(attempt.min(6)).await,
-                Err(ClaimError::Forge(MemoryError::Unavailable(_))) if silences < MAX_ATTEMPTS => {
-                    silences += 1;
-                    self.memory.back_off(silences).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(MemoryError::Unavailable("others changed the claims at the same time".to_owned())
-            .into())
-    }
-
-    /// Gives back what a run has been given. A run that has nothing is no error.
-    pub async fn unreserve(&self, invocation: &str) -> Result<(), ClaimError> {
-        self.change_claims(|table| Ok((table.unreserve(invocation), ()))).await
-    }
-
-    /// All claims of the repository; a table that cannot be read is an error of the forge.
-    pub async fn claim_table(&self) -> Result<ClaimTable, MemoryError> {
-        self.claims().await.map_err(|error| match error {
-            ClaimError::Forge(error) => error,
-            ClaimError::Refused(refusal) => MemoryError::Refused(refusal.to_string()),
-        })
-    }
-
-    /// All claims of the repository.
-    pub async fn claims(&self) -> Result<ClaimTable, ClaimError> {
-        Ok(parsed(self.memory.read_ref(CLAIMS_REF).await?.as_ref())?)
-    }
-
-    async fn change_claims<T>(
-        &self,
-        change: impl Fn(&ClaimTable) -> Result<(Option<ClaimTable>, T), ClaimRefusal>,
-    ) -> Result<T, ClaimError> {
-        let mut silences = 0;
-        for attempt in 1..=MAX_SWAPS {
-            let content = match self.memory.read_ref(CLAIMS_REF).await {
-                Ok(content) => content,
-                Err(MemoryError::Unavailable(_)) if silences < MAX_ATTEMPTS => {
-                    silences += 1;
-                    self.memory.back_off(silences).await;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let table = parsed(content.as_ref())?;
-            let (changed, result) = change(&table)?;
-            let Some(changed) = changed.filter(|changed| *changed != table) else {
-                return Ok(result);
-            };
-            let expected = content.as_ref().map(|content| content.version.as_str());
-            match self.memory.swap_ref(CLAIMS_REF, expected, &changed.render()).await {
-                Ok(RefSwap::Done(_)) => return Ok(result),
-                Ok(RefSwap::Moved) => self.memory.back_off(attempt.min(6)).await,
-                // A lost answer is found again in the table by its invocation or fence.
-                Err(MemoryError::Unavailable(_)) if silences < MAX_ATTEMPTS => {
-                    silences += 1;
-                    self.memory.back_off(silences).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(MemoryError::Unavailable("others changed the claims at the same time".to_owned())
-            .into())
-    }
-}
-
-fn parsed(content: Option<&RefContent>) -> Result<ClaimTable, ClaimRefusal> {
-    content.map_or_else(|| Ok(ClaimTable::default()), |content| ClaimTable::parse(&content.text))
 }
 
 /// What a run and all later ones changed: a later run may have left its changes meanwhile, and they stay on top.

@@ -9,7 +9,7 @@ use crate::checkpoint::{
     Budget, ChainEntry, ChainResult, Checkpoint, HistoryEntry, IssueState, MAX_CHAIN, MAX_HISTORY,
     last,
 };
-use crate::claims::{ForgeClaim, UnknownRelease, claims};
+use crate::claim_log::{ClaimLog, UnknownRelease};
 use crate::comment::ResultComment;
 use crate::event::{Event, EventKind, FooterError, events_of};
 use crate::issue::{Comment, Issue, Trust};
@@ -70,7 +70,8 @@ pub struct State {
     pub checkpoint: Option<Checkpoint>,
     /// In the order of their comments.
     pub events: Vec<Recorded>,
-    pub claims: Vec<ForgeClaim>,
+    /// Claims in the comments; only an issue that was chosen for them has any.
+    pub claims: ClaimLog,
     pub ignored: Vec<Ignored>,
     pub inconsistencies: Vec<Inconsistency>,
 }
@@ -80,8 +81,8 @@ impl State {
     pub fn digest(&self) -> String {
         let mut text =
             self.checkpoint.as_ref().and_then(|one| one.render().ok()).unwrap_or_default();
-        for claim in &self.claims {
-            text.push_str(&format!("{claim:?}\n"));
+        if self.claims.last_change > 0 {
+            text.push_str(&self.claims.table.render());
         }
         Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -109,11 +110,11 @@ impl State {
 /// Rebuilds the state of an issue. The comments may come in any order.
 pub fn read_state(issue: &Issue, comments: &[Comment], trust: &Trust) -> State {
     let (events, ignored) = record(issue, comments, trust);
-    let (claims, unknown) = claims(&events, trust, !issue.is_open || issue.is_locked);
+    let claims = ClaimLog::read(&events, trust, !issue.is_open || issue.is_locked);
     let in_body = find_checkpoint(&issue.body, issue.number);
     let checkpoint = rebuild(issue, &events, in_body.as_ref().ok());
     let mut inconsistencies: Vec<Inconsistency> =
-        unknown.into_iter().map(Inconsistency::UnknownRelease).collect();
+        claims.unknown.iter().cloned().map(Inconsistency::UnknownRelease).collect();
     match (&in_body, &checkpoint) {
         (Ok(body), Some(recorded)) => inconsistencies.extend(differences(body, recorded)),
         // An issue without events needs no checkpoint.

@@ -45,6 +45,10 @@ pub struct Repository {
     /// run starts, and writes the result, the checkpoint and labels when it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub issue_memory: bool,
+    /// The number of an issue whose comments have the claims of runs and the tokens that they may use. Needed where the
+    /// credential may write issues but no references. Every machine must name the same issue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims_issue: Option<std::num::NonZeroU64>,
     /// The forge accounts and mail addresses of people, by their name in tokens and sign-ins. They are compared with
     /// CODEOWNERS for role bindings with `allow-if-owner`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

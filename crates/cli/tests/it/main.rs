@@ -14,6 +14,7 @@ mod attach;
 mod bound_issues;
 mod check;
 mod checks_between_calls;
+mod claiming_machines;
 mod claims;
 mod conformance;
 mod corpus;

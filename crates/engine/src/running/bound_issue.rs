@@ -115,7 +115,7 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
         .with(async |protocol| Ok(protocol.claims().await))?
         .map_err(Failure::refused_by)?;
     let (remaining, now) = (admitted.remaining, admitted.loaded.read.now);
-    let table = table.without_settled(&admitted.loaded.state);
+    let table = table.without_settled(|run| admitted.loaded.state.has_result(run));
     let reserved = table.reserved(issue.number, &admitted.invocation, now);
     if reserved >= remaining {
         return Err(no_tokens(
@@ -238,7 +238,10 @@ fn reserve(running: &LockedRun, entered: &EnteredIssue) -> Result<u64, Failure> 
         ClaimError::Refused(refusal) => no_tokens(&running.id, issue, &refusal),
         ClaimError::Forge(error @ MemoryError::Refused(_)) => {
             Failure::refused(format!("tokens of {issue} cannot be reserved: {error}"))
-                .help("allow the token to write to the repository (`write:repository` on Gitea)")
+                .help(
+                    "allow the token to write to the repository (`write:repository` on Gitea), or name an issue for \
+                     claims: `claimsIssue` of the Repository",
+                )
         }
         ClaimError::Forge(error) => issues::failure(error),
     })

@@ -1,14 +1,16 @@
 //! Claims: one winner, whatever the order of arrival.
 
 use bailiwick_memory::{
-    ClaimRelease, Comment, Event, EventKind, Hold, Resource, ResourceKind, TaskClaim, hold,
-    overlap, read_state,
+    ClaimError, ClaimLog, ClaimRefusal, ClaimRelease, ClaimStore, ClaimWish, Comment, Event,
+    EventKind, IssueMemory as _, Protocol, ReservationWish, Resource, ResourceKind, RunResult,
+    SigningKey, TaskClaim, footer, overlap, read_state,
 };
 use bailiwick_model::claim::ClaimOutcome;
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::random::Random;
 
+use crate::fake::{CLAIMS_ISSUE, Fake, run};
 use crate::hostile::{issue, said, trust};
 
 fn claim(id: u64, agent: &str, keys: &[&str], lease_s: u64, renews: Option<u64>) -> Comment {
@@ -17,6 +19,7 @@ fn claim(id: u64, agent: &str, keys: &[&str], lease_s: u64, renews: Option<u64>)
         resources,
         lease_s,
         renews,
+        for_issue: None,
     });
     said(id, &format!("bot-{agent}"), &event)
 }
@@ -31,8 +34,13 @@ fn at(id: u64) -> Moment {
     Moment::from_millis(1_700_000_000_000 + id * 1000)
 }
 
-fn held(comments: &[Comment], id: u64, now: u64) -> Hold {
-    hold(&read_state(&issue(), comments, &trust()).claims, id, at(now), false)
+fn log(comments: &[Comment]) -> ClaimLog {
+    read_state(&issue(), comments, &trust()).claims
+}
+
+fn holders(comments: &[Comment], now: u64) -> Vec<u64> {
+    let live = log(comments).table.claims.into_iter().filter(|claim| at(now) < claim.leased_until);
+    live.map(|claim| claim.fence).collect()
 }
 
 #[test]
@@ -64,25 +72,35 @@ fn paths_above_and_below_overlap_and_neighbours_do_not() {
 
 #[test]
 fn the_earlier_claim_holds_until_it_is_released_or_its_lease_ends() {
-    let mut comments =
-        vec![claim(1, "a", &["src/"], 100, None), claim(2, "b", &["src/x.rs"], 100, None)];
-    assert_eq!((held(&comments, 1, 10), held(&comments, 2, 10)), (Hold::Held, Hold::LostTo(1)));
-    assert_eq!((held(&comments, 1, 101), held(&comments, 2, 101)), (Hold::Expired, Hold::Held));
-    comments.push(claim(3, "a", &["src/"], 100, Some(1)));
-    assert_eq!((held(&comments, 1, 101), held(&comments, 2, 101)), (Hold::Held, Hold::LostTo(1)));
-    // Another agent cannot release it; its owner, the orchestrator and people can.
+    let first = claim(1, "a", &["src/"], 100, None);
+    let mut comments = vec![first, claim(2, "b", &["src/x.rs"], 100, None)];
+    assert_eq!(holders(&comments, 10), [1]);
+    let refused = log(&comments).outcome(2).unwrap();
+    assert!(matches!(refused, Err(ClaimRefusal::Held { fence: 1, .. })), "{refused:?}");
+    // Another agent can neither renew nor release it; its owner, the orchestrator and people can.
+    comments.push(claim(3, "b", &["src/"], 1000, Some(1)));
     comments.push(release(4, "bot-b", "b", 1, ClaimOutcome::Revoked));
-    assert_eq!(held(&comments, 1, 10), Hold::Held);
+    assert_eq!(holders(&comments, 10), [1]);
+    assert_eq!(log(&comments).unknown.len(), 1);
     for author in [("bot-a", "a"), ("boss", "orchestrator")] {
         let mut comments = comments.clone();
         comments.push(release(5, author.0, author.1, 1, ClaimOutcome::Done));
-        assert_eq!(held(&comments, 1, 10), Hold::Released(ClaimOutcome::Done));
-        assert_eq!(held(&comments, 2, 10), Hold::Held);
+        assert_eq!(holders(&comments, 10), Vec::<u64>::new());
+        comments.push(claim(6, "b", &["src/x.rs"], 100, None));
+        assert_eq!(holders(&comments, 10), [6]);
+        // The old fence is worth nothing.
+        let table = log(&comments).table;
+        assert_eq!(table.check_fence(1, &[], false), Err(ClaimRefusal::Lost(1)));
     }
+    comments.push(claim(50, "a", &["src/"], 100, Some(1)));
+    assert_eq!(holders(&comments, 149), [1]);
+    // After its lease somebody else takes it, and it cannot be renewed.
+    comments.push(claim(151, "b", &["src/x.rs"], 100, None));
+    comments.push(claim(152, "a", &["src/"], 100, Some(1)));
+    assert_eq!(holders(&comments, 160), [151]);
     let mut over = issue();
     over.is_open = false;
-    let state = read_state(&over, &comments, &trust());
-    assert_eq!(hold(&state.claims, 1, at(10), false), Hold::Released(ClaimOutcome::Revoked));
+    assert_eq!(read_state(&over, &comments, &trust()).claims.table.claims, []);
 }
 
 #[test]
@@ -91,7 +109,7 @@ fn random_claims_have_at_most_one_holder_of_each_file() {
     let keys = ["src/", "src/a.rs", "src/b/", "src/b/c.rs", "docs/x.md", "*.toml"];
     let mut losers = 0;
     for _ in 0..Depth::from_env().cases(5_000) {
-        let comments: Vec<Comment> = (1..u64::try_from(2 + random.below(10)).unwrap())
+        let mut comments: Vec<Comment> = (1..u64::try_from(2 + random.below(10)).unwrap())
             .map(|id| {
                 let agent = ["a", "b"][random.below(2)];
                 let count = 1 + random.below(2);
@@ -100,14 +118,10 @@ fn random_claims_have_at_most_one_holder_of_each_file() {
                 claim(id, agent, &picked, 1 + random.number() % 20, None)
             })
             .collect();
-        let claims = read_state(&issue(), &comments, &trust()).claims;
-        let now = at(random.number() % 25);
-        let holders: Vec<_> = claims
-            .iter()
-            .filter(|claim| hold(&claims, claim.id, now, false) == Hold::Held)
-            .collect();
-        for (index, one) in holders.iter().enumerate() {
-            for other in &holders[index + 1..] {
+        let last = u64::try_from(comments.len()).unwrap();
+        let claims = log(&comments).table.claims;
+        for (index, one) in claims.iter().enumerate() {
+            for other in &claims[index + 1..] {
                 let meet = one
                     .resources
                     .iter()
@@ -115,19 +129,142 @@ fn random_claims_have_at_most_one_holder_of_each_file() {
                 assert!(!meet, "{one:?} {other:?}");
             }
         }
-        losers += claims
-            .iter()
-            .filter(|claim| matches!(hold(&claims, claim.id, now, false), Hold::LostTo(_)))
-            .count();
-        if let Some(first) =
-            claims.iter().filter(|claim| claim.is_live(now)).min_by_key(|claim| claim.id)
-        {
-            assert_eq!(
-                hold(&claims, first.id, now, false),
-                Hold::Held,
-                "the first live claim always holds"
-            );
-        }
+        losers += (1..=last).filter(|id| log(&comments).outcome(*id).unwrap().is_err()).count();
+        // Whoever sees the same comments comes to the same table, in whatever order they are listed.
+        let expected = log(&comments);
+        let turned = random.below(comments.len());
+        comments.rotate_left(turned);
+        assert_eq!(log(&comments), expected);
     }
     assert!(losers > 0, "no claim was ever in the way of another");
+}
+
+fn key() -> SigningKey {
+    SigningKey::new(b"a secret of ours")
+}
+
+fn by_comments(fake: &Fake, settle_ms: u64) -> Protocol<'_, Fake> {
+    let claim_store = ClaimStore::Comments { issue: CLAIMS_ISSUE, settle_ms };
+    Protocol { claim_store, ..run(Protocol::open(fake, key())).unwrap() }
+}
+
+fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
+    ClaimWish {
+        agent: agent.to_owned(),
+        invocation: format!("{agent}/1"),
+        issue: Some(7),
+        resources: paths.iter().map(|path| Resource::file(path)).collect(),
+        lease_ms: 600_000,
+    }
+}
+
+/// Another machine claims, and its comment appears this much later.
+fn claim_late(fake: &Fake, agent: &str, paths: &[&str], lateness: u64) -> u64 {
+    let wish = wish(agent, paths);
+    let keys =
+        TaskClaim { resources: wish.resources, lease_s: 600, renews: None, for_issue: Some(7) };
+    let mut event = Event::new(EventKind::TaskClaim, agent).with_claim(&keys);
+    event.invocation_id = Some(wish.invocation);
+    let signed = key().sign(event, "acme/app", CLAIMS_ISSUE);
+    fake.delay_next_comment(lateness);
+    run(fake.post_comment(CLAIMS_ISSUE, &footer(&signed))).unwrap().id
+}
+
+#[test]
+fn claim_counts_only_after_a_second_reading_some_seconds_later() {
+    for (settle_ms, has_won) in [(30_000, false), (0, true)] {
+        let fake = Fake::new(true);
+        let earlier = claim_late(&fake, "a", &["src"], 20_000);
+        let late = by_comments(&fake, settle_ms);
+        let taken = run(late.claim(&wish("b", &["docs", "src/x.rs"]), Moment::from_millis(0)));
+        // Read at once, both would have won.
+        assert_eq!(taken.is_ok(), has_won, "{taken:?}");
+        run(fake.wait(20_000));
+        let table = run(by_comments(&fake, 5_000).claims()).unwrap();
+        let fences: Vec<u64> = table.claims.iter().map(|claim| claim.fence).collect();
+        assert_eq!(fences, [earlier]);
+        // And even then the work of the other one does not land.
+        if let Ok(fence) = taken {
+            let refused = run(late.require_claim(fence, &[], Moment::from_millis(0), 1_000));
+            assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(fence))));
+        }
+        // Nothing of a refused claim was taken.
+        run(late.claim(&wish("c", &["docs"]), Moment::from_millis(0))).unwrap();
+    }
+}
+
+#[test]
+fn claims_by_comments_are_renewed_released_and_refused_like_those_on_a_reference() {
+    let fake = Fake::new(true);
+    let protocol = by_comments(&fake, 5_000);
+    let never = Moment::from_millis(0);
+    let before = fake.calls();
+    let first = run(protocol.claim(&wish("a", &["src/parser"]), never)).unwrap();
+    // Two reads, the comment, and two reads when it has settled.
+    assert_eq!(fake.calls() - before, 5);
+    run(fake.wait(5_000));
+    let comments = fake.all_comments().len();
+    assert_eq!(run(protocol.claim(&wish("a", &["src/parser"]), never)), Ok(first));
+    assert_eq!(fake.all_comments().len(), comments, "a fresh lease is not written again");
+    let path = |path: &str| vec![path.to_owned()];
+    run(protocol.require_claim(first, &path("src/parser/x.rs"), never, 600_000)).unwrap();
+    let outside = run(protocol.require_claim(first, &path("src/main.rs"), never, 600_000));
+    assert!(matches!(outside, Err(ClaimError::Refused(ClaimRefusal::Outside { .. }))));
+    // Its lease has ended, and nobody took the paths: it is renewed, and then holds again.
+    run(fake.wait(700_000));
+    run(protocol.require_claim(first, &path("src/parser/x.rs"), never, 600_000)).unwrap();
+    let refused = run(protocol.claim(&wish("b", &["src"]), never));
+    assert!(matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { .. }))), "{refused:?}");
+    run(fake.wait(700_000));
+    let second = run(protocol.claim(&wish("b", &["src"]), never)).unwrap();
+    assert!(second > first);
+    let lost = run(protocol.require_claim(first, &[], never, 600_000));
+    assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+    run(protocol.release(second)).unwrap();
+    run(protocol.release(second)).unwrap();
+    run(protocol.claim(&wish("c", &["src/parser/lexer.rs"]), never)).unwrap();
+    let state = run(protocol.load(CLAIMS_ISSUE)).unwrap().state;
+    assert_eq!(state.inconsistencies, []);
+}
+
+#[test]
+fn tokens_that_were_just_given_back_are_not_counted_before_their_result() {
+    let fake = Fake::new(true);
+    let protocol = by_comments(&fake, 5_000);
+    run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
+    let wish = |agent: &str, tokens: Option<u64>| ReservationWish {
+        issue: 7,
+        agent: agent.to_owned(),
+        invocation: format!("{agent}/1"),
+        tokens,
+        lease_ms: 600_000,
+    };
+    assert_eq!(run(protocol.reserve(&wish("a", Some(700)))), Ok(700));
+    assert_eq!(run(protocol.reserve(&wish("b", Some(700)))), Ok(300));
+    // A repeated wish gets what it has.
+    assert_eq!(run(protocol.reserve(&wish("a", Some(700)))), Ok(700));
+    let refused = run(protocol.reserve(&wish("c", None)));
+    let no_tokens = ClaimRefusal::NoTokens { remaining: 1000, reserved: 1000 };
+    assert_eq!(refused, Err(ClaimError::Refused(no_tokens)));
+    // Between the reading and the comment of `c`, the run of `a` uses 600 and gives back what it had.
+    let loaded = run(protocol.load(CLAIMS_ISSUE)).unwrap();
+    let left = RunResult { consumed: 600, ..crate::protocol::result("builder", "a/1", 600) };
+    run(protocol.exit(7, &left)).unwrap();
+    run(protocol.unreserve("a/1")).unwrap();
+    let stale = bailiwick_memory::TokenClaim {
+        for_issue: 7,
+        tokens: None,
+        remaining: 1000,
+        lease_s: 600,
+        seen: loaded.state.claims.last_change,
+        settled: Vec::new(),
+    };
+    let mut event = Event::new(EventKind::TaskClaim, "c").with_token_claim(&stale);
+    event.invocation_id = Some("c/1".to_owned());
+    let signed = key().sign(event, "acme/app", CLAIMS_ISSUE);
+    let comment = run(fake.post_comment(CLAIMS_ISSUE, &footer(&signed))).unwrap();
+    let log = run(protocol.load(CLAIMS_ISSUE)).unwrap().state.claims;
+    assert!(matches!(log.outcome(comment.id), Some(Err(ClaimRefusal::NoTokens { .. }))));
+    // Read now, there are 1000 - 600 used - 300 of `b`.
+    assert_eq!(run(protocol.reserve(&wish("c", None))), Ok(100));
 }

@@ -25,7 +25,12 @@ pub(crate) enum Fault {
 struct Inner {
     issue: Issue,
     version: u64,
-    comments: Vec<Comment>,
+    /// With the issue that each one is on.
+    comments: Vec<(u64, Comment)>,
+    /// When a comment appears, by its id.
+    visible_at: BTreeMap<u64, u64>,
+    /// How late the next comment appears.
+    lateness: u64,
     references: BTreeMap<String, RefContent>,
     now: u64,
     calls: u64,
@@ -35,7 +40,10 @@ struct Inner {
     loses_edits: Option<Random>,
 }
 
-/// One issue, number 7.
+/// The issue that has the claims.
+pub(crate) const CLAIMS_ISSUE: u64 = 9;
+
+/// An issue with the number 7, and one for claims.
 pub(crate) struct Fake {
     inner: Mutex<Inner>,
     has_versions: bool,
@@ -94,7 +102,12 @@ impl Fake {
     }
 
     pub(crate) fn all_comments(&self) -> Vec<Comment> {
-        self.inner().comments.clone()
+        self.inner().comments.iter().map(|(_, comment)| comment.clone()).collect()
+    }
+
+    /// The next comment appears this much later, in milliseconds; others may be there before.
+    pub(crate) fn delay_next_comment(&self, millis: u64) {
+        self.inner().lateness = millis;
     }
 
     fn call<T>(&self, what: impl FnOnce(&mut Inner) -> T) -> Result<T, MemoryError> {
@@ -122,17 +135,29 @@ impl IssueMemory for Fake {
         "acme/app"
     }
 
-    async fn read_issue(&self, _: u64) -> Result<ReadIssue, MemoryError> {
+    async fn read_issue(&self, number: u64) -> Result<ReadIssue, MemoryError> {
+        let claims = || Issue {
+            repository: "acme/app".to_owned(),
+            number: CLAIMS_ISSUE,
+            is_open: true,
+            ..Issue::default()
+        };
         self.call(|inner| ReadIssue {
-            issue: inner.issue.clone(),
+            issue: if number == CLAIMS_ISSUE { claims() } else { inner.issue.clone() },
             body_version: self.has_versions.then_some(inner.version),
             is_body_cut: false,
             now: Moment::from_millis(inner.now),
         })
     }
 
-    async fn comments(&self, _: u64) -> Result<Vec<Comment>, MemoryError> {
-        self.call(|inner| inner.comments.clone())
+    async fn comments(&self, number: u64) -> Result<Vec<Comment>, MemoryError> {
+        self.call(|inner| {
+            let is_visible = |id: u64| {
+                inner.visible_at.get(&id).is_none_or(|visible_at| *visible_at <= inner.now)
+            };
+            let listed = inner.comments.iter().filter(|(issue, _)| *issue == number);
+            listed.map(|(_, one)| one.clone()).filter(|one| is_visible(one.id)).collect()
+        })
     }
 
     async fn label_events(&self, _: u64) -> Result<Vec<LabelEvent>, MemoryError> {
@@ -143,13 +168,15 @@ impl IssueMemory for Fake {
         self.call(|_| Vec::new())
     }
 
-    async fn post_comment(&self, _: u64, body: &str) -> Result<Comment, MemoryError> {
+    async fn post_comment(&self, number: u64, body: &str) -> Result<Comment, MemoryError> {
         self.call(|inner| {
             let id = u64::try_from(inner.comments.len()).unwrap() + 1;
             let at = Moment::from_millis(inner.now);
             let (author, body) = ("bot".to_owned(), body.to_owned());
             let comment = Comment { id, author, body, created_at: at, updated_at: at };
-            inner.comments.push(comment.clone());
+            inner.comments.push((number, comment.clone()));
+            let late = std::mem::take(&mut inner.lateness);
+            inner.visible_at.insert(id, inner.now + late);
             comment
         })
     }
@@ -232,6 +259,10 @@ impl IssueMemory for Fake {
 
 /// Runs something that never waits.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    async fn wait(&self, millis: u64) {
+        self.inner().now += millis;
+    }
+
     let mut future = std::pin::pin!(future);
     let ready = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

@@ -16,7 +16,7 @@ fn protocol(fake: &Fake) -> Protocol<'_, Fake> {
     run(Protocol::open(fake, SigningKey::new(b"a secret of ours"))).unwrap()
 }
 
-fn result(agent: &str, invocation: &str, consumed: u64) -> RunResult {
+pub(crate) fn result(agent: &str, invocation: &str, consumed: u64) -> RunResult {
     RunResult {
         agent: agent.to_owned(),
         invocation: invocation.to_owned(),

@@ -31,6 +31,7 @@ async fn repository(server: &TestServer, name: &str, forge: ForgeKind, signed: b
         policy: Default::default(),
         poll_every: None,
         issue_memory: false,
+        claims_issue: None,
         accounts: BTreeMap::new(),
     };
     let object = AnyObject::of(&Object::new(Metadata::named(name), repository)).unwrap();

@@ -135,6 +135,10 @@ impl IssueMemory for AnyIssues {
         each!(self, issues => issues.swap_ref(name, expected, text))
     }
 
+    async fn wait(&self, millis: u64) {
+        each!(self, issues => issues.wait(millis));
+    }
+
     async fn back_off(&self, attempt: u32) {
         each!(self, issues => issues.back_off(attempt));
     }

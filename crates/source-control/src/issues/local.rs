@@ -397,6 +397,10 @@ impl IssueMemory for LocalIssues {
         Ok(if is_moved { RefSwap::Done(commit) } else { RefSwap::Moved })
     }
 
+    async fn wait(&self, millis: u64) {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+    }
+
     async fn back_off(&self, attempt: u32) {
         crate::back_off::back_off(attempt).await;
     }

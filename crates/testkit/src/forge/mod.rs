@@ -18,6 +18,7 @@ mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -359,6 +360,23 @@ impl StandIn {
     }
 
     /// Somebody changes a comment.
+    /// The clock goes as the time does, and each new comment becomes visible up to this much later: one with a larger
+    /// id may be there before.
+    pub fn show_comments_late(&self, lateness: Duration) {
+        let mut state = self.state();
+        state.began = Some((Instant::now(), state.clock));
+        state.lateness = lateness;
+    }
+
+    /// Time passes at once.
+    pub fn advance_clock(&self, time: Duration) {
+        let mut state = self.state();
+        state.clock += time;
+        if let Some((_, clock)) = &mut state.began {
+            *clock += time;
+        }
+    }
+
     pub fn edit_comment(&self, id: u64, body: &str) {
         let mut state = self.state();
         let edited = state.tick();

@@ -70,7 +70,7 @@ pub(super) fn converse(
     let date = {
         let mut state = lock(shared);
         state.seen[place].status = answer.status;
-        jiff::fmt::rfc2822::to_string(&state.clock.to_zoned(jiff::tz::TimeZone::UTC))
+        jiff::fmt::rfc2822::to_string(&state.now().to_zoned(jiff::tz::TimeZone::UTC))
     };
     let date = date.expect("a date").replace("+0000", "GMT");
     answer.with("Date", date).send(stream, incoming.method == "HEAD")
@@ -97,6 +97,11 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
         let token = lock(shared).token.clone();
         if !knows_token(incoming, &token) {
             return Answer::no(401, "Unauthorized").with("WWW-Authenticate", "Basic realm=\"git\"");
+        }
+        let is_push = path.ends_with("/git-receive-pack") || query == "service=git-receive-pack";
+        let needed = if is_push { "write:repository" } else { "read:repository" };
+        if lock(shared).missing_scopes.iter().any(|scope| scope == needed) {
+            return Answer::no(403, "Forbidden");
         }
         // Without the lock: a push may take its time.
         return git::serve(root, path, query, incoming);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -276,10 +276,12 @@ pub(super) struct State {
     pub(super) base_url: String,
     pub(super) token: String,
     pub(super) bare: PathBuf,
-    /// Moves on with everything that happens.
+    /// Moves on with everything that happens, or with the time.
     pub(super) clock: Timestamp,
     pub(super) next_id: u64,
     pub(super) page_limit: usize,
+    /// When the time began to pass, and what the clock said then.
+    pub(super) began: Option<(Instant, Timestamp)>,
     /// What people may do, by their names.
     pub(super) permissions: BTreeMap<String, String>,
     /// Whether our token can only write: it must not read the rights of others.
@@ -292,6 +294,9 @@ pub(super) struct State {
     pub(super) hides_comments: u32,
     /// Labels that no issue needs to have.
     pub(super) created_labels: Vec<String>,
+    /// When late comments appear, and how late a new one is at most.
+    pub(super) late_comments: Vec<(u64, Instant)>,
+    pub(super) lateness: Duration,
     pub(super) label_changes: Vec<LabelChange>,
     /// Comments on lines of pull requests.
     pub(super) review_comments: Vec<Comment>,
@@ -332,6 +337,7 @@ impl State {
             clock: Timestamp::from_second(1_790_000_000).expect("a time"),
             next_id: 0,
             page_limit: 50,
+            began: None,
             permissions: BTreeMap::new(),
             is_writer_token: false,
             items: BTreeMap::new(),
@@ -340,6 +346,8 @@ impl State {
             hides_comments: 0,
             created_labels: Vec::new(),
             label_changes: Vec::new(),
+            late_comments: Vec::new(),
+            lateness: Duration::ZERO,
             review_comments: Vec::new(),
             late_events: Vec::new(),
             state_changes: Vec::new(),
@@ -369,7 +377,17 @@ impl State {
     }
 
     pub(super) fn tick(&mut self) -> Timestamp {
-        self.clock += SignedDuration::from_secs(1);
+        if self.began.is_none() {
+            self.clock += SignedDuration::from_secs(1);
+        }
+        self.now()
+    }
+
+    pub(super) fn now(&mut self) -> Timestamp {
+        if let Some((since, clock)) = self.began {
+            let elapsed = SignedDuration::try_from(since.elapsed()).expect("a short test");
+            self.clock = clock + elapsed;
+        }
         self.clock
     }
 
@@ -397,6 +415,11 @@ impl State {
         self.comments.push(comment.clone());
         if self.hides_comments > 0 {
             self.hidden_comments.push((id, self.hides_comments));
+        if !self.lateness.is_zero() {
+            // The next one may be there before.
+            let late = self.lateness * u32::try_from(3 - id % 4).expect("a small number") / 3;
+            self.late_comments.push((id, Instant::now() + late));
+        }
         }
         comment
     }
@@ -414,7 +437,10 @@ impl State {
 
     /// The comments that a list shows now: some become visible after others that were written later.
     pub(super) fn listed_comments(&mut self, number: u64) -> Vec<Comment> {
-        let hidden: Vec<u64> = self.hidden_comments.iter().map(|(id, _)| *id).collect();
+        let now = Instant::now();
+        self.late_comments.retain(|(_, visible_at)| *visible_at > now);
+        let hidden = self.hidden_comments.iter().map(|(id, _)| *id);
+        let hidden: Vec<u64> = hidden.chain(self.late_comments.iter().map(|(id, _)| *id)).collect();
         for (_, lists) in &mut self.hidden_comments {
             *lists -= 1;
         }

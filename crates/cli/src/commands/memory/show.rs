@@ -39,7 +39,7 @@ pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Resu
         output::line(format_args!("labels    {}", read.labels.join(", ")));
     }
     let now = loaded.read.now;
-    for claim in loaded.state.claims.iter().filter(|claim| claim.is_live(now)) {
+    for claim in loaded.state.claims.table.claims.iter().filter(|claim| now < claim.leased_until) {
         let paths: Vec<String> = claim.resources.iter().map(ToString::to_string).collect();
         output::line(format_args!("claim     {} has {}", claim.agent, paths.join(", ")));
     }

@@ -119,6 +119,7 @@ fn nowhere() -> Object<Repository> {
         policy: bailiwick_resources::RepositoryPolicy::default(),
         poll_every: None,
         issue_memory: false,
+        claims_issue: None,
         accounts: std::collections::BTreeMap::new(),
     };
     Object::new(bailiwick_resources::Metadata::named("nowhere"), spec)

@@ -292,6 +292,10 @@ impl IssueMemory for ForgeIssues {
         Ok(swapped.map_or(RefSwap::Moved, RefSwap::Done))
     }
 
+    async fn wait(&self, millis: u64) {
+        tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+    }
+
     async fn back_off(&self, attempt: u32) {
         crate::back_off::back_off(attempt).await;
     }

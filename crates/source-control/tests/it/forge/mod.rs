@@ -83,6 +83,7 @@ pub(crate) fn declared(stand_in: &StandIn, checkout: PathBuf) -> Repository {
         policy: RepositoryPolicy::default(),
         poll_every: None,
         issue_memory: false,
+        claims_issue: None,
         accounts: std::collections::BTreeMap::new(),
     }
 }
