@@ -55,6 +55,8 @@ pub struct Prepared {
     pub of_servers: Vec<String>,
     /// The files that it is granted.
     pub files: Vec<(String, String)>,
+    /// Whether the agent is told when its tokens are nearly used.
+    pub announces_limit: bool,
 }
 
 /// Prepares an attempt.
@@ -156,7 +158,17 @@ pub fn prepare(
         assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
     }
     let files = granted.files;
-    Ok(Prepared { adapter, assignment, enclosure, upstream, budget, of_servers, files })
+    let announces_limit = options.issue.is_some();
+    Ok(Prepared {
+        adapter,
+        assignment,
+        enclosure,
+        upstream,
+        budget,
+        of_servers,
+        files,
+        announces_limit,
+    })
 }
 
 /// Whether an agent may search the web where no gate sees it: what binds it, and all above it, lets it.

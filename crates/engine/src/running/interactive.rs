@@ -484,6 +484,7 @@ fn supervise(
         // What is new in a person's own checkout may be the person's.
         forbidden_files: None,
         fail_fast,
+        announces_limit: false,
         // A person may think for as long as they like.
         idle: Duration::MAX,
         disk: disk(&settings),

@@ -365,6 +365,7 @@ impl LockedRun {
             checks,
             forbidden_files,
             fail_fast,
+            announces_limit: prepared.announces_limit,
             idle: task
                 .agent
                 .idle_minutes

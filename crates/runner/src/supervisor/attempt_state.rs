@@ -46,6 +46,8 @@ struct State {
     budget: Budget,
     warned: Vec<Limit>,
     reported_exhausted: Vec<Limit>,
+    /// Whether the agent knows that its tokens are nearly used.
+    limit_is_known: bool,
     turns: BTreeMap<Option<String>, u64>,
     /// Requests that were sent to the model and have no response yet.
     open_requests: u64,
@@ -133,6 +135,7 @@ impl AttemptState {
                 budget,
                 warned: Vec::new(),
                 reported_exhausted: Vec::new(),
+                limit_is_known: false,
                 turns: BTreeMap::new(),
                 open_requests: 0,
                 largest: None,
@@ -489,6 +492,26 @@ impl AttemptState {
             self.record_event(ReportedBy::Supervisor, None, what);
         }
         standing
+    }
+
+    /// What the agent is told when its tokens are nearly used: once, unless it did not receive it.
+    pub(super) fn announce_limit(&self) -> Option<String> {
+        let is_near = match self.budget_state() {
+            BudgetState::Near(limits) => limits.contains(&Limit::Tokens),
+            BudgetState::Fine | BudgetState::Exhausted(_) => false,
+        };
+        let mut state = self.state();
+        if !is_near || std::mem::replace(&mut state.limit_is_known, true) {
+            return None;
+        }
+        let most = state.budget.of_limit(Limit::Tokens).unwrap_or_default();
+        let used = state.spent.of_limit(Limit::Tokens);
+        Some(format!("{used} of {most} tokens are used"))
+    }
+
+    /// The agent did not receive it.
+    pub(super) fn forget_limit(&self) {
+        self.state().limit_is_known = false;
     }
 
     fn time(&self) -> u64 {

@@ -57,6 +57,9 @@ pub(super) trait CallDecider: Send + Sync {
     fn set_only_background_work(&self, only_background: bool);
 }
 
+/// The rule of the one denial that tells an agent that its tokens are nearly used.
+const NEAR_LIMIT: &str = "bailiwick::near-limit";
+
 /// Decides the calls of one attempt.
 pub(super) struct GateService {
     pub(super) attempt_state: Arc<AttemptState>,
@@ -67,6 +70,8 @@ pub(super) struct GateService {
     /// How long an answer may take in all; the gate waits a little longer.
     pub(super) timeout: Duration,
     pub(super) fail_fast: bool,
+    /// Whether the agent is told once when its tokens are nearly used.
+    pub(super) announces_limit: bool,
     /// Permits to evaluate a call.
     pub(super) judge_permits: Semaphore,
     /// Permits to wait for a person.
@@ -97,6 +102,9 @@ impl CallDecider for GateService {
     }
 
     fn on_undelivered(&self, decision: &Decision) {
+        if decision.because.as_ref().is_some_and(|told| told.rule == NEAR_LIMIT) {
+            self.attempt_state.forget_limit();
+        }
         if let (Some(tree_checks), Some(told)) = (&self.tree_checks, &decision.because) {
             tree_checks.on_undelivered(told);
         }
@@ -138,6 +146,9 @@ impl GateService {
         } else if let Some(held) = self.deny_for_tree_checks(&judgement, looked, deadline).await {
             judgement.decision = Decision::deny(held.objection);
             may_go_on = held.may_go_on;
+        } else if let Some(objection) = self.announce_limit(&judgement) {
+            judgement.decision = Decision::deny(objection);
+            may_go_on = true;
         }
         if judgement.decision.outcome == Outcome::Ask {
             judgement.decision = self.ask_person(&judgement, deadline).await;
@@ -218,6 +229,17 @@ impl GateService {
             }
         };
         Some(Decision::deny(Objection::new(rule, why, "say what you have done, and stop")))
+    }
+
+    /// Denies one call so that the agent learns that its tokens are nearly used. Later calls are not denied for it.
+    fn announce_limit(&self, judgement: &Judgement) -> Option<Objection> {
+        if !self.announces_limit || judgement.decision.outcome == Outcome::Deny {
+            return None;
+        }
+        let why = self.attempt_state.announce_limit()?;
+        let instead = "finish what you are doing, say what is done and what is left, and stop; calls that this needs \
+                       are allowed";
+        Some(Objection::new(NEAR_LIMIT, why, instead))
     }
 
     /// Asks a person, and waits. No answer is a denial.

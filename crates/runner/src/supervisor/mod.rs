@@ -103,6 +103,8 @@ pub struct Supervision {
     pub forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
     /// Whether the first denial ends the attempt.
     pub fail_fast: bool,
+    /// Whether the agent is told once when its tokens are nearly used.
+    pub announces_limit: bool,
     /// The idle timeout.
     pub idle: Duration,
     /// How many bytes the attempt may add to the disk.

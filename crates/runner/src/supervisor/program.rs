@@ -152,6 +152,7 @@ fn run_with_services(
         approval_timeout: supervision.approval,
         timeout: gate_timeout(supervision).saturating_add(GRACE),
         fail_fast: supervision.fail_fast,
+        announces_limit: supervision.announces_limit,
         judge_permits: GateService::judge_permits(),
         approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),

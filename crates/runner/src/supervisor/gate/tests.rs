@@ -260,14 +260,46 @@ fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
     }
 }
 
+#[test]
+fn agent_is_told_once_that_its_tokens_are_nearly_used() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (tokens, announces_limit, is_told) in
+        [(80, true, true), (79, true, false), (80, false, false)]
+    {
+        let (service, _kept) = service_that_has_used(Duration::from_secs(60), tokens);
+        let mut service = Arc::into_inner(service).unwrap();
+        (service.announces_limit, service.fail_fast) = (announces_limit, true);
+        runtime.block_on(async {
+            let first = service.decide(question("ls")).await;
+            let told = first.message().contains("80 of 100 tokens are used");
+            assert_eq!((told, first.outcome == Outcome::Deny), (is_told, is_told), "{tokens}");
+            assert_eq!(service.attempt_state.ending(), None, "it may finish");
+            if is_told {
+                // It is told again what it did not hear.
+                service.on_undelivered(&first);
+                assert_eq!(service.decide(question("ls")).await, first);
+            }
+            assert_eq!(service.decide(question("ls")).await.outcome, Outcome::Allow);
+        });
+    }
+}
+
 fn service(
     approval_timeout: Duration,
+) -> (Arc<GateService>, std::sync::mpsc::Receiver<WriterMessage>) {
+    service_that_has_used(approval_timeout, 0)
+}
+
+/// The service of an attempt that may use 100 tokens and has used some of them.
+fn service_that_has_used(
+    approval_timeout: Duration,
+    tokens: u64,
 ) -> (Arc<GateService>, std::sync::mpsc::Receiver<WriterMessage>) {
     let (writer_sender, kept) = std::sync::mpsc::sync_channel(1000);
     let config = AttemptStateConfig {
         behaviour: crate::agents::ClaudeCode.behaviour(),
-        budget: Budget(Allowance::default()),
-        used: Used::default(),
+        budget: Budget(Allowance { tokens: Some(100), ..Allowance::default() }),
+        used: Used { tokens, ..Used::default() },
         time: 0,
         prices: Prices::new(Settings::default().prices),
         earlier: Vec::new(),
@@ -284,6 +316,7 @@ fn service(
         approval_timeout,
         timeout: approval_timeout.saturating_add(Duration::from_secs(10)),
         fail_fast: false,
+        announces_limit: false,
         judge_permits: GateService::judge_permits(),
         approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),
