@@ -26,6 +26,7 @@ mod fleet_servers;
 mod hunted_hooks;
 mod logins;
 mod lost_answers;
+mod merging;
 mod model_calls;
 mod no_hooks;
 mod outside;

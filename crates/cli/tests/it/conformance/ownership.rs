@@ -14,11 +14,12 @@ use super::delegation::{child, name};
 use super::stage::Stage;
 
 const HELPER: &str = "---\ndescription: Helps with one thing.\n---\nYou help.\n";
-const MAY: &str = "allowed-subagents = [\"helper\"]\n";
-const HOLDS: &str = "echo begun > src/begun.txt; until [ -e src/go.txt ]; do sleep 0.1; done";
+pub(super) const MAY: &str = "allowed-subagents = [\"helper\"]\n";
+pub(super) const HOLDS: &str =
+    "echo begun > src/begun.txt; until [ -e src/go.txt ]; do sleep 0.1; done";
 const REACHED: &str = "Agent depth limit reached. Solve the task yourself.";
 
-fn stage(more: &str, settings: &str) -> Stage {
+pub(super) fn stage(more: &str, settings: &str) -> Stage {
     let stage = Stage::new(Cli::Claude);
     let helper = HELPER.replace("\n---\nYou", &format!("\n{more}---\nYou"));
     stage.scratch.write(".bailiwick/agents/helper.md", &helper);
@@ -32,16 +33,21 @@ fn call(tool: &str, input: Value) -> Turn {
     Turn::Calls(vec![Call::raw(&name(Cli::Claude, tool), input)])
 }
 
-fn spawn(message: &str) -> Turn {
+pub(super) fn spawn(message: &str) -> Turn {
     call("spawn_agent", json!({"agent_type": "helper", "message": message}))
 }
 
-fn wait() -> Turn {
+pub(super) fn wait() -> Turn {
     call("wait", json!({"ids": ["{{agent_id}}"], "timeout_ms": 170_000}))
 }
 
 /// What an agent is answered that calls a tool.
-fn asked(stage: &Stage, agent: &str, tool: &str, arguments: Value) -> Result<Value, String> {
+pub(super) fn asked(
+    stage: &Stage,
+    agent: &str,
+    tool: &str,
+    arguments: Value,
+) -> Result<Value, String> {
     let directory = RunDirectory::new(&stage.scratch.state().canonicalize().unwrap(), agent);
     let gone = AtomicBool::new(false);
     forward(&directory.delegation_socket(), tool, arguments, &gone).unwrap()
@@ -55,7 +61,7 @@ fn seen(stage: &Stage, agent: &str) -> Vec<String> {
     ids.map(|one| one["thread_id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn tree(stage: &Stage) -> Vec<Value> {
+pub(super) fn tree(stage: &Stage) -> Vec<Value> {
     let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
     serde_json::from_str(&told.out).unwrap()
 }
