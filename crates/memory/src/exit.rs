@@ -29,6 +29,8 @@ pub struct RunResult {
     pub verdict: String,
     pub consumed: u64,
     pub labels: LabelChange,
+    #[serde(default)]
+    pub milestone: Option<u64>,
     pub next_agent: Option<String>,
     pub rationale: Option<String>,
     pub estimated_next_tokens: Option<u64>,
@@ -63,7 +65,8 @@ pub fn plan_exit(
     });
     let mut change = run.labels.clone();
     if !run.phase.is_empty() {
-        change.add.push(format!("{}::{}", Family::Phase.as_str(), run.phase));
+        // The label of the next agent, which starts a run, stays the last one.
+        change.add.insert(0, format!("{}::{}", Family::Phase.as_str(), run.phase));
     }
     if let (Some(total), Some(budget)) = (before.map(|budget| budget.total), budget) {
         let warning =
@@ -89,7 +92,7 @@ pub fn plan_exit(
         labels_add: change.add.clone(),
         labels_remove: change.remove.clone(),
         assignee: run.next_agent.clone(),
-        milestone: None,
+        milestone: run.milestone,
         is_locked: false,
     };
     if let Some(key) = key {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::checkpoint::Budget;
-use crate::claim_protocol::ClaimStore;
+use crate::claim_log::ClaimStore;
 use crate::event::{Event, EventBudget, EventKind, footer};
 use crate::exit::{RunResult, plan_exit, updated_body};
 use crate::issue::{Comment, SharedAccount, Trust};
@@ -137,7 +137,7 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         Ok(loaded)
     }
 
-    /// Leaves the result of a run: the comment, then the checkpoint, the labels and the assignee.
+    /// Leaves the result of a run: the comment, then the checkpoint, labels, milestone and assignee.
     pub async fn exit(&self, number: u64, run: &RunResult) -> Result<ExitReport, MemoryError> {
         let mut report = ExitReport::default();
         let mut loaded = self.load(number).await?;
@@ -163,9 +163,22 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
                 Err(error) => return Err(error),
             }
         }
+        let has_milestone = run.milestone.is_some();
         let run = Some(run.invocation.as_str());
         let loaded = self.write_body(number, loaded, run, &mut report.problems).await?;
         self.write_labels(number, &loaded, &changes_since(&loaded.state, run)).await?;
+        // A later run may have set another one.
+        let mut later = loaded.state.events.iter().rev();
+        let milestone = later.find_map(|recorded| recorded.event.state_changes.milestone);
+        if has_milestone {
+            match self.memory.set_milestone(number, milestone).await {
+                Ok(()) => {}
+                Err(MemoryError::Refused(why)) => {
+                    report.problems.push(format!("its milestone could not be set: {why}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
         let next =
             loaded.state.checkpoint.as_ref().and_then(|checkpoint| checkpoint.next_agent.clone());
         if loaded.read.issue.assignee != next && next.is_some() {
@@ -232,6 +245,17 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
 
     /// Posts an event, unless it is there, and reads the issue with it.
     async fn record(&self, number: u64, text: &str, event: Event) -> Result<Loaded, MemoryError> {
+        let comment = self.post_event(number, text, event).await?;
+        self.load_with(number, comment).await
+    }
+
+    /// Posts an event; one whose answer was lost is found again, if it is visible.
+    pub(crate) async fn post_event(
+        &self,
+        number: u64,
+        text: &str,
+        event: Event,
+    ) -> Result<Comment, MemoryError> {
         let signed = self.key.sign(event, self.memory.repository(), number);
         let body = format!("{text}\n\n{}\n", footer(&signed));
         let mut attempt = 0;
@@ -246,17 +270,6 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
                     if let Some(own) = loaded.comments.into_iter().find(|one| Some(one.id) == id) {
                         return Ok(own);
                     }
-        let comment = self.post_event(number, text, event).await?;
-        self.load_with(number, comment).await
-    }
-
-    /// Posts an event; one whose answer was lost is found again, if it is visible.
-    pub(crate) async fn post_event(
-        &self,
-        number: u64,
-        text: &str,
-        event: Event,
-    ) -> Result<Comment, MemoryError> {
                 }
                 other => return other,
             }

@@ -55,7 +55,7 @@ pub use event::Event;
 pub use issue_name::IssueName;
 pub use ledger_note::LedgerNote;
 pub use mcp_tool::DiscoveredTool;
-pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, RoleName};
+pub use name::{AgentId, CapabilityName, Category, NameError, ParameterName, PhaseName, RoleName};
 pub use object_id::{CommitId, TreeId};
 pub use problem::{Place, Problem, Severity, Source};
 pub use role::Role;

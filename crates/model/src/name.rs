@@ -17,6 +17,10 @@ const CAPABILITY_PATTERN: &str =
     "^(policy|scope|quality|safety|output|tools)::[a-z][a-z0-9-]{0,63}$";
 const MAX_AGENT_ID: usize = 64;
 
+const PHASE_PATTERN: &str = "^[a-z][a-z0-9-]{0,42}$";
+/// With `phase::` before it, a label of Gitea, which has 50 characters at most.
+const MAX_PHASE: usize = 43;
+
 /// Why a text is not a name of the kind that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
@@ -25,6 +29,12 @@ pub enum NameError {
     Slug {
         /// What the slug was to name.
         kind: &'static str,
+        /// The offending text.
+        text: String,
+    },
+    /// Not the name of a phase.
+    #[error("`{text}` is not the name of a phase: it must match {PHASE_PATTERN}")]
+    Phase {
         /// The offending text.
         text: String,
     },
@@ -138,6 +148,16 @@ checked_text!(
     RoleName,
     SLUG_PATTERN,
     |text: &str| slug("role name", text)
+);
+
+checked_text!(
+    /// A phase of the work on an issue, as its label `phase::<name>` says it.
+    PhaseName,
+    PHASE_PATTERN,
+    |text: &str| match is_slug(text) && text.len() <= MAX_PHASE {
+        true => Ok(()),
+        false => Err(NameError::Phase { text: text.to_owned() }),
+    }
 );
 
 checked_text!(
@@ -383,6 +403,16 @@ mod tests {
         }
         for good in ["a", "edit-local", "a1", &"a".repeat(64)] {
             assert!(RoleName::parse(good).is_ok(), "{good:?} was refused");
+        }
+    }
+
+    #[test]
+    fn phases_fit_into_a_label() {
+        assert!(
+            PhaseName::parse(&"a".repeat(43)).is_ok() && PhaseName::parse("drafting-spec").is_ok()
+        );
+        for bad in ["", "Review", "a::b", &"a".repeat(44)] {
+            assert!(PhaseName::parse(bad).is_err(), "{bad:?} was taken");
         }
     }
 

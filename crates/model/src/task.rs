@@ -9,7 +9,7 @@ use serde_spanned::Spanned;
 
 use crate::checked;
 use crate::issue_name::IssueName;
-use crate::name::{AgentId, ParameterName, RoleName};
+use crate::name::{AgentId, ParameterName, PhaseName, RoleName};
 use crate::problem::{Problem, Source};
 use crate::template::ContextLimits;
 use crate::toml_file;
@@ -80,6 +80,12 @@ pub struct Header {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub issue: Option<IssueName>,
+    /// The phase that the issue is in when the work has passed: its label `phase::<name>`.
+    #[serde(default)]
+    pub phase: Option<PhaseName>,
+    /// The milestone that the issue has when the work has passed, by its number on the forge.
+    #[serde(default)]
+    pub milestone: Option<u64>,
 }
 
 fn empty_as_none<'de, D: Deserializer<'de>>(input: D) -> Result<Option<AgentId>, D::Error> {

@@ -292,6 +292,8 @@ pub enum WriteBackTarget {
     BranchPush,
     /// A new branch.
     CreateBranch,
+    /// The files of a run that names the next agent of its issue, on a reference that is no branch.
+    WorkReference,
     /// A new pull request.
     OpenPullRequest,
     /// A status or check of a commit.
@@ -315,6 +317,7 @@ impl WriteBackTarget {
         Self::PullRequestReview,
         Self::BranchPush,
         Self::CreateBranch,
+        Self::WorkReference,
         Self::OpenPullRequest,
         Self::CheckStatus,
         Self::CheckRerun,
@@ -353,6 +356,29 @@ pub struct WriteBackPolicy {
     /// If true, the person who started a run by hand may approve its write-backs. If left out, somebody else must.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dispatcher_may_approve: bool,
+}
+
+impl WriteBackPolicy {
+    /// Whether a target needs an approval. Nobody can be asked when a run hands its issue on, so without a mode the files
+    /// of a trusted run are written, and those of another one stay on their machine.
+    pub fn mode(&self, target: WriteBackTarget) -> WriteBackMode {
+        let default = match target {
+            WriteBackTarget::WorkReference => WriteBackMode::ApproveOnUntrusted,
+            WriteBackTarget::OpenIssue
+            | WriteBackTarget::IssueComment
+            | WriteBackTarget::PullRequestComment
+            | WriteBackTarget::PullRequestReview
+            | WriteBackTarget::BranchPush
+            | WriteBackTarget::CreateBranch
+            | WriteBackTarget::OpenPullRequest
+            | WriteBackTarget::CheckStatus
+            | WriteBackTarget::CheckRerun
+            | WriteBackTarget::WorkflowRerun
+            | WriteBackTarget::ReleaseNote
+            | WriteBackTarget::DeploymentApproval => WriteBackMode::default(),
+        };
+        self.modes.get(&target).copied().unwrap_or(default)
+    }
 }
 
 /// The files that a stack may write, as .gitignore globs.

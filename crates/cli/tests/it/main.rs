@@ -36,6 +36,7 @@ mod help;
 mod hints;
 mod histories;
 mod hooks;
+mod issue_outcomes;
 mod kills;
 mod land;
 mod layering;

@@ -17,6 +17,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("Condition", "last_transition_time", "a record"),
     ("ChildRun", "context_digest", "a record"),
     ("ChildRun", "contract_fulfilled", "a record"),
+    ("WriteBackPolicy", "modes", "read in the model, which knows the default of each target"),
     ("WorkItemSessionLink", "work_item_ref", "read in model, as a field to select by"),
     ("WorkItemSessionLink", "session_ref", "read in model, as a field to select by"),
     ("WorkItemSessionLink", "branch_name", "a record"),

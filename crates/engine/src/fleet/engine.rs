@@ -202,8 +202,8 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         let source = Source::new(format!("the task of {id}"), task_text(launch)?);
         spawn(&context, &source, Naming::Exactly(&id), &launch.base, bindings(launch)?)?;
     }
-    if let Some(issue) = &launch.issue {
-        bound_issue::bind(&context, &id, issue)?;
+    if let Some(binding) = &launch.issue {
+        bound_issue::bind_with(&context, &id, binding)?;
         // A refusal ends the attempt here, with its reason.
         bound_issue::require_entry(&context, &id)?;
     }

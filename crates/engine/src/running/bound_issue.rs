@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use bailiwick_fleet::ports::{HandedWork, IssueBinding};
 use bailiwick_lifecycle::delegation::context::{Entry, Kind, Load};
 use bailiwick_lifecycle::supervision::Budget;
 use bailiwick_memory::{
@@ -13,7 +14,7 @@ use bailiwick_memory::{
 };
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::ExitReason;
-use bailiwick_model::{AgentId, IssueName};
+use bailiwick_model::{AgentId, IssueName, PhaseName};
 use bailiwick_policy::PathPolicy;
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::{Deserialize, Serialize};
@@ -69,16 +70,18 @@ pub struct EnteredIssue {
     /// Labels that named the agent that was to work; this run answers them.
     #[serde(default)]
     agent_labels: Vec<String>,
+    /// The phase and the milestone of the issue when it has passed.
+    #[serde(default)]
+    phase: Option<PhaseName>,
+    #[serde(default)]
+    milestone: Option<u64>,
+    #[serde(default)]
+    handed_work: HandedWork,
     /// How its checks ended, if they did.
     #[serde(default)]
     verified: Option<bool>,
     #[serde(skip)]
     grant: Option<IssueGrant>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Binding {
-    issue: IssueName,
 }
 
 /// The text of an issue, as the agent of a run was given it.
@@ -95,17 +98,22 @@ pub fn given_issue(directory: &RunDirectory) -> Result<Option<GivenIssue>, Failu
 
 /// Binds a run that has not begun to an issue.
 pub fn bind(context: &Context, run: &AgentId, issue: &IssueName) -> Result<(), Failure> {
+    bind_with(context, run, &to_issue(issue.clone()))
+}
+
+/// The same, with what the control plane says about it.
+pub fn bind_with(context: &Context, run: &AgentId, binding: &IssueBinding) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, run.as_str());
     directory.make().map_err(|error| {
         Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
     })?;
-    system::write_json(&directory.path().join(BINDING), &Binding { issue: issue.clone() })
+    system::write_json(&directory.path().join(BINDING), binding)
 }
 
 /// Refuses a run whose issue does not let it start now; a run that is bound to none may.
 pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
     let running = LockedRun::hold(context, run)?;
-    let Some(issue) = bound_to(&running)? else { return Ok(()) };
+    let Some(IssueBinding { issue, .. }) = bound_to(&running)? else { return Ok(()) };
     let admitted = admit(&running, &issue)?;
     let here = Context {
         directory: running.subject.repository.root().to_owned(),
@@ -128,10 +136,18 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
 }
 
 /// The issue that a run is bound to: what the command said, or the task.
-fn bound_to(running: &LockedRun) -> Result<Option<IssueName>, Failure> {
-    let bound: Option<Binding> = system::read_json(&running.directory.path().join(BINDING))?;
-    let of_task = running.subject.bound.task.task.issue.clone();
-    Ok(bound.map(|bound| bound.issue).or(of_task))
+fn bound_to(running: &LockedRun) -> Result<Option<IssueBinding>, Failure> {
+    let bound: Option<IssueBinding> = system::read_json(&running.directory.path().join(BINDING))?;
+    let task = &running.subject.bound.task.task;
+    Ok(bound.or_else(|| task.issue.clone().map(to_issue)).map(|bound| IssueBinding {
+        phase: task.phase.clone().or(bound.phase),
+        milestone: task.milestone.or(bound.milestone),
+        ..bound
+    }))
+}
+
+fn to_issue(issue: IssueName) -> IssueBinding {
+    IssueBinding { issue, phase: None, milestone: None, handed_work: HandedWork::default() }
 }
 
 /// A run that may start, and what was read.
@@ -287,7 +303,8 @@ pub fn require_open(context: &Context, issue: &IssueName) -> Result<(), Failure>
 impl EnteredIssue {
     /// Reads and checks the issue that a run is bound to; `None` if it is bound to none.
     pub(super) fn enter(running: &LockedRun) -> Result<Option<Self>, Failure> {
-        let Some(issue) = bound_to(running)? else { return Ok(None) };
+        let Some(bound) = bound_to(running)? else { return Ok(None) };
+        let issue = bound.issue;
         let Admitted { agent, invocation, depth, loaded, .. } = admit(running, &issue)?;
         claiming::forge::take(&running.subject, &running.id, &issue)?;
         let here = Context {
@@ -311,6 +328,9 @@ impl EnteredIssue {
             attempts: running.earlier.len(),
             may_name: named(running),
             agent_labels: agent_labels(&loaded.read.issue.labels),
+            phase: bound.phase,
+            milestone: bound.milestone,
+            handed_work: bound.handed_work,
             verified: None,
             grant: None,
         };
@@ -371,7 +391,9 @@ impl EnteredIssue {
             // Work that did not pass is no one else's to continue.
             HandOff::To(name) if result.verdict == "pass" => {
                 result.labels.add.push(format!("{}::{name}", Family::Agent.as_str()));
-                result.work_commit = issue_work::keep(context, &self.run, &self.issue, &opened)?;
+                let kept =
+                    issue_work::keep(context, &self.run, &self.issue, &opened, self.handed_work);
+                result.work_commit = kept?;
                 result.next_agent = Some(name);
             }
             HandOff::To(_) => {}
@@ -438,17 +460,20 @@ impl EnteredIssue {
         let own = own.iter().map(|attempt| attempt.used.tokens);
         let below = cascade.iter().map(|entry| entry.tokens);
         let consumed = own.chain(below).fold(0, u64::saturating_add);
+        let has_passed = verdict == "pass";
+        let phase = self.phase.as_ref().filter(|_| has_passed);
         IssueResult {
             agent: self.agent.clone(),
             invocation: self.invocation.clone(),
             parent: None,
             depth: self.depth,
-            phase: String::new(),
+            phase: phase.map(ToString::to_string).unwrap_or_default(),
             action: format!("`{}` ended: {ended}. {detail}", self.run).trim().to_owned(),
             result: json!({ "run": self.run, "ending": ended, "checks_passed": self.verified }),
             verdict: verdict.to_owned(),
             consumed,
             labels: LabelChange::default(),
+            milestone: self.milestone.filter(|_| has_passed),
             next_agent: None,
             rationale: None,
             estimated_next_tokens: None,

@@ -1,6 +1,7 @@
 //! The files that a run leaves to the next agent of its issue. On the machine that has them the next run takes over the
 //! workspace; another machine gets them from the issue's repository.
 
+use bailiwick_fleet::ports::HandedWork;
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_memory::State;
 use bailiwick_model::secret::has_key_or_token;
@@ -24,6 +25,7 @@ pub(super) fn keep(
     run: &AgentId,
     issue: &IssueName,
     opened: &OpenIssues,
+    handed_work: HandedWork,
 ) -> Result<Option<String>, Failure> {
     let failed = |error: WorkError| Failure::general(error.to_string());
     let subject = AgentWork::of_agent(context, run, &Places::default())?;
@@ -34,7 +36,11 @@ pub(super) fn keep(
     }
     let commit = left.commit.to_string();
     let history = history(&subject.repository.git(), left.merge_base.as_str(), &commit)?;
-    if let Some(why) = private(history.as_deref()) {
+    let policy = match handed_work {
+        HandedWork::WithIssue => None,
+        HandedWork::OnMachine => Some("the write-back policy does not allow `work-reference`"),
+    };
+    if let Some(why) = policy.or_else(|| private(history.as_deref())) {
         context.notices.note(format_args!(
             "the files of `{run}` stay on this machine, so no other one can continue {issue}: {why}"
         ));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_model::IssueName;
+use bailiwick_model::{IssueName, PhaseName};
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent, AgentWorkspace,
     AgentWorkspacePolicy, AttemptReason, ConfigMap, Kind, LabelRef, Metadata, Object, Repository,
@@ -23,10 +23,11 @@ use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
 use crate::ports::{
-    AttemptOwner, Clock, Commits, Engine, Forges, Launch, LaunchWorkspace, ModelKey, ObjectStore,
-    SecretStore, Selection, StackSources,
+    AttemptOwner, Clock, Commits, Engine, Forges, HandedWork, IssueBinding, Launch,
+    LaunchWorkspace, ModelKey, ObjectStore, SecretStore, Selection, StackSources,
 };
 use crate::workspaces::{Candidate, NotReusable, Wanted};
+use crate::write_back::{Policies, may_keep_work};
 
 /// Launches attempts through the engine.
 pub(super) struct Launcher<S, E, W> {
@@ -330,9 +331,24 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
 }
 
 /// The issue that keeps the state of a run, where the repository has its runs do so.
-fn bound_issue(run: &Object<AgentDispatchRun>, repository: &Repository) -> Option<IssueName> {
+fn bound_issue(run: &Object<AgentDispatchRun>, repository: &Repository) -> Option<IssueBinding> {
     let number = run.spec.source_refs.issue.filter(|_| repository.issue_memory)?;
-    Some(IssueName { repository: Some(repository.full_name.clone()), number })
+    Some(IssueBinding {
+        issue: IssueName { repository: Some(repository.full_name.clone()), number },
+        phase: PhaseName::parse(&run.spec.task_kind).ok(),
+        milestone: None,
+        handed_work: handed_work(run, repository),
+    })
+}
+
+fn handed_work(run: &Object<AgentDispatchRun>, repository: &Repository) -> HandedWork {
+    let policies = Policies {
+        stack: &run.spec.write_back_policy,
+        rule: None,
+        approvals: &[&run.spec.approval_policy],
+        trust: run.spec.trust_tier.min(repository.trust_tier),
+    };
+    if may_keep_work(&policies) { HandedWork::WithIssue } else { HandedWork::OnMachine }
 }
 
 /// The commit whose kit binds an attempt; never that of untrusted work.

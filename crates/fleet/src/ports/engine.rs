@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
-use bailiwick_model::IssueName;
+use bailiwick_model::{IssueName, PhaseName};
 use bailiwick_resources::RunCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -38,11 +38,37 @@ pub struct Launch {
     /// Its owner, by which sub-agents are counted over several runs.
     pub belongs: AttemptOwner,
     /// The issue that keeps its state.
-    pub issue: Option<IssueName>,
+    pub issue: Option<IssueBinding>,
     /// The sources in its context that it can hand to sub-agents with `contextPolicy: selected-sources`.
     pub sources: Vec<NamedSource>,
     /// Where the files of its worktree come from, if it has none yet.
     pub workspace: LaunchWorkspace,
+}
+
+/// How a run is bound to an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssueBinding {
+    pub issue: IssueName,
+    /// The phase that the issue is in when the run has passed.
+    #[serde(default)]
+    pub phase: Option<PhaseName>,
+    /// The milestone that it has then.
+    #[serde(default)]
+    pub milestone: Option<u64>,
+    /// Where the files of the run are kept for the next agent.
+    #[serde(default)]
+    pub handed_work: HandedWork,
+}
+
+/// Where the files of a run are kept for the next agent of its issue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HandedWork {
+    /// With the issue, so that another machine can continue.
+    #[default]
+    WithIssue,
+    /// On their machine: the write-back policy does not allow more.
+    OnMachine,
 }
 
 /// Where the files of a new worktree come from.

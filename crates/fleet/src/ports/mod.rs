@@ -16,8 +16,9 @@ mod world;
 
 pub use api::*;
 pub use engine::{
-    AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork, Launch,
-    LaunchWorkspace, Launched, LaunchedChild, LaunchedState, ModelKey, Rebased,
+    AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork, HandedWork,
+    IssueBinding, Launch, LaunchWorkspace, Launched, LaunchedChild, LaunchedState, ModelKey,
+    Rebased,
 };
 pub use forge::{
     AccountProblem, CheckRun, CheckState, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent,

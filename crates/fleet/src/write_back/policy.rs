@@ -79,7 +79,7 @@ pub fn permit(policies: &Policies<'_>, target: WriteBackTarget) -> Permission {
     let named = [("the stack", Some(policies.stack)), ("the rule", policies.rule)];
     for (who, policy) in named {
         let Some(policy) = policy else { continue };
-        let mode = policy.modes.get(&target).copied().unwrap_or_default();
+        let mode = policy.mode(target);
         if !policy.allowed_targets.contains(&target) || mode == WriteBackMode::Denied {
             return Permission::Denied(denial(who, target));
         }
@@ -96,12 +96,20 @@ pub fn permit(policies: &Policies<'_>, target: WriteBackTarget) -> Permission {
     if ask { Permission::Ask(reasons) } else { Permission::Auto }
 }
 
+/// Whether a run may leave its files on a reference for the next agent of its issue. It does not wait for a person.
+pub fn may_keep_work(policies: &Policies<'_>) -> bool {
+    match permit(policies, WriteBackTarget::WorkReference) {
+        Permission::Auto => true,
+        Permission::Ask(_) | Permission::Denied(_) => false,
+    }
+}
+
 /// What a person would be asked for.
 fn reasons(target: WriteBackTarget) -> Vec<ApprovalReason> {
     let more = match target {
-        WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch => {
-            Some(ApprovalReason::BranchPush)
-        }
+        WriteBackTarget::BranchPush
+        | WriteBackTarget::CreateBranch
+        | WriteBackTarget::WorkReference => Some(ApprovalReason::BranchPush),
         WriteBackTarget::ReleaseNote | WriteBackTarget::DeploymentApproval => {
             Some(ApprovalReason::Release)
         }

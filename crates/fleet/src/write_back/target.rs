@@ -56,6 +56,7 @@ fn kind_of(action: WriteBackTarget) -> &'static str {
         | WriteBackTarget::PullRequestReview
         | WriteBackTarget::OpenPullRequest => "pull-request",
         WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch => "branch",
+        WriteBackTarget::WorkReference => "reference",
         WriteBackTarget::CheckStatus => "commit",
         WriteBackTarget::CheckRerun => "check-run",
         WriteBackTarget::WorkflowRerun => "workflow-run",

@@ -30,6 +30,7 @@ mod embedded_kit;
 mod events;
 mod explanation;
 mod faults;
+mod handed_work;
 mod layering;
 mod moved_targets;
 mod opened_issues;

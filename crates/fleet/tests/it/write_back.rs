@@ -145,7 +145,10 @@ fn most_allowed(policy: &WriteBackPolicy, target: WriteBackTarget, trust: TrustT
     if !policy.allowed_targets.contains(&target) {
         return NEVER;
     }
-    let by_mode = match (policy.modes.get(&target), trust) {
+    let is_work = target == WriteBackTarget::WorkReference;
+    let default = is_work.then_some(&WriteBackMode::ApproveOnUntrusted);
+    let mode = policy.modes.get(&target).or(default);
+    let by_mode = match (mode, trust) {
         (Some(WriteBackMode::Denied), _) => NEVER,
         (Some(WriteBackMode::Auto), _)
         | (Some(WriteBackMode::ApproveOnUntrusted), TrustTier::Trusted) => FREE,

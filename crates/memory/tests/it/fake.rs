@@ -24,6 +24,7 @@ pub(crate) enum Fault {
 #[derive(Default)]
 struct Inner {
     issue: Issue,
+    milestone: Option<u64>,
     version: u64,
     /// With the issue that each one is on.
     comments: Vec<(u64, Comment)>,
@@ -95,6 +96,10 @@ impl Fake {
 
     pub(crate) fn issue(&self) -> Issue {
         self.inner().issue.clone()
+    }
+
+    pub(crate) fn milestone(&self) -> Option<u64> {
+        self.inner().milestone
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut Issue)) {
@@ -212,8 +217,8 @@ impl IssueMemory for Fake {
         self.call(|inner| inner.issue.assignee = assignee.map(str::to_owned))
     }
 
-    async fn set_milestone(&self, _: u64, _: Option<u64>) -> Result<(), MemoryError> {
-        self.call(|_| ())
+    async fn set_milestone(&self, _: u64, milestone: Option<u64>) -> Result<(), MemoryError> {
+        self.call(|inner| inner.milestone = milestone)
     }
 
     async fn set_locked(&self, _: u64, is_locked: bool) -> Result<(), MemoryError> {
@@ -254,15 +259,15 @@ impl IssueMemory for Fake {
         })
     }
 
+    async fn wait(&self, millis: u64) {
+        self.inner().now += millis;
+    }
+
     async fn back_off(&self, _: u32) {}
 }
 
 /// Runs something that never waits.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    async fn wait(&self, millis: u64) {
-        self.inner().now += millis;
-    }
-
     let mut future = std::pin::pin!(future);
     let ready = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

@@ -28,6 +28,7 @@ pub(crate) fn result(agent: &str, invocation: &str, consumed: u64) -> RunResult 
         verdict: "pass".to_owned(),
         consumed,
         labels: LabelChange::default(),
+        milestone: None,
         next_agent: Some("reviewer".to_owned()),
         rationale: None,
         estimated_next_tokens: None,
@@ -58,10 +59,14 @@ fn runs_killed_at_random_calls_lead_to_the_state_of_a_plain_model() {
         }
         let protocol = protocol(&fake);
         run(protocol.begin(7, "planner", "new", 10_000, Some("builder"))).unwrap();
-        let mut consumed = 0;
+        let (mut consumed, mut milestone) = (0, None);
         let mut last = None;
         for number in 0..1 + random.below(5) {
-            let run_result = result("builder", &format!("i{number}"), random.number() % 900);
+            let run_result = RunResult {
+                milestone: random.once_in(2).then_some(number as u64),
+                ..result("builder", &format!("i{number}"), random.number() % 900)
+            };
+            milestone = run_result.milestone.or(milestone);
             match random.below(3) {
                 0 => fake.fail(random.number() % 6, Fault::Before),
                 1 => fake.fail(random.number() % 6, Fault::After),
@@ -84,6 +89,7 @@ fn runs_killed_at_random_calls_lead_to_the_state_of_a_plain_model() {
         assert_eq!(checkpoint.budget.consumed, consumed);
         assert_eq!(checkpoint.last_invocation.as_deref(), Some(last.invocation.as_str()));
         assert_eq!(checkpoint.phase, last.phase);
+        assert_eq!(fake.milestone(), milestone);
         assert_eq!(fake.issue().assignee.as_deref(), Some("reviewer"));
         assert!(fake.issue().labels.contains(&format!("phase::{}", last.phase)));
         if round % 2 == 0 {

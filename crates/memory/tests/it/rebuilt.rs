@@ -71,6 +71,7 @@ fn result(agent: &str, invocation: &str) -> RunResult {
         verdict: "pass".to_owned(),
         consumed: 600,
         labels: bailiwick_memory::LabelChange::default(),
+        milestone: None,
         next_agent: Some("b".to_owned()),
         rationale: Some("It reviews.".to_owned()),
         estimated_next_tokens: Some(100),

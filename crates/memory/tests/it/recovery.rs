@@ -122,6 +122,7 @@ fn exit(random: &mut Random, step: usize) -> RunResult {
         verdict: ["pass", "fail", "blocked"][random.below(3)].to_owned(),
         consumed: random.number() % 900,
         labels: LabelChange::default(),
+        milestone: None,
         next_agent: [None, Some("reviewer".to_owned())][random.below(2)].clone(),
         rationale: None,
         estimated_next_tokens: None,

@@ -52,6 +52,11 @@ fn edit(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
         body.clone_into(&mut item.body);
         item.content_version += 1;
     }
+    match &asked.body["milestone"] {
+        Value::Null => {}
+        // Gitea's word for none.
+        number => item.milestone = number.as_u64().filter(|number| *number > 0),
+    }
     let before = item.open;
     if let Some(word) = asked.body["state"].as_str() {
         item.open = word == "open";

@@ -261,6 +261,7 @@ impl StandIn {
             updated: created,
             locked: false,
             assignee: None,
+            milestone: None,
             content_version: 0,
         };
         state.items.insert(number, item);
@@ -359,7 +360,6 @@ impl StandIn {
         self.state().hides_comments = lists;
     }
 
-    /// Somebody changes a comment.
     /// The clock goes as the time does, and each new comment becomes visible up to this much later: one with a larger
     /// id may be there before.
     pub fn show_comments_late(&self, lateness: Duration) {
@@ -377,6 +377,7 @@ impl StandIn {
         }
     }
 
+    /// Somebody changes a comment.
     pub fn edit_comment(&self, id: u64, body: &str) {
         let mut state = self.state();
         let edited = state.tick();

@@ -214,6 +214,7 @@ fn open_issue(state: &mut State, asked: &Asked<'_>) -> Answer {
         updated: created,
         locked: false,
         assignee: None,
+        milestone: None,
         content_version: 0,
     };
     state.items.insert(number, item.clone());
@@ -410,6 +411,7 @@ fn open_pull(state: &mut State, asked: &Asked<'_>) -> Answer {
         updated: created,
         locked: false,
         assignee: None,
+        milestone: None,
         content_version: 0,
     };
     state.items.insert(number, item.clone());

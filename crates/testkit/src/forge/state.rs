@@ -85,6 +85,8 @@ pub struct Item {
     pub locked: bool,
     /// Who it is assigned to.
     pub assignee: Option<String>,
+    /// Its milestone.
+    pub milestone: Option<u64>,
     /// How often its text was edited.
     pub content_version: u64,
 }
@@ -278,10 +280,10 @@ pub(super) struct State {
     pub(super) bare: PathBuf,
     /// Moves on with everything that happens, or with the time.
     pub(super) clock: Timestamp,
-    pub(super) next_id: u64,
-    pub(super) page_limit: usize,
     /// When the time began to pass, and what the clock said then.
     pub(super) began: Option<(Instant, Timestamp)>,
+    pub(super) next_id: u64,
+    pub(super) page_limit: usize,
     /// What people may do, by their names.
     pub(super) permissions: BTreeMap<String, String>,
     /// Whether our token can only write: it must not read the rights of others.
@@ -292,11 +294,11 @@ pub(super) struct State {
     pub(super) hidden_comments: Vec<(u64, u32)>,
     /// For how many lists new comments are hidden.
     pub(super) hides_comments: u32,
-    /// Labels that no issue needs to have.
-    pub(super) created_labels: Vec<String>,
     /// When late comments appear, and how late a new one is at most.
     pub(super) late_comments: Vec<(u64, Instant)>,
     pub(super) lateness: Duration,
+    /// Labels that no issue needs to have.
+    pub(super) created_labels: Vec<String>,
     pub(super) label_changes: Vec<LabelChange>,
     /// Comments on lines of pull requests.
     pub(super) review_comments: Vec<Comment>,
@@ -335,19 +337,19 @@ impl State {
             token: "0123456789stand1n4567890token3456789abcd".to_owned(),
             bare,
             clock: Timestamp::from_second(1_790_000_000).expect("a time"),
+            began: None,
             next_id: 0,
             page_limit: 50,
-            began: None,
             permissions: BTreeMap::new(),
             is_writer_token: false,
             items: BTreeMap::new(),
             comments: Vec::new(),
             hidden_comments: Vec::new(),
             hides_comments: 0,
-            created_labels: Vec::new(),
-            label_changes: Vec::new(),
             late_comments: Vec::new(),
             lateness: Duration::ZERO,
+            created_labels: Vec::new(),
+            label_changes: Vec::new(),
             review_comments: Vec::new(),
             late_events: Vec::new(),
             state_changes: Vec::new(),
@@ -413,13 +415,13 @@ impl State {
             item.updated = created;
         }
         self.comments.push(comment.clone());
-        if self.hides_comments > 0 {
-            self.hidden_comments.push((id, self.hides_comments));
         if !self.lateness.is_zero() {
             // The next one may be there before.
             let late = self.lateness * u32::try_from(3 - id % 4).expect("a small number") / 3;
             self.late_comments.push((id, Instant::now() + late));
         }
+        if self.hides_comments > 0 {
+            self.hidden_comments.push((id, self.hides_comments));
         }
         comment
     }

@@ -8,12 +8,10 @@ use bailiwick_resources::{WriteBackMode, WriteBackPolicy};
 pub fn narrowed(one: &WriteBackPolicy, other: &WriteBackPolicy) -> WriteBackPolicy {
     let both = one.allowed_targets.iter().filter(|target| other.allowed_targets.contains(target));
     let allowed_targets: Vec<_> = both.copied().collect();
-    let mode =
-        |policy: &WriteBackPolicy, target| policy.modes.get(target).copied().unwrap_or_default();
     let modes: BTreeMap<_, _> = allowed_targets
         .iter()
         .map(|target| {
-            let (one, other) = (mode(one, target), mode(other, target));
+            let (one, other) = (one.mode(*target), other.mode(*target));
             (*target, if strictness(one) >= strictness(other) { one } else { other })
         })
         .collect();

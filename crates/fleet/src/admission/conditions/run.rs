@@ -200,6 +200,7 @@ fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
                 | WriteBackTarget::PullRequestReview
                 | WriteBackTarget::BranchPush
                 | WriteBackTarget::CreateBranch
+                | WriteBackTarget::WorkReference
                 | WriteBackTarget::OpenPullRequest
                 | WriteBackTarget::CheckStatus
                 | WriteBackTarget::CheckRerun

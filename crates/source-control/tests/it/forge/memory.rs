@@ -180,6 +180,7 @@ fn result(invocation: &str, consumed: u64) -> RunResult {
         verdict: "pass".to_owned(),
         consumed,
         labels: LabelChange::default(),
+        milestone: None,
         next_agent: Some("reviewer".to_owned()),
         rationale: None,
         estimated_next_tokens: None,

@@ -1,0 +1,63 @@
+//! What a run leaves on its issue, besides its comment: phase, milestone, and the files for the next agent.
+
+use serde_json::json;
+
+use crate::claiming_machines::{Claims, Place};
+
+/// The run ends, and gives back its paths.
+fn ended(place: &Place, state: &std::path::Path, arguments: &[&str], id: &str) -> String {
+    let ran = place.on(state, arguments);
+    place.on(state, &["reject", id]).expect_code(0);
+    ran.err
+}
+
+#[test]
+fn run_that_passes_sets_phase_and_milestone_and_one_that_fails_neither() {
+    let place = Place::new(Claims::Reference);
+    let header =
+        |phase: &str, milestone: u64| format!("phase = \"{phase}\"\nmilestone = {milestone}\n");
+    place.task_with("fails", &header("drafting-spec", 4), "false", "");
+    place.task_with("passes", &header("gathering-evidence", 3), "test -d src", "");
+    place.task_with("again", &header("drafting-spec", 5), "test -d src", "");
+    place.scratch.commit("Add tasks");
+    let state = place.machine("one");
+    let issue = || place.forge.items().remove(0).1;
+    ended(&place, &state, &["run", "fails.toml", "--issue", &place.issue], "fails");
+    assert_eq!((issue().labels, issue().milestone), (Vec::<String>::new(), None));
+    for (id, phase, milestone) in
+        [("passes", "phase::gathering-evidence", 3), ("again", "phase::drafting-spec", 5)]
+    {
+        ended(&place, &state, &["run", &format!("{id}.toml"), "--issue", &place.issue], id);
+        assert_eq!((issue().labels, issue().milestone), (vec![phase.to_owned()], Some(milestone)));
+    }
+    let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
+    assert!(shown.contains("phase     drafting-spec"), "{shown}");
+    place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
+}
+
+#[test]
+fn files_of_a_hand_off_reach_the_forge_only_where_the_policy_allows_it() {
+    let place = Place::new(Claims::Reference);
+    let says = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";
+    for id in ["kept", "sent"] {
+        place.task_with(id, "", "test -d src", says);
+    }
+    place.scratch.commit("Add tasks");
+    place.forge.put_label(1, "cascade::depth-2");
+    let state = place.machine("one");
+    let url = place.forge.repository().display().to_string();
+    let on_forge = || place.scratch.git(&["ls-remote", &url, "refs/bailiwick/work/*"]);
+    // As the control plane starts a run whose stack may not write it.
+    place.on(&state, &["spawn", "kept.toml"]).expect_code(0);
+    let binding = json!({ "issue": place.issue, "handed_work": "on-machine" });
+    std::fs::write(state.join("runs/kept/issue.json"), binding.to_string()).unwrap();
+    let told = ended(&place, &state, &["run", "kept"], "kept");
+    assert!(told.contains("does not allow `work-reference`"), "{told}");
+    assert_eq!(on_forge(), "");
+    ended(&place, &state, &["run", "sent.toml", "--issue", &place.issue], "sent");
+    assert!(on_forge().contains("refs/bailiwick/work/1"), "{}", on_forge());
+    // Either way the next agent is named.
+    let comments = place.forge.comments(1);
+    let named = comments.iter().filter(|text| text.contains("\"next_agent\":\"reviewer\""));
+    assert_eq!(named.count(), 2, "{comments:?}");
+}

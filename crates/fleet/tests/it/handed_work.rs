@@ -1,0 +1,45 @@
+//! How a run is bound to its issue: its phase, and where its files are kept for the next agent.
+
+use bailiwick_fleet::ports::{Fleet as _, HandedWork, IssueBinding};
+use bailiwick_resources::Kind;
+use serde_json::{Value, json};
+
+use crate::dispatch::{caller, request, stand, turn};
+
+async fn launched_with(policy: &Value) -> IssueBinding {
+    let plane = stand(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["writeBackPolicy"] = policy.clone();
+        } else if object.kind == Kind::Repository {
+            object.spec["issueMemory"] = json!(true);
+        }
+    })
+    .await;
+    let mut wish = request("r");
+    wish.source_refs.issue = Some(7);
+    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    turn(&plane).await;
+    let launched = plane.engine.launched.lock().unwrap();
+    launched.first().unwrap().issue.clone().unwrap()
+}
+
+#[tokio::test]
+async fn files_leave_their_machine_only_where_the_policy_allows_it_without_a_person() {
+    use HandedWork::{OnMachine, WithIssue};
+    let work = ["work-reference"];
+    let mode = |mode: &str| json!({ "allowedTargets": work, "modes": { "work-reference": mode } });
+    let cases = [
+        (json!({ "allowedTargets": work }), WithIssue),
+        (mode("auto"), WithIssue),
+        (mode("always-approve"), OnMachine),
+        (mode("denied"), OnMachine),
+        (json!({}), OnMachine),
+        (json!({ "allowedTargets": ["create-branch"] }), OnMachine),
+        (json!({ "allowedTargets": work, "requireApproval": true }), OnMachine),
+    ];
+    for (policy, expected) in cases {
+        let binding = launched_with(&policy).await;
+        assert_eq!(binding.handed_work, expected, "{policy}");
+        assert_eq!(binding.phase.unwrap().as_str(), "repair");
+    }
+}
