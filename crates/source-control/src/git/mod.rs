@@ -1,5 +1,6 @@
 //! Git, by its command line.
 
+mod bundle;
 mod command;
 mod commit_tree;
 mod fetch;
@@ -21,6 +22,7 @@ mod workspace_operations;
 mod workspaces;
 mod worktree_list;
 
+pub use bundle::{BundleError, create_bundle, is_object_name, unpack_bundle};
 pub use command::{Git, GitError, GitOutput, Input, remove_git_variables};
 pub(crate) use commit_tree::Batch;
 pub use commit_tree::CommitTree;

@@ -37,6 +37,7 @@ mod merge_compat;
 mod moved_refs;
 mod object_view;
 mod pending_snapshot;
+mod received_work;
 mod recover;
 mod regular_file;
 mod repository_state;
