@@ -17,6 +17,7 @@ mod http;
 mod local;
 mod server_address;
 mod sign_in;
+mod workers;
 
 pub use contexts::{
     ContextName, Contexts, ContextsError, ContextsFile, LOCAL, ServerContext, Token,
@@ -27,3 +28,4 @@ pub use http::Http;
 pub use local::Local;
 pub use server_address::{AddressError, PlainHttp, ServerAddress};
 pub use sign_in::sign_in;
+pub use workers::HttpWorkerApi;

@@ -45,3 +45,4 @@ pub mod verifying;
 pub mod waiting_for;
 pub mod watch;
 mod work_patch;
+pub mod worker;

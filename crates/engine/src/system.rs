@@ -36,6 +36,15 @@ pub fn random_name() -> Result<String, Failure> {
     Ok([part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-"))
 }
 
+/// A random secret of 64 hexadecimal digits.
+pub fn random_secret() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::general(format!("the system gives no random numbers: {error}"))
+    })?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Writes a file so that it is never seen half written.
 pub fn write_whole(file: &Path, text: &str) -> Result<(), Failure> {
     let write = || -> std::io::Result<()> {

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!  wildcards, subagents, workspaces, bundle ─▶ admission ─▶ ports ─▶ triggers, resources, write_back ─▶ controllers
+//!                                                             ports ─▶ workers
 //! ```
 
 #![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
@@ -18,5 +19,6 @@ pub mod resources;
 pub mod subagents;
 pub mod triggers;
 mod wildcards;
+pub mod workers;
 pub mod workspaces;
 pub mod write_back;

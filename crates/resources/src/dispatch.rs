@@ -253,6 +253,9 @@ pub struct AgentDispatchRunStatus {
     /// The reason of a cancellation request. The run ends as soon as its agent has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested: Option<String>,
+    /// Why no worker of its pool has begun it yet, while it waits for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for_worker: Option<String>,
     /// The names of runs that must end before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue_behind: Vec<String>,

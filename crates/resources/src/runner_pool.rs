@@ -1,5 +1,7 @@
 //! Where attempts are executed.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +29,23 @@ pub struct RunnerPool {
     /// The runs that may use the server's own model key. All others need a key that is granted to them.
     #[serde(default)]
     pub model_key: ModelKeyUse,
+    /// The machines on which its attempts run: that of the server, or those of workers.
+    #[serde(default)]
+    pub runs_on: RunsOn,
+    /// With `runsOn: workers`: the labels that a worker must have. If empty, every worker of the pool is suitable.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub worker_labels: BTreeMap<String, String>,
+}
+
+/// The machines on which the attempts of a pool run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunsOn {
+    /// The machine of the server. This is the default.
+    #[default]
+    Server,
+    /// The machines on which `bailiwick worker` runs for this pool.
+    Workers,
 }
 
 /// The runs that may use the model key or login that the control plane was started with.

@@ -18,7 +18,7 @@ use crate::routes::Call;
 
 use crate::{
     actions, answers, local_jobs, local_parts, local_runs, numbers, objects, run_list,
-    saved_filters, sign_in, tokens, webhooks,
+    saved_filters, sign_in, tokens, webhooks, workers,
 };
 
 const INDEX: &str = "\
@@ -102,6 +102,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
         Call::LocalJobs => local_jobs::list(app, request).await,
         Call::LocalJob => local_jobs::read(app, request).await,
         Call::LocalVerb(verb) => local_runs::act(app, request, verb).await,
+        Call::Worker(call) => workers::answer(app, request, call).await,
     }
 }
 

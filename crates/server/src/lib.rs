@@ -7,6 +7,7 @@
 //!             (limits,      │                                             ├─▶ actions ──▶ Fleet
 //!              timeouts)    └─▶ telemetry                                 ├─▶ webhooks ─▶ both
 //!                                                                         ├─▶ local_runs ─▶ LocalRuns
+//!                                                                         ├─▶ workers ──▶ WorkerApi
 //!                                                                         └─▶ changes ──▶ hub
 //! ```
 //!
@@ -57,6 +58,7 @@ mod telemetry;
 mod tokens;
 mod webhook_targets;
 mod webhooks;
+mod workers;
 mod write_check;
 mod write_timeout;
 
@@ -88,3 +90,4 @@ pub use sign_in_settings::{SignInSettings, SignInSettingsError};
 pub use stream_slots::StreamRefusal;
 pub use tokens::{TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI};
 pub use webhooks::DeliveryAnswer;
+pub use workers::{FinishRequest, ReportRequest, RepositoryRequest};

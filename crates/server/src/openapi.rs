@@ -11,6 +11,7 @@ use bailiwick_fleet::ports::{
     PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest,
     SavedFilter, WorkspaceAnswer, WorkspaceRequest, indexed_fields,
 };
+use bailiwick_fleet::workers::{JoinAnswer, JoinRequest};
 use bailiwick_resources::{Kind, object_schema};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -21,7 +22,7 @@ use crate::numbers::Numbers;
 use crate::objects::{ApplyAnswer, ApplyRequest, AuditList, DiffAnswer, ObjectList, SecretValues};
 use crate::problem::ErrorBody;
 use crate::request::scope_name;
-use crate::routes::{Access, Call, LocalPart, Route, routes};
+use crate::routes::{Access, Call, LocalPart, Route, WorkerCall, routes};
 use crate::run_list::{self, RunList};
 use crate::saved_filters::{SaveFilterRequest, SavedFilters};
 use crate::sign_in::{DeviceAnswer, DeviceTokenRequest, IdTokenRequest};
@@ -146,6 +147,16 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
             accepts(of::<LocalVerbRequest>(g), "202", of::<LocalJob>(g))
         }
         Call::LocalVerb(_) => accepts(of::<LocalVerbRequest>(g), "200", of::<LocalOutcome>(g)),
+        Call::Worker(WorkerCall::Join) => accepts(of::<JoinRequest>(g), "200", of::<JoinAnswer>(g)),
+        Call::Worker(WorkerCall::Renew) => returns("200", of::<JoinAnswer>(g)),
+        Call::Worker(WorkerCall::Repository) => {
+            Shapes { body: Some(json!({ "type": "object" })), ..plain("application/octet-stream") }
+        }
+        // What an attempt is launched with changes with the versions of the two.
+        Call::Worker(WorkerCall::Poll) => returns("200", json!({ "type": "object" })),
+        Call::Worker(WorkerCall::Report | WorkerCall::Finish | WorkerCall::Work) => {
+            accepts(json!({ "type": "object" }), "200", json!({ "type": "object" }))
+        }
     }
 }
 
@@ -175,7 +186,16 @@ fn query(call: Call) -> &'static [&'static str] {
         Call::LocalExplain => &["command"],
         Call::LocalQuestions | Call::LocalJobs => &["run"],
         Call::Numbers => &["days"],
-        Call::Index
+        Call::Worker(WorkerCall::Poll) => &["version", "room", "wait"],
+        Call::Worker(WorkerCall::Work) => &["fence"],
+        Call::Worker(
+            WorkerCall::Join
+            | WorkerCall::Renew
+            | WorkerCall::Repository
+            | WorkerCall::Report
+            | WorkerCall::Finish,
+        )
+        | Call::Index
         | Call::Health
         | Call::Ready
         | Call::Metrics
@@ -308,6 +328,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         Access::Open => (json!([]), "open".to_owned()),
         Access::Scope(scope) => (json!([{ "token": [] }]), scope_name(scope).to_owned()),
         Access::Signed => (json!([]), "signature".to_owned()),
+        Access::Worker => (json!([{ "token": [] }]), "worker".to_owned()),
     };
     let mut operation = json!({
         "operationId": operation_id(route),

@@ -11,6 +11,7 @@ use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bailiwick_fleet::ports::{Fleet, FleetStore, TokenRecord, TokenScope};
+use bailiwick_fleet::workers::MAX_WORK_BYTES;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
@@ -156,7 +157,7 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
         let now = now();
         let slot = request.extensions().get::<Peer>().map(|peer| peer.slot.clone());
         let token = match route.access {
-            Access::Open | Access::Signed => None,
+            Access::Open | Access::Signed | Access::Worker => None,
             Access::Scope(wanted) => {
                 let headers = request.headers();
                 let cookie = session_text(self.sign_in.as_ref(), headers);
@@ -187,6 +188,7 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
         };
         let max_bytes = match route.access {
             Access::Signed => self.limits.webhook_body_bytes,
+            Access::Worker => MAX_WORK_BYTES,
             Access::Open | Access::Scope(_) => self.limits.body_bytes,
         };
         let params = params.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;

@@ -70,6 +70,19 @@ pub(crate) enum Call {
     LocalJobs,
     LocalJob,
     LocalVerb(LocalVerb),
+    Worker(WorkerCall),
+}
+
+/// A request of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkerCall {
+    Join,
+    Renew,
+    Poll,
+    Repository,
+    Report,
+    Work,
+    Finish,
 }
 
 /// A part of an agent that is read without parameters.
@@ -112,6 +125,8 @@ pub(crate) enum Access {
     Scope(TokenScope),
     /// Clients that sign with the secret of the repository.
     Signed,
+    /// Workers, with their credential, or the token with which they join.
+    Worker,
 }
 
 #[derive(Debug, Clone)]
@@ -323,6 +338,27 @@ const LOCAL: &[Row] = {
     ]
 };
 
+/// Routes for workers; their full paths.
+const WORKERS: &[Row] = {
+    use Method::{Get, Post, Put};
+    const REPOSITORY: &str = "/workers/v1/attempts/{name}/repository";
+    const REPORT: &str = "/workers/v1/attempts/{name}/report";
+    const WORK: &str = "/workers/v1/attempts/{name}/work";
+    const FINISH: &str = "/workers/v1/attempts/{name}/finish";
+    const fn row(method: Method, path: &'static str, call: WorkerCall, about: &'static str) -> Row {
+        (method, path, Call::Worker(call), Access::Worker, None, about)
+    }
+    &[
+        row(Post, "/workers/v1/join", WorkerCall::Join, "Join a pool with a token for one use"),
+        row(Post, "/workers/v1/renew", WorkerCall::Renew, "Renew the credential of a worker"),
+        row(Get, "/workers/v1/poll", WorkerCall::Poll, "Wait for an attempt and claim it"),
+        row(Post, REPOSITORY, WorkerCall::Repository, "Read the commits of a claimed attempt"),
+        row(Post, REPORT, WorkerCall::Report, "Report progress and keep the lease"),
+        row(Put, WORK, WorkerCall::Work, "Send the work of an attempt as a git bundle"),
+        row(Post, FINISH, WorkerCall::Finish, "Report the end of an attempt"),
+    ]
+};
+
 /// Routes under both `/api/v1alpha1` and `/api/agents`; the namespace is a query parameter.
 const ACTIONS: &[Row] = {
     use Method::{Get, Post};
@@ -504,9 +540,10 @@ const SHORT_NAMES: &[Row] = {
 };
 
 pub(crate) fn routes() -> Vec<Route> {
-    let tables: [(&str, &[Row]); 5] = [
+    let tables: [(&str, &[Row]); 6] = [
         ("", ABSOLUTE),
         ("", LOCAL),
+        ("", WORKERS),
         ("/api/v1alpha1", ACTIONS),
         ("/api/agents", ACTIONS),
         ("/api/agents", SHORT_NAMES),
@@ -553,6 +590,8 @@ mod tests {
             );
             assert_eq!(route.access == Access::Open, public || sign_in, "{route:?}");
             assert_eq!(route.access == Access::Signed, route.call == Call::Webhook, "{route:?}");
+            let worker = matches!(route.call, Call::Worker(_));
+            assert_eq!(route.access == Access::Worker, worker, "{route:?}");
             if public {
                 assert_eq!(route.method, Method::Get, "{route:?}");
             }

@@ -102,6 +102,7 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             webhook_targets: WebhookTargets::default(),
             sign_in,
             local_runs: settings.local_runs,
+            workers: settings.workers,
             jobs: Arc::default(),
             pages_at: OnceLock::new(),
             streams,

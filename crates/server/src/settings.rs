@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_fleet::ports::LocalRuns;
+use bailiwick_fleet::workers::WorkerApi;
 
 use crate::control_loop::ControlLoopMonitor;
 use crate::network::Network;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub control_loop: Option<ControlLoopMonitor>,
     /// The agents of this machine; none if the API does not show them.
     pub local_runs: Option<Arc<dyn LocalRuns>>,
+    /// The workers of pools; none if the server has no workers.
+    pub workers: Option<Arc<dyn WorkerApi>>,
     pub limits: Limits,
 }
 
@@ -48,6 +51,7 @@ impl Default for Settings {
             sign_in: None,
             control_loop: None,
             local_runs: None,
+            workers: None,
             limits: Limits::default(),
         }
     }

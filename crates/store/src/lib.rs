@@ -21,6 +21,7 @@ mod open;
 mod run_pages;
 mod runs;
 mod sql;
+mod workers;
 
 pub use copying::TableRows;
 pub use leader_election::{Election, LeaderLease, RENEWAL_INTERVAL};
@@ -28,3 +29,4 @@ pub use ledger::{Cost, Event};
 pub use location::Location;
 pub use open::Store;
 pub use run_pages::{RunPage, RunPageRead, RunPosition};
+pub use workers::{CancelOutcome, MAX_CLAIMS};

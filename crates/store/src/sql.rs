@@ -27,6 +27,41 @@ impl Engine {
         }
     }
 
+    /// Starts a transaction that writes rows which it locks itself. SQLite has one lock for all of them.
+    pub(crate) fn begin_row_write(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BEGIN IMMEDIATE",
+            Self::Postgres => {
+                "BEGIN; SET LOCAL lock_timeout = '120s'; \
+                 SET LOCAL idle_in_transaction_session_timeout = '20s'"
+            }
+        }
+    }
+
+    /// Locks the rows that a query finds, and waits for other writers of them.
+    pub(crate) fn lock_rows(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE",
+        }
+    }
+
+    /// The same, without the rows that others have locked.
+    pub(crate) fn skip_locked_rows(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => "FOR UPDATE SKIP LOCKED",
+        }
+    }
+
+    /// The time on the database's clock, in milliseconds since the Unix epoch.
+    pub(crate) fn now(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+            Self::Postgres => POSTGRES_NOW,
+        }
+    }
+
     /// A placeholder in a statement with many. For SQLite it has no number, because SQLite searches the names of all
     /// numbered placeholders for each value; the two kinds cannot be mixed.
     pub(crate) fn placeholder(self, number: usize) -> String {

@@ -49,6 +49,7 @@ impl Command {
             | Self::Wait(_)
             | Self::Runs(_)
             | Self::Trigger(_)
+            | Self::Workers(_)
             | Self::Workspaces(_)
             | Self::Audit(_)
             | Self::Edit(_) => true,
@@ -78,6 +79,7 @@ impl Command {
             | Self::Roles(_)
             | Self::Capabilities(_)
             | Self::Serve(_)
+            | Self::Worker(_)
             | Self::Apply(_)
             | Self::ApiResources(_)
             | Self::Login(_)

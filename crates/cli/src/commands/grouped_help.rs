@@ -45,6 +45,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "workspaces",
             "secrets",
             "tokens",
+            "worker",
+            "workers",
             "audit",
             "edit",
             "api-resources",

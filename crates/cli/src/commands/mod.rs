@@ -159,6 +159,8 @@ enum Command {
     Workspaces(fleet::workspaces::Workspaces),
     Secrets(fleet::secrets::Secrets),
     Tokens(fleet::tokens::Tokens),
+    Worker(fleet::worker::WorkerCommand),
+    Workers(fleet::workers::Workers),
     Audit(fleet::audit::Audit),
     Edit(fleet::edit::Edit),
     ApiResources(fleet::api_resources::ApiResources),
@@ -197,6 +199,7 @@ impl Command {
             | Self::Hooks(_)
             | Self::Serve(_)
             | Self::Ui(_)
+            | Self::Worker(_)
             | Self::Workspaces(_)
             | Self::Supervise(_) => true,
             // `doctor` reports the version; the others show, write or ask, and merge nothing.
@@ -226,6 +229,7 @@ impl Command {
             | Self::Trigger(_)
             | Self::Secrets(_)
             | Self::Tokens(_)
+            | Self::Workers(_)
             | Self::Audit(_)
             | Self::Edit(_)
             | Self::ApiResources(_)
@@ -305,6 +309,8 @@ impl Bailiwick {
             Command::Workspaces(command) => command.run(&fleet()?),
             Command::Secrets(command) => command.run(&fleet()?),
             Command::Tokens(command) => command.run(&fleet()?),
+            Command::Worker(command) => command.run(&observe()?),
+            Command::Workers(command) => command.run(&context()?),
             Command::Audit(command) => command.run(&fleet()?),
             Command::Edit(command) => command.run(&fleet()?),
             Command::ApiResources(command) => command.run(),

@@ -23,6 +23,7 @@ use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, LedgerNote, Run, RunStatus, Source, Task};
 use bailiwick_resources::RunCost;
 use bailiwick_runner::agents;
+use bailiwick_runner::proxy::ModelApi;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 use bailiwick_store::Store;
 use tokio::runtime::Handle;
@@ -30,7 +31,7 @@ use tokio::runtime::Handle;
 use super::children;
 use super::rebasing::Rebases;
 use crate::background::{self, Environment, Input};
-use crate::context::Context;
+use crate::context::{Context, set_variable};
 use crate::failure::Failure;
 use crate::managed::{Managed, ManagedSkill};
 use crate::options::RunOptions;
@@ -51,12 +52,22 @@ pub struct LocalEngine {
     context: Context,
     store: Arc<Store>,
     rebases: Arc<Rebases>,
+    verification: Verification,
+}
+
+/// Who checks the work of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// Its supervisor, on this machine.
+    Here,
+    /// The server that the work is sent to.
+    ByServer,
 }
 
 impl LocalEngine {
     /// The state directory and the database.
-    pub fn new(context: Context, store: Arc<Store>) -> Self {
-        Self { context, store, rebases: Arc::default() }
+    pub fn new(context: Context, store: Arc<Store>, verification: Verification) -> Self {
+        Self { context, store, rebases: Arc::default(), verification }
     }
 
     /// Runs blocking work on a separate thread.
@@ -71,13 +82,14 @@ impl LocalEngine {
     }
 }
 
-fn id(agent: &str) -> Result<AgentId, Failure> {
+pub(super) fn id(agent: &str) -> Result<AgentId, Failure> {
     AgentId::parse(agent).map_err(|error| Failure::general(error.to_string()))
 }
 
 impl Engine for LocalEngine {
     async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
-        self.apart(move |context| start(context, &launch)).await
+        let verification = self.verification;
+        self.apart(move |context| start(context, &launch, verification)).await
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
@@ -168,7 +180,7 @@ impl Engine for LocalEngine {
 }
 
 /// Spawns and starts the agent; finished steps are not repeated.
-fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
+fn start(context: &Context, launch: &Launch, verification: Verification) -> Result<(), Failure> {
     let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
     let id = id(&launch.agent)?;
     let directory = RunDirectory::new(&context.state, id.as_str());
@@ -199,20 +211,78 @@ fn start(context: &Context, launch: &Launch) -> Result<(), Failure> {
         return Ok(());
     }
     if !spawned {
-        let source = Source::new(format!("the task of {id}"), task_text(launch)?);
-        spawn(&context, &source, Naming::Exactly(&id), &launch.base, bindings(launch)?)?;
+        spawn_agent(&context, launch, &id)?;
     }
     if let Some(binding) = &launch.issue {
         bound_issue::bind_with(&context, &id, binding)?;
         // A refusal ends the attempt here, with its reason.
         bound_issue::require_entry(&context, &id)?;
     }
-    let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
+    let how = RunOptions {
+        land: Some(AutoLand::Never),
+        no_verify: verification == Verification::ByServer,
+        ..RunOptions::default()
+    };
     let input = match &launch.resume {
         None => Input::Nothing,
         Some(words) => Input::Words(written(words)?),
     };
     background::begin_with(&context, &id, &how, input, environment).map(drop)
+}
+
+fn spawn_agent(context: &Context, launch: &Launch, id: &AgentId) -> Result<(), Failure> {
+    let source = Source::new(format!("the task of {id}"), task_text(launch)?);
+    spawn(context, &source, Naming::Exactly(id), &launch.base, bindings(launch)?).map(drop)
+}
+
+/// Spawns the agent of an attempt that runs elsewhere; its work is put into the worktree when it has ended.
+pub(super) fn prepare(context: &Context, launch: &Launch) -> Result<(), Failure> {
+    let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
+    let id = id(&launch.agent)?;
+    let _lock = launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
+        Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
+    })?;
+    let run = context.with_store(async |store| Ok(store.find(&id).await?))?;
+    match run.is_some_and(|run| !run.half_spawned) {
+        true => Ok(()),
+        false => spawn_agent(&context, launch, &id),
+    }
+}
+
+/// The variables that an attempt gets on another machine: those that were granted to it, where the model is, and one
+/// key of it if the task uses it.
+pub(super) fn granted(launch: &Launch) -> Result<Vec<(String, String)>, Failure> {
+    let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
+    if spends_a_login(&task) {
+        return Err(Failure::general("a login of this machine cannot be used on a worker")
+            .help("use the login api-key in its stack"));
+    }
+    let mut names = logins::ENDPOINT_VARIABLES.to_vec();
+    match (launch.model_key, wire_of(&task)) {
+        (ModelKey::Lent, Some(wire)) => names.extend(logins::keys(wire)),
+        (ModelKey::Lent | ModelKey::Withheld, _) => {}
+    }
+    let mut all = Vec::new();
+    for name in names {
+        all.extend(set_variable(name)?.map(|value| (name.to_owned(), value)));
+    }
+    all.extend(launch.environment.iter().cloned());
+    let known: Vec<(OsString, OsString)> =
+        all.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    require_key(&task, &known)?;
+    Ok(all)
+}
+
+/// The name of the agent program of a task.
+pub(super) fn program_of(launch: &Launch) -> Result<String, Failure> {
+    let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
+    let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
+    Ok(name.to_owned())
+}
+
+fn wire_of(task: &Task) -> Option<ModelApi> {
+    let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
+    agents::adapter(name).and_then(|adapter| adapter.wire())
 }
 
 /// The environment of its supervisor: variables that programs need to find their files, the admitted
@@ -247,9 +317,7 @@ fn spends_a_login(task: &Task) -> bool {
 
 /// An agent without a key is not started, since it would fail.
 fn require_key(task: &Task, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
-    let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
-    let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
-    let Some(wire) = wire.filter(|_| !spends_a_login(task)) else { return Ok(()) };
+    let Some(wire) = wire_of(task).filter(|_| !spends_a_login(task)) else { return Ok(()) };
     let keys = logins::keys(wire);
     if keys.iter().any(|key| environment.iter().any(|(name, _)| name == key)) {
         return Ok(());
@@ -492,7 +560,7 @@ mod tests {
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
 
-    use super::LocalEngine;
+    use super::{LocalEngine, Verification};
     use crate::context::Context;
     use crate::database::Database;
     use crate::launched_for;
@@ -521,7 +589,7 @@ mod tests {
             global_options: String::new(),
             notices: Notices::default(),
         };
-        LocalEngine::new(context, store)
+        LocalEngine::new(context, store, Verification::Here)
     }
 
     /// A run that has begun.

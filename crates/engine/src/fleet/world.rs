@@ -43,7 +43,7 @@ const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 /// The file of the user's kit that says what else is secret, one expression a line.
 const REDACT: &str = "redact";
 /// The programs that are asked what they can do.
-const PROGRAMS: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
+pub(super) const PROGRAMS: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
 
 /// This machine.
 pub struct LocalWorld {

@@ -6,7 +6,7 @@ use bailiwick_model::{IssueName, PhaseName};
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent, AgentWorkspace,
     AgentWorkspacePolicy, AttemptReason, ConfigMap, Kind, LabelRef, Metadata, Object, Repository,
-    Resource, RunnerPool, StackSnapshot, TrustTier, WorkspaceMode,
+    Resource, RunnerPool, RunsOn, StackSnapshot, TrustTier, WorkspaceMode,
 };
 use serde::Deserialize as _;
 
@@ -23,7 +23,7 @@ use crate::admission::review::{ReviewInput, Scope};
 use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
 use crate::ports::{
-    AttemptOwner, Clock, Commits, Engine, Forges, HandedWork, IssueBinding, Launch,
+    AttemptOwner, Clock, Commits, Engine, Forges, HandedWork, IssueBinding, Launch, LaunchPlace,
     LaunchWorkspace, ModelKey, ObjectStore, SecretStore, Selection, StackSources,
 };
 use crate::workspaces::{Candidate, NotReusable, Wanted};
@@ -69,6 +69,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             | AttemptReason::Repair
             | AttemptReason::RerunAfterFix => None,
         };
+        let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
         let launch = Launch {
             attempt: attempt.name().to_owned(),
             agent: agent_of(attempt),
@@ -84,10 +85,11 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             limits: prepared.limits,
             environment,
             resume,
-            belongs: self.belongs(run, attempt).await?,
+            belongs: belongs(run, attempt, pool.as_ref()),
             issue: bound_issue(run, &repository.spec),
             sources: prepared.sources,
             workspace: self.workspace(run, attempt, &repository).await?,
+            place: pool.as_ref().map(|pool| place(&pool.spec)).unwrap_or_default(),
         };
         Ok(self.engine.launch(launch).await?)
     }
@@ -232,21 +234,6 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         }
     }
 
-    /// The owner of an attempt, with the capacity of its pool.
-    async fn belongs(
-        &self,
-        run: &Object<AgentDispatchRun>,
-        attempt: &Object<AgentDispatchAttempt>,
-    ) -> Result<AttemptOwner, ReconcileError> {
-        let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
-        Ok(AttemptOwner {
-            stack: run.spec.agent_stack.clone(),
-            pool: attempt.spec.runner_pool.clone(),
-            capacity: pool.map(|pool| pool.spec.capacity),
-            repository: run.spec.repository.clone(),
-        })
-    }
-
     /// The values of MCP servers, under variables that only the supervisor knows. A secret must have been admitted.
     async fn server_values(
         &self,
@@ -327,6 +314,28 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let map = self.store.get(Kind::ConfigMap, home, &value.secret).await?;
         let map = map.map(|map| map.typed::<ConfigMap>()).transpose()?;
         Ok(map.and_then(|map| map.spec.data.get(&value.key).cloned()))
+    }
+}
+
+/// The owner of an attempt, with the capacity of its pool.
+fn belongs(
+    run: &Object<AgentDispatchRun>,
+    attempt: &Object<AgentDispatchAttempt>,
+    pool: Option<&Object<RunnerPool>>,
+) -> AttemptOwner {
+    AttemptOwner {
+        stack: run.spec.agent_stack.clone(),
+        pool: attempt.spec.runner_pool.clone(),
+        capacity: pool.map(|pool| pool.spec.capacity),
+        repository: run.spec.repository.clone(),
+    }
+}
+
+/// The machines on which the attempts of a pool run.
+fn place(pool: &RunnerPool) -> LaunchPlace {
+    match pool.runs_on {
+        RunsOn::Server => LaunchPlace::Server,
+        RunsOn::Workers => LaunchPlace::Workers(pool.worker_labels.clone()),
     }
 }
 

@@ -288,7 +288,10 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         run: &Object<AgentDispatchRun>,
         when: When<'_>,
     ) -> Result<RunnerFacts, ReconcileError> {
-        let name = &run.spec.runner_pool;
+        let (name, is_over) = (&run.spec.runner_pool, run.status.phase.is_final());
+        if let Some(why) = run.status.waiting_for_worker.as_ref().filter(|_| !is_over) {
+            return Ok(RunnerFacts::NoCapacity(why.clone()));
+        }
         if run.status.started_at.is_some() {
             return Ok(RunnerFacts::Accepted(name.clone()));
         }

@@ -107,9 +107,10 @@ pub(super) fn session_of(run: &Object<AgentDispatchRun>) -> Option<String> {
 /// Whether the program is running, and whether its work must not be used.
 fn standing(state: LaunchedState) -> (bool, bool) {
     match state {
-        LaunchedState::Starting | LaunchedState::Running | LaunchedState::WaitingForApproval => {
-            (true, false)
-        }
+        LaunchedState::WaitingForWorker
+        | LaunchedState::Starting
+        | LaunchedState::Running
+        | LaunchedState::WaitingForApproval => (true, false),
         LaunchedState::Verified
         | LaunchedState::Rejected
         | LaunchedState::Failed

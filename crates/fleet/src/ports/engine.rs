@@ -1,5 +1,6 @@
 //! The engine: runs attempts with the same machinery as `bailiwick run`.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use crate::admission::compile::LaunchLimits;
@@ -43,6 +44,18 @@ pub struct Launch {
     pub sources: Vec<NamedSource>,
     /// Where the files of its worktree come from, if it has none yet.
     pub workspace: LaunchWorkspace,
+    /// The machines on which it may run.
+    pub place: LaunchPlace,
+}
+
+/// The machines on which an attempt may run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LaunchPlace {
+    /// That of the server.
+    #[default]
+    Server,
+    /// Those of workers of its pool that have these labels.
+    Workers(BTreeMap<String, String>),
 }
 
 /// How a run is bound to an issue.
@@ -202,6 +215,8 @@ pub enum Rebased {
 /// The state of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchedState {
+    /// No worker has begun it yet.
+    WaitingForWorker,
     /// Its agent is starting.
     Starting,
     /// Its agent is running.
@@ -223,7 +238,8 @@ pub enum LaunchedState {
 
 impl LaunchedState {
     /// Every state.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::WaitingForWorker,
         Self::Starting,
         Self::Running,
         Self::WaitingForApproval,
@@ -238,6 +254,7 @@ impl LaunchedState {
     /// As statuses write it.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::WaitingForWorker => "waiting-for-worker",
             Self::Starting => "starting",
             Self::Running => "running",
             Self::WaitingForApproval => "waiting-for-approval",
@@ -252,7 +269,7 @@ impl LaunchedState {
 }
 
 /// Something that happened in an attempt.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EngineEvent {
     /// Its number in the run.
     pub number: u64,
@@ -284,7 +301,8 @@ pub trait Engine: Send + Sync + 'static {
     fn is_held(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
         async move {
             Ok(self.state(agent).await?.is_some_and(|known| match known.state {
-                LaunchedState::Starting
+                LaunchedState::WaitingForWorker
+                | LaunchedState::Starting
                 | LaunchedState::Running
                 | LaunchedState::WaitingForApproval => true,
                 LaunchedState::Verified

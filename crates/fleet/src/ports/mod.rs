@@ -17,8 +17,8 @@ mod world;
 pub use api::*;
 pub use engine::{
     AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork, HandedWork,
-    IssueBinding, Launch, LaunchWorkspace, Launched, LaunchedChild, LaunchedState, ModelKey,
-    Rebased,
+    IssueBinding, Launch, LaunchPlace, LaunchWorkspace, Launched, LaunchedChild, LaunchedState,
+    ModelKey, Rebased,
 };
 pub use forge::{
     AccountProblem, CheckRun, CheckState, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent,

@@ -33,3 +33,4 @@ mod test_server;
 mod test_store;
 mod tokens;
 mod webhooks;
+mod workers;

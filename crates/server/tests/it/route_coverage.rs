@@ -2,7 +2,7 @@
 
 use bailiwick_server::openapi;
 
-const TESTS: [&str; 15] = [
+const TESTS: [&str; 16] = [
     include_str!("access.rs"),
     include_str!("actions.rs"),
     include_str!("apply.rs"),
@@ -17,6 +17,7 @@ const TESTS: [&str; 15] = [
     include_str!("streams.rs"),
     include_str!("tokens.rs"),
     include_str!("webhooks.rs"),
+    include_str!("workers.rs"),
     include_str!("routes.rs"),
 ];
 

@@ -50,6 +50,7 @@ async fn every_route_requires_its_scope() {
                 .replace("{artifact}", "task.toml")
                 .replace("{name}", "some-name");
             let needed = needed(method, path);
+            let is_worker = path.starts_with("/workers/");
             checked += 1;
             for token in [None, Some("bwk_wrong"), Some("")] {
                 let ask = HttpRequest::new(method, &concrete);
@@ -59,11 +60,17 @@ async fn every_route_requires_its_scope() {
                 };
                 let reply = server.execute(ask).await;
                 let webhook = path == "/webhooks/{repository}";
-                let refused = needed.is_some() || webhook;
+                let refused = needed.is_some() || webhook || is_worker;
                 assert_eq!(reply.status == 401, refused, "{method} {path} {token:?}: {reply:?}");
             }
             for scope in SCOPES {
                 let Some(needed) = needed else { continue };
+                if is_worker {
+                    // No token of a person is the credential of a worker.
+                    let ask = HttpRequest::new(method, &concrete).token(&server.tokens[&scope]);
+                    assert_eq!(server.execute(ask).await.status, 401, "{method} {path}");
+                    continue;
+                }
                 // A stream does not end, and a logout would revoke the token.
                 if ["/api/v1alpha1/events", "/auth/logout"].contains(&path.as_str()) {
                     continue;

@@ -14,6 +14,7 @@ mod people;
 mod reindex;
 mod row;
 mod saved_filters;
+mod sealed;
 mod secrets;
 mod statements;
 mod statuses;
@@ -35,6 +36,7 @@ use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
 
 use intake::Intake;
+pub(crate) use sealed::Sealed;
 
 /// The state of the resource store, shared with the tasks that write for many callers.
 #[derive(Debug)]

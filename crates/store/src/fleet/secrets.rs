@@ -113,7 +113,7 @@ impl WriteTransaction<'_> {
     }
 
     /// The key; created if there are no values yet. There is one writer, so nobody else creates one now.
-    async fn encryption_key(&mut self) -> Result<EncryptionKey, FleetError> {
+    pub(super) async fn encryption_key(&mut self) -> Result<EncryptionKey, FleetError> {
         let fleet = self.fleet;
         let found = "SELECT key_id FROM secret_values ORDER BY key_id LIMIT 1";
         let row = sqlx::query(found).fetch_optional(self.connection()).await;

@@ -21,3 +21,4 @@ mod run_pages;
 mod specs;
 mod test_database;
 mod transitions;
+mod workers;

@@ -27,6 +27,16 @@ const TABLES_OF_VERSION_5: [&str; 8] = [
     "resource_index",
 ];
 
+/// Reverts schema version 11.
+const REVERT_VERSION_11: [&str; 6] = [
+    "DROP TABLE workers",
+    "DROP TABLE worker_tokens",
+    "DROP TABLE worker_credentials",
+    "DROP TABLE worker_attempts",
+    "DROP TABLE worker_events",
+    "DELETE FROM _sqlx_migrations WHERE version = 11",
+];
+
 /// Reverts schema version 10.
 const REVERT_VERSION_10: [&str; 2] =
     ["DROP TABLE leader_lease", "DELETE FROM _sqlx_migrations WHERE version = 10"];
@@ -84,7 +94,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 11 WHERE version = 10")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 12 WHERE version = 11")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -92,11 +102,11 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 11, known: 10, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 12, known: 11, .. }), "{error:?}");
     assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
     assert_eq!(std::fs::read(database.file()).unwrap(), before);
     let mut connection = database.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 10 WHERE version = 11";
+    let sql = "UPDATE _sqlx_migrations SET version = 11 WHERE version = 12";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = database.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -163,7 +173,10 @@ async fn opening_again_does_not_migrate_again() {
         rows.iter().map(row).collect::<Vec<_>>()
     };
     let first = history().await;
-    assert_eq!(first.iter().map(|row| row.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(
+        first.iter().map(|row| row.0).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+    );
     for _ in 0..3 {
         let store = database.open().await;
         assert_eq!(store.list(None).await.unwrap().len(), 1);
@@ -295,8 +308,9 @@ async fn a_database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_10
+    for statement in REVERT_VERSION_11
         .into_iter()
+        .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
         .chain(REVERT_VERSION_7)
@@ -332,8 +346,9 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_10
+    for statement in REVERT_VERSION_11
         .into_iter()
+        .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
         .chain(REVERT_VERSION_7)
@@ -380,8 +395,9 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
     store.append_run_note(&id("reverted"), LedgerNote::RolledBack, "{}").await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_10
+    for line in REVERT_VERSION_11
         .into_iter()
+        .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
         .chain(REVERT_VERSION_7)
@@ -425,8 +441,9 @@ async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
     store.update_attempt(&stopped).await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_10
+    for line in REVERT_VERSION_11
         .into_iter()
+        .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
         .chain(REVERT_VERSION_7)

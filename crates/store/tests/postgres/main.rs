@@ -35,3 +35,5 @@ mod test_database;
 mod tls;
 #[path = "../it/transitions.rs"]
 mod transitions;
+#[path = "../it/workers.rs"]
+mod workers;

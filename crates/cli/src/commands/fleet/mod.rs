@@ -26,6 +26,8 @@ mod serve_sign_in;
 pub mod tokens;
 pub mod trigger;
 pub mod wait;
+pub mod worker;
+pub mod workers;
 pub mod workspaces;
 
 use bailiwick_engine::system;

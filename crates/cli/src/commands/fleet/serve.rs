@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::fleet::{LocalPlane, plane};
+use bailiwick_engine::fleet::remote::WorkerService;
+use bailiwick_engine::fleet::{LocalPlane, plane_with};
 use bailiwick_engine::local_runs::LedgerRuns;
 use bailiwick_fleet::controllers::{ReconcileSummary, Retention, RetryTable};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
 use bailiwick_server::{ControlLoopMonitor, Exposure, Network, Server, Settings};
-use bailiwick_store::Store;
+use bailiwick_store::{Election, Store};
 use bailiwick_web::WebPages;
 use clap::Args;
 use tokio::sync::Notify;
@@ -72,6 +73,9 @@ pub struct Serve {
     /// Retention of the audit log
     #[arg(long, value_name = "TIME", default_value = "365d")]
     keep_audit: Span,
+    /// How long a worker may be silent before another one can take its attempts
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    worker_lease: Span,
     #[command(flatten)]
     sign_in: SignInOptions,
 }
@@ -99,7 +103,11 @@ impl Serve {
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         let is_file = context.database.location().sqlite_file().is_some();
         let election = first_election(&store, is_file).await?;
-        let plane = plane(context, Arc::clone(&store));
+        let worker_lease = self.worker_lease.millis();
+        if let Election::Elected(_) = &election {
+            store.extend_worker_leases(worker_lease).await?;
+        }
+        let plane = plane_with(context, Arc::clone(&store), worker_lease);
         let pulse = ControlLoopMonitor::default();
         pulse.set_role(first_role(&election));
         let sign_in = self.sign_in.settings(self.listen)?;
@@ -111,6 +119,7 @@ impl Serve {
             trusted_proxies: self.trusted_proxies,
             control_loop: Some(pulse.clone()),
             local_runs: Some(Arc::new(LedgerRuns::new(context))),
+            workers: Some(Arc::new(WorkerService::new(Arc::clone(&store), worker_lease))),
             ..Settings::default()
         };
         let server = Server::bind(settings, Arc::clone(&store), Arc::clone(&plane.api))
@@ -136,6 +145,7 @@ impl Serve {
             monitor: pulse,
             keep: self.keep,
             keep_audit: self.keep_audit,
+            worker_lease,
         };
         let mut broken = None;
         server.run(async { broken = candidate.run(election, shutdown).await }).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::fleet::plane;
+use bailiwick_engine::fleet::plane_with;
 use bailiwick_fleet::controllers::Retention;
 use bailiwick_resources::Span;
 use bailiwick_server::{ControlLoopMonitor, ServerRole};
@@ -26,6 +26,8 @@ pub(super) struct Candidate {
     pub(super) monitor: ControlLoopMonitor,
     pub(super) keep: Span,
     pub(super) keep_audit: Span,
+    /// How long a worker may be silent, in milliseconds.
+    pub(super) worker_lease: u64,
 }
 
 /// Why a leader stopped its controllers.
@@ -100,7 +102,8 @@ impl Candidate {
 
     async fn lead(&self, lease: &LeaderLease, shutdown: impl Future<Output = ()>) -> TermEnd {
         tracing::info!("this server is the leader");
-        let plane = Arc::new(plane(&self.context, Arc::new(self.store.fenced_by(lease))));
+        let store = Arc::new(self.store.fenced_by(lease));
+        let plane = Arc::new(plane_with(&self.context, store, self.worker_lease));
         self.monitor.set_role(ServerRole::Leader);
         let retention = Retention::new(self.keep, self.keep_audit);
         let controllers = control(Arc::clone(&plane), retention, self.monitor.clone());

@@ -13,6 +13,7 @@ mod several_servers;
 mod sign_in;
 mod triggers;
 mod verbs;
+mod workers;
 mod workspaces;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Metadata, Moment, Object, RunCost,
-    RunPhase,
+    RunPhase, RunnerPool,
 };
 
 use super::audit_log::{ended, unwritten};
@@ -121,6 +121,17 @@ impl<
             return self.begin(run, attempt).await;
         };
         match launched.state {
+            LaunchedState::WaitingForWorker => {
+                if let Some(why) = run.status.cancel_requested.clone() {
+                    return self.statuses.end(run, RunEnd::cancelled(why)).await;
+                }
+                if self.has_waited_too_long(&attempt).await? {
+                    self.engine.cancel(&agent).await?;
+                    let end = EndCode::QueueTimeout.because(launched.detail);
+                    return self.statuses.not_launched(run, attempt, end).await;
+                }
+                self.observed(run, attempt, &launched, Vec::new()).await
+            }
             LaunchedState::Starting => {
                 if let Some(why) = run.status.cancel_requested.clone() {
                     return self.statuses.end(run, RunEnd::cancelled(why)).await;
@@ -167,6 +178,19 @@ impl<
         }
     }
 
+    /// Whether an attempt has waited for a worker longer than its pool permits.
+    async fn has_waited_too_long(
+        &self,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<bool, ReconcileError> {
+        let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
+        let timeout = pool.and_then(|pool| pool.spec.queue_timeout);
+        let (Some(timeout), Some(since)) = (timeout, attempt.status.started_at) else {
+            return Ok(false);
+        };
+        Ok(self.world.now() >= since.plus_millis(timeout.millis()))
+    }
+
     /// Launches an attempt, and records that.
     async fn begin(
         &self,
@@ -203,6 +227,18 @@ impl<
             true => RunPhase::Running,
             false => RunPhase::WaitingForApproval,
         };
+        run.status.waiting_for_worker = match launched.state {
+            LaunchedState::WaitingForWorker => Some(launched.detail.clone()),
+            LaunchedState::Starting
+            | LaunchedState::Running
+            | LaunchedState::WaitingForApproval
+            | LaunchedState::Verified
+            | LaunchedState::Rejected
+            | LaunchedState::Failed
+            | LaunchedState::Stopped
+            | LaunchedState::BudgetExhausted
+            | LaunchedState::EnforcementLost => None,
+        };
         writes.extend(self.subagents.children(&mut run, &mut attempt).await?);
         writes.extend(self.sessions.session(&run, launched).await?);
         if run.status != run_before {
@@ -231,6 +267,7 @@ impl<
         let launched = &words.redact_report(launched);
         let before = self.store.spent_before(&run, &attempt).await?;
         update_from_engine(&mut run, &mut attempt, launched, (before, now));
+        run.status.waiting_for_worker = None;
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(ExitReason::of(launched).to_string());
         let mut writes = self.subagents.children(&mut run, &mut attempt).await?;

@@ -1,0 +1,115 @@
+//! `bailiwick worker`: runs the attempts of a pool on this machine, for a server elsewhere.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bailiwick_client::{HttpWorkerApi, PlainHttp, ServerAddress};
+use bailiwick_engine::context::Context;
+use bailiwick_engine::worker::{Worker, WorkerOptions};
+use clap::Args;
+
+use super::serve::ended;
+use crate::failure::Failure;
+use crate::output;
+
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// Run attempts of a pool on this machine, for a server elsewhere
+///
+/// The worker dials the server, takes attempts of pools with `runsOn: workers`, and runs them under the same supervisor
+/// and sandbox as the server would. It needs no forge and no database; model keys are granted with each attempt.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  bailiwick worker --server https://ci.example --pool builds --join-token-file \
+                  t\n  bailiwick worker --server https://ci.example --pool builds --slots 2"
+)]
+pub struct WorkerCommand {
+    /// Address of the server
+    #[arg(long, value_name = "URL")]
+    server: String,
+    /// The pool whose attempts it runs
+    #[arg(long, value_name = "POOL")]
+    pool: String,
+    /// File with a token of `bailiwick workers token`; needed to join for the first time
+    #[arg(long, value_name = "FILE")]
+    join_token_file: Option<PathBuf>,
+    /// Label for pools with `workerLabels`
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Name on the server, to which letters are added; default: that of the machine
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// How many attempts run at the same time
+    #[arg(long, value_name = "N", default_value = "1", value_parser = slots)]
+    slots: usize,
+    /// Directory for everything that it stores; default: `worker` in the state directory
+    #[arg(long = "directory", value_name = "DIR")]
+    own_directory: Option<PathBuf>,
+    /// Allow http:// to another machine: whoever is in between can read everything
+    #[arg(long)]
+    insecure_http: bool,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        Some(_) | None => Err("write it as KEY=VALUE".to_owned()),
+    }
+}
+
+fn slots(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=64) => Ok(count),
+        Ok(_) | Err(_) => Err("use a number from 1 to 64".to_owned()),
+    }
+}
+
+impl WorkerCommand {
+    /// Does what was asked.
+    pub fn run(self, context: &Context) -> Result<(), Failure> {
+        let plain = if self.insecure_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
+        let address = ServerAddress::parse(&self.server, plain)?;
+        let token = self.join_token_file.as_ref().map(|file| {
+            let read = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
+            read.map_err(|error| {
+                Failure::usage(format!("{} cannot be read: {error}", file.display()))
+            })
+        });
+        let token = token.transpose()?;
+        let api = HttpWorkerApi::new(address)?;
+        let directory = self.own_directory.unwrap_or_else(|| context.state.join("worker"));
+        let options = WorkerOptions {
+            directory: context.directory.join(directory),
+            server: self.server.trim_end_matches('/').to_owned(),
+            pool: self.pool,
+            name: self.name.unwrap_or_else(host_name),
+            labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
+            slots: self.slots,
+            notices: context.notices.clone(),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
+        runtime.block_on(async {
+            let shutdown = ended();
+            let worker = Worker::start(Arc::new(api), options, token).await?;
+            output::line(format_args!("worker {}", worker.name()));
+            worker.run(shutdown).await?;
+            output::note("stopped; live runs continue");
+            Ok(())
+        })
+    }
+}
+
+/// The name of this machine, as far as it can name a worker.
+fn host_name() -> String {
+    let name = std::fs::read_to_string(HOST_NAME).unwrap_or_default();
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_.".contains(*letter);
+    let name: String = name.trim().chars().filter(is_plain).take(50).collect();
+    if name.is_empty() { "worker".to_owned() } else { name }
+}

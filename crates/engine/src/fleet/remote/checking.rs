@@ -1,0 +1,376 @@
+//! The work of a worker is put into the worktree of its agent on the server, and checked there as that of any other
+//! agent. Nothing that the worker says about it is believed: what changed is computed from the commits.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bailiwick_fleet::workers::{FinishReport, QueuedState, WorkClaim, WorkerAttempt};
+use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::capability::RunMode;
+use bailiwick_model::event::{ExitReason, Phase};
+use bailiwick_model::{AgentId, CommitId, RunStatus};
+use bailiwick_source_control::git::{Git, is_object_name, unpack_bundle};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::options::{CheckOptions, RunOptions};
+use crate::verifying::{AgentWork, Places};
+use crate::{launched_for, system};
+
+/// How many pieces of work are checked at the same time.
+const MAX_AT_ONCE: usize = 2;
+
+/// The agents whose work is being checked, each on a thread of its own. What a stopped server had not finished is
+/// done again.
+#[derive(Default)]
+pub(super) struct WorkChecks {
+    running: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl WorkChecks {
+    /// Starts to check the work of an attempt, unless that is under way already.
+    pub(super) fn start(&self, context: &Context, attempt: WorkerAttempt) -> Result<(), Failure> {
+        {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if running.len() >= MAX_AT_ONCE || !running.insert(attempt.agent.clone()) {
+                return Ok(());
+            }
+        }
+        let (context, running) = (context.clone(), Arc::clone(&self.running));
+        let agent = attempt.agent.clone();
+        let name = format!("check-{agent}");
+        let started = std::thread::Builder::new().name(name).spawn(move || {
+            settle(&context, &attempt);
+            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&attempt.agent);
+        });
+        if let Err(error) = started {
+            self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&agent);
+            return Err(Failure::general(format!("no thread can be started: {error}")));
+        }
+        Ok(())
+    }
+}
+
+/// What came of it.
+enum Checked {
+    Done,
+    /// Another process works on it; it is looked at again.
+    Busy,
+}
+
+fn settle(context: &Context, attempt: &WorkerAttempt) {
+    let (state, detail) = match check(context, attempt) {
+        Ok(Checked::Busy) => return,
+        Ok(Checked::Done) => (QueuedState::Checked, String::new()),
+        Err(failure) => (QueuedState::Refused, failure.in_one_line()),
+    };
+    let settled = context
+        .with_store(async |store| Ok(store.settle_attempt(&attempt.agent, state, &detail).await?));
+    if let Err(failure) = settled {
+        // It is checked again.
+        context.notices.note(format_args!("{}: {}", attempt.agent, failure.in_one_line()));
+    }
+}
+
+fn check(context: &Context, attempt: &WorkerAttempt) -> Result<Checked, Failure> {
+    let id = AgentId::parse(&attempt.agent).map_err(|error| Failure::general(error.to_string()))?;
+    let checkout = launched_for::checkout(&context.state, &id);
+    let checkout: PathBuf =
+        checkout.ok_or_else(|| Failure::general("the checkout of the run is not known"))?;
+    let context = Context { directory: checkout, ..context.clone() };
+    let Some(finish) = &attempt.finish else { return Err(Failure::general("it has not ended")) };
+    let claim = finish.work.as_ref().ok_or_else(|| Failure::general("it sent no work"))?;
+    let subject = AgentWork::of_agent(&context, &id, &Places::default())?;
+    let _lock = match subject.lock(&id) {
+        Ok(lock) => lock,
+        Err(Failure::AtWork { .. } | Failure::Refused { .. }) => return Ok(Checked::Busy),
+        Err(failure) => return Err(failure),
+    };
+    let git = subject.repository.git();
+    let bundle =
+        context.with_store(async |store| Ok(store.work_of_attempt(&attempt.agent).await?))?;
+    if !bundle.is_empty() {
+        unpack_bundle(&git, &bundle).map_err(|error| Failure::general(error.to_string()))?;
+    }
+    require_continues(&git, &subject.base, claim)?;
+    receive(&subject, claim)?;
+    record_attempt(&context, &id, attempt, finish)?;
+    subject.recover()?;
+    let open_setup = RunOptions::default().open_setup();
+    let checks = CheckOptions { open_setup, ..CheckOptions::default() };
+    subject.verify_and_record(RunMode::Both, checks, &[], &mut |_| {})?;
+    Ok(Checked::Done)
+}
+
+/// The commits must continue the base that the attempt was launched on.
+fn require_continues(git: &Git, base: &CommitId, claim: &WorkClaim) -> Result<(), Failure> {
+    let WorkClaim { head, commit } = claim;
+    if !is_object_name(head) || !is_object_name(commit) {
+        return Err(Failure::general("the names of its commits are malformed"));
+    }
+    for name in [head, commit] {
+        if !git.succeeds(["cat-file", "-e", &format!("{name}^{{commit}}")])? {
+            return Err(Failure::general(format!("the commit {name} was not sent")));
+        }
+    }
+    if !git.succeeds(["merge-base", "--is-ancestor", base.as_str(), head])? {
+        return Err(Failure::general(format!("its commits do not continue {base}")));
+    }
+    let parents = git.line(["rev-list", "--parents", "--max-count=1", commit])?;
+    if head != commit && parents != format!("{commit} {head}") {
+        return Err(Failure::general(format!("{commit} is not a commit on {head}")));
+    }
+    Ok(())
+}
+
+/// Puts the work into the worktree. What is found there afterwards is what counts.
+fn receive(subject: &AgentWork, claim: &WorkClaim) -> Result<(), Failure> {
+    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
+    let work = subject.git_work()?;
+    let (head, commit) = (CommitId::new(claim.head.as_str()), CommitId::new(claim.commit.as_str()));
+    work.receive(&head, &commit).map_err(said)?;
+    let found = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
+    let tree = subject.repository.git().line(["rev-parse", &format!("{commit}^{{tree}}")])?;
+    match found.tree.as_str() == tree {
+        true => Ok(()),
+        false => Err(Failure::general("its files cannot be written here as they were sent")),
+    }
+}
+
+/// Records the attempt in the ledger of the server, once.
+fn record_attempt(
+    context: &Context,
+    id: &AgentId,
+    attempt: &WorkerAttempt,
+    finish: &FinishReport,
+) -> Result<(), Failure> {
+    let (summary, cost, now) = (&finish.summary, attempt.cost(), system::now_ms());
+    let mut record = Attempt {
+        run: id.clone(),
+        number: 1,
+        cli: summary.cli.clone(),
+        version: summary.version.clone(),
+        model: summary.model.clone(),
+        login: summary.login.clone(),
+        sandbox: summary.sandbox.clone(),
+        session: attempt.report.session.clone(),
+        phase: Phase::Over,
+        ending: Some(ExitReason::Completed),
+        detail: finish.detail.clone(),
+        exhausted: None,
+        started_at: now,
+        ended_at: Some(now),
+        used: Used {
+            tokens: cost.tokens,
+            micro_usd: cost.micro_usd,
+            turns: cost.turns,
+            tool_calls: cost.tool_calls,
+            denied: cost.denied,
+        },
+        budget: Allowance::default(),
+    };
+    context.with_store(async |store| {
+        let known = store.attempts(Some(id)).await?;
+        match known.first() {
+            None => record.number = store.begin_attempt(&record).await?,
+            // It was recorded before, and its work was not checked.
+            Some(known) => (record.number, record.started_at) = (known.number, known.started_at),
+        }
+        store.update_attempt(&record).await?;
+        let run = store.get(id).await?;
+        if run.status == RunStatus::Running {
+            let worker = format!("completed by the worker {}", attempt.worker);
+            store.change_status(id, RunStatus::Done, Some(&worker)).await?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bailiwick_fleet::ports::{Engine as _, LaunchedState};
+    use bailiwick_fleet::workers::{
+        AttemptSummary, NewWorker, NewWorkerToken, QueuedAttempt, WorkerCapabilities,
+    };
+    use bailiwick_model::Source;
+    use bailiwick_source_control::git::create_bundle;
+    use bailiwick_store::{Location, Store};
+    use bailiwick_testkit::Scratch;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::fleet::remote::FleetEngine;
+    use crate::notices::Notices;
+    use crate::spawning::{Naming, SpawnBindings, spawn};
+
+    const ROLE: &str = "[role]\nname = \"mender\"\ndisplay-name = \"Mender\"\ndescription = \"Mends.\"\n\
+        spawnable = true\nclaude-subagent-type = \"general-purpose\"\nisolation = \"worktree\"\n\
+        [capabilities]\nrequired = [\"scope::files-whitelist\"]\n\
+        [tools]\nallowed = [\"Write\"]\nbash-patterns-allowed = []\n\
+        [escalation]\npolicy = \"ask-via-return\"\n";
+    const TASK: &str = "[task]\nrole = \"mender\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+        [body]\ntext = \"Mend it.\"\n";
+    const HOUR: u64 = 3_600_000;
+
+    struct Scene {
+        scratch: Scratch,
+        context: Context,
+        base: String,
+    }
+
+    /// A server whose agent `mend-1` runs on a worker.
+    fn scene() -> Scene {
+        let scratch = Scratch::repository();
+        scratch.write(".bailiwick/roles/mender.toml", ROLE);
+        scratch.write("src/a.txt", "one\n");
+        let base = scratch.commit("start");
+        let context = Context {
+            directory: scratch.root(),
+            state: scratch.state(),
+            user_kit: scratch.place().join("config"),
+            kit_root: None,
+            database: Database::at(Location::file(scratch.state().join("bailiwick.db"))),
+            global_options: String::new(),
+            notices: Notices::default(),
+        };
+        let id = AgentId::parse("mend-1").unwrap();
+        let source = Source::new("the task", TASK);
+        spawn(&context, &source, Naming::Exactly(&id), &base, SpawnBindings::default()).unwrap();
+        launched_for::note(&context.state, &id, &scratch.root().display().to_string()).unwrap();
+        Scene { scratch, context, base }
+    }
+
+    impl Scene {
+        /// A commit of another machine on this one, with this file.
+        fn elsewhere(&self, on: &[&str], path: &str) -> String {
+            let other = Scratch::repository();
+            let from = self.scratch.root().display().to_string();
+            other.git(&["fetch", "--quiet", &from, "HEAD:refs/heads/base"]);
+            match on.first() {
+                Some(commit) => drop(other.git(&["checkout", "--quiet", "--detach", commit])),
+                None => drop(other.git(&["checkout", "--quiet", "--orphan", "new"])),
+            }
+            other.write(path, "mended\n");
+            let made = other.commit("Mend it");
+            let git = Git::at(other.root());
+            let bundle = create_bundle(&git, &[&made], &[&self.base], usize::MAX).unwrap();
+            std::fs::write(self.scratch.place().join("bundle"), bundle).unwrap();
+            made
+        }
+
+        /// What the server finds when a worker claims this work.
+        fn state(&self, head: &str, commit: &str) -> (LaunchedState, String) {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap();
+            let bundle = std::fs::read(self.scratch.place().join("bundle")).unwrap();
+            runtime.block_on(async {
+                let store = Store::open(self.context.database.location().clone()).await.unwrap();
+                finish(
+                    &store,
+                    bundle,
+                    WorkClaim { head: head.to_owned(), commit: commit.to_owned() },
+                )
+                .await;
+                let engine = FleetEngine::new(self.context.clone(), Arc::new(store), HOUR);
+                for _ in 0..600 {
+                    let state = engine.state("mend-1").await.unwrap().unwrap();
+                    if state.state != LaunchedState::Running {
+                        let files = state.work.map(|work| work.files.join(" "));
+                        return (state.state, files.unwrap_or(state.detail));
+                    }
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+                panic!("it is not checked")
+            })
+        }
+    }
+
+    /// A worker claims the attempt, sends a bundle and says that it is done.
+    async fn finish(store: &Store, bundle: Vec<u8>, work: WorkClaim) {
+        let (pool, name) = ("inside".to_owned(), "one".to_owned());
+        let attempt = QueuedAttempt {
+            agent: "mend-1".to_owned(),
+            attempt: "mend-1".to_owned(),
+            pool: pool.clone(),
+            labels: BTreeMap::new(),
+            launch: b"{}".to_vec(),
+        };
+        store.queue_attempt(&attempt).await.unwrap();
+        let token = NewWorkerToken {
+            digest: "token".to_owned(),
+            pool: pool.clone(),
+            created_by: "ada".to_owned(),
+            valid_millis: HOUR,
+        };
+        store.add_worker_token(&token).await.unwrap();
+        let worker = NewWorker {
+            name,
+            pool,
+            labels: BTreeMap::new(),
+            capabilities: WorkerCapabilities::default(),
+            version: "1.0.0".to_owned(),
+            credential: "credential".to_owned(),
+        };
+        assert!(store.join_worker("token", &worker, HOUR).await.unwrap());
+        let worker = store.worker_with_credential("credential", HOUR).await.unwrap().unwrap();
+        let lease = store.claim_attempt(&worker, HOUR).await.unwrap().unwrap().lease;
+        store.store_work("one", &lease, bundle).await.unwrap().unwrap();
+        let finish = FinishReport {
+            ending: ExitReason::Completed,
+            detail: "done".to_owned(),
+            summary: AttemptSummary::default(),
+            work: Some(work),
+        };
+        store.finish_attempt("one", &lease, &finish).await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn honest_work_is_verified_and_its_files_are_computed_here() {
+        let scene = scene();
+        let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+        assert_eq!(scene.state(&made, &made), (LaunchedState::Verified, "src/b.txt".to_owned()));
+    }
+
+    #[test]
+    fn work_outside_of_the_scope_is_rejected_by_the_checks_of_the_server() {
+        let scene = scene();
+        let made = scene.elsewhere(&[&scene.base], "other.txt");
+        let (state, files) = scene.state(&made, &made);
+        assert_eq!((state, files.as_str()), (LaunchedState::Rejected, "other.txt"));
+    }
+
+    #[test]
+    fn work_that_does_not_continue_the_base_is_refused() {
+        let scene = scene();
+        let made = scene.elsewhere(&[], "src/b.txt");
+        let (state, why) = scene.state(&made, &made);
+        assert_eq!(state, LaunchedState::EnforcementLost);
+        assert!(why.contains("do not continue"), "{why}");
+    }
+
+    #[test]
+    fn commit_that_is_not_on_the_head_is_refused() {
+        let scene = scene();
+        let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+        let (state, why) = scene.state(&made, &scene.base);
+        assert_eq!(state, LaunchedState::EnforcementLost);
+        assert!(why.contains("is not a commit on"), "{why}");
+    }
+
+    #[test]
+    fn commit_that_was_not_sent_is_refused() {
+        let scene = scene();
+        let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+        let unknown = "1".repeat(40);
+        let (state, why) = scene.state(&made, &unknown);
+        assert_eq!(state, LaunchedState::EnforcementLost);
+        assert!(why.contains("was not sent"), "{why}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Answers the requests of workers. Any server can: everything is in the database, and in the checkouts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bailiwick_fleet::workers::{
+    Assignment, FinishReport, JoinAnswer, JoinRequest, Lease, MAX_WORK_BYTES, NewWorker,
+    PollAnswer, PollRequest, ProgressAnswer, ProgressReport, RemoteLaunch, WorkerAnswer, WorkerApi,
+    WorkerError, WorkerRecord, WorkerState, check_version,
+};
+use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_model::Sha256Hex;
+use bailiwick_source_control::git::{Git, create_bundle};
+use bailiwick_store::Store;
+
+use super::OWN_LABELS;
+use super::waiting::with_capabilities;
+use crate::system;
+
+/// How long the credential of a worker is valid. It is renewed at half of that.
+const CREDENTIAL_VALID: Duration = Duration::from_secs(3_600);
+/// How long a request for an attempt waits at most.
+const MAX_WAIT: Duration = Duration::from_secs(25);
+/// How often it looks.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The maximum size of a repository that is sent.
+const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
+const MAX_NAME_LENGTH: usize = 60;
+const MAX_LABELS: usize = 50;
+const CREDENTIAL_PREFIX: &str = "bwc_";
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The server side of workers.
+pub struct WorkerService {
+    store: Arc<Store>,
+    lease_millis: u64,
+}
+
+impl std::fmt::Debug for WorkerService {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("WorkerService").finish_non_exhaustive()
+    }
+}
+
+fn unavailable(error: StoreError) -> WorkerError {
+    WorkerError::Unavailable(error.to_string())
+}
+
+fn random_secret(prefix: &str) -> Result<String, WorkerError> {
+    let failed = |why: String| WorkerError::Unavailable(why);
+    let secret = system::random_secret().map_err(|failure| failed(failure.in_one_line()))?;
+    Ok(format!("{prefix}{secret}"))
+}
+
+fn digest(secret: &str) -> String {
+    Sha256Hex::of(secret).to_string()
+}
+
+impl WorkerService {
+    /// `lease_millis` is how long a worker may be silent before another one can have its attempts.
+    pub fn new(store: Arc<Store>, lease_millis: u64) -> Self {
+        Self { store, lease_millis }
+    }
+
+    async fn worker(&self, credential: &str) -> Result<WorkerRecord, WorkerError> {
+        let found = self.store.worker_with_credential(&digest(credential), self.lease_millis).await;
+        let found = found.map_err(unavailable)?.ok_or(WorkerError::Unauthorized)?;
+        Ok(with_capabilities(found))
+    }
+
+    async fn claim(&self, worker: &WorkerRecord) -> Result<Option<Assignment>, WorkerError> {
+        let claimed = self.store.claim_attempt(worker, self.lease_millis).await;
+        let Some(claimed) = claimed.map_err(unavailable)? else { return Ok(None) };
+        let launch: RemoteLaunch = serde_json::from_slice(&claimed.launch).map_err(|error| {
+            WorkerError::Unavailable(format!("a launch cannot be read: {error}"))
+        })?;
+        let launch = RemoteLaunch { checkout: String::new(), ..launch };
+        let lease_millis = self.lease_millis;
+        Ok(Some(Assignment { lease: claimed.lease, lease_millis, launch }))
+    }
+
+    async fn accept(&self, token: &str, request: JoinRequest) -> Result<JoinAnswer, WorkerError> {
+        check_version(VERSION, &request.version)?;
+        require_plain(&request)?;
+        let (credential, tag) = (
+            random_secret(CREDENTIAL_PREFIX)?,
+            random_secret("")?.get(..6).unwrap_or_default().to_owned(),
+        );
+        let worker = NewWorker {
+            name: format!("{}-{tag}", request.name),
+            pool: request.pool,
+            labels: request.labels,
+            capabilities: request.capabilities,
+            version: request.version,
+            credential: digest(&credential),
+        };
+        let joined =
+            self.store.join_worker(&digest(token), &worker, millis(CREDENTIAL_VALID)).await;
+        match joined.map_err(unavailable)? {
+            false => Err(WorkerError::JoinRefused),
+            true => Ok(JoinAnswer {
+                worker: worker.name,
+                credential,
+                valid_seconds: CREDENTIAL_VALID.as_secs(),
+            }),
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Names and labels are shown to people, and labels of ours are set by us.
+fn require_plain(request: &JoinRequest) -> Result<(), WorkerError> {
+    let is_plain = |text: &str| {
+        !text.is_empty()
+            && text.len() <= MAX_NAME_LENGTH
+            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))
+    };
+    if !is_plain(&request.name) || request.name.contains('/') {
+        let why = "the name of a worker has letters, digits, `-`, `_` and `.`, at most 60";
+        return Err(WorkerError::Refused(why.to_owned()));
+    }
+    let wrong = request
+        .labels
+        .iter()
+        .find(|(key, value)| !is_plain(key) || !is_plain(value) || key.starts_with(OWN_LABELS));
+    match wrong {
+        Some((key, value)) => Err(WorkerError::Refused(format!(
+            "`{key}={value}` is no label for a worker: use letters, digits, `-`, `_`, `.` and `/`, and not \
+             the prefix {OWN_LABELS}"
+        ))),
+        None if request.labels.len() > MAX_LABELS => {
+            Err(WorkerError::Refused(format!("a worker has at most {MAX_LABELS} labels")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl WorkerApi for WorkerService {
+    fn join<'a>(&'a self, token: &'a str, request: JoinRequest) -> WorkerAnswer<'a, JoinAnswer> {
+        Box::pin(self.accept(token, request))
+    }
+
+    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer> {
+        Box::pin(async move {
+            let worker = self.worker(credential).await?;
+            let fresh = random_secret(CREDENTIAL_PREFIX)?;
+            let valid = millis(CREDENTIAL_VALID);
+            let renewed = self.store.renew_worker(&worker.name, &digest(&fresh), valid).await;
+            renewed.map_err(unavailable)?;
+            Ok(JoinAnswer {
+                worker: worker.name,
+                credential: fresh,
+                valid_seconds: CREDENTIAL_VALID.as_secs(),
+            })
+        })
+    }
+
+    fn poll<'a>(
+        &'a self,
+        credential: &'a str,
+        request: PollRequest,
+    ) -> WorkerAnswer<'a, PollAnswer> {
+        Box::pin(async move {
+            check_version(VERSION, &request.version)?;
+            let wait = Duration::from_millis(request.wait_millis).min(MAX_WAIT);
+            let deadline = Instant::now() + wait;
+            loop {
+                let worker = self.worker(credential).await?;
+                let drain = worker.state == WorkerState::Draining;
+                let takes = request.has_room && worker.state == WorkerState::Active;
+                let assignment = if takes { self.claim(&worker).await? } else { None };
+                if assignment.is_some() || drain || Instant::now() >= deadline {
+                    return Ok(PollAnswer { assignment, drain });
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        })
+    }
+
+    fn repository<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        has: &'a [String],
+    ) -> WorkerAnswer<'a, Vec<u8>> {
+        Box::pin(async move {
+            let worker = self.worker(credential).await?;
+            let launch = self.store.launch_of_lease(&worker.name, lease).await;
+            let launch = launch.map_err(unavailable)??;
+            let launch: RemoteLaunch = serde_json::from_slice(&launch).map_err(|error| {
+                WorkerError::Unavailable(format!("a launch cannot be read: {error}"))
+            })?;
+            let has = has.to_vec();
+            let made = tokio::task::spawn_blocking(move || {
+                let has: Vec<&str> = has.iter().map(String::as_str).collect();
+                let mut commits = vec![launch.base.as_str()];
+                commits.extend(launch.kit_from.as_deref());
+                create_bundle(&Git::at(&launch.checkout), &commits, &has, MAX_REPOSITORY_BYTES)
+            });
+            let made = made.await.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
+            made.map_err(|error| WorkerError::Refused(error.to_string()))
+        })
+    }
+
+    fn report<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        report: ProgressReport,
+    ) -> WorkerAnswer<'a, ProgressAnswer> {
+        Box::pin(async move {
+            let worker = self.worker(credential).await?;
+            let stored =
+                self.store.report_attempt(&worker.name, lease, report, self.lease_millis).await;
+            Ok(stored.map_err(unavailable)??)
+        })
+    }
+
+    fn send_work<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        bundle: Vec<u8>,
+    ) -> WorkerAnswer<'a, ()> {
+        Box::pin(async move {
+            let worker = self.worker(credential).await?;
+            if bundle.len() > MAX_WORK_BYTES {
+                let why = format!("the work is larger than {MAX_WORK_BYTES} bytes");
+                return Err(WorkerError::Refused(why));
+            }
+            Ok(self.store.store_work(&worker.name, lease, bundle).await.map_err(unavailable)??)
+        })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        finish: FinishReport,
+    ) -> WorkerAnswer<'a, ()> {
+        Box::pin(async move {
+            let worker = self.worker(credential).await?;
+            Ok(self
+                .store
+                .finish_attempt(&worker.name, lease, &finish)
+                .await
+                .map_err(unavailable)??)
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! Why no worker has begun an attempt, in one sentence with the way out.
+
+use std::collections::BTreeMap;
+
+use bailiwick_fleet::workers::{WorkerAttempt, WorkerRecord, WorkerState, satisfies};
+
+use super::{PROGRAM_LABEL, SANDBOX_LABEL};
+
+/// The labels of a worker with those that its capabilities give it.
+pub(super) fn with_capabilities(mut worker: WorkerRecord) -> WorkerRecord {
+    for program in worker.capabilities.programs.keys() {
+        worker.labels.insert(format!("{PROGRAM_LABEL}{program}"), "installed".to_owned());
+    }
+    worker.labels.insert(SANDBOX_LABEL.to_owned(), worker.capabilities.sandbox.clone());
+    worker
+}
+
+pub(super) fn reason(attempt: &WorkerAttempt, workers: &[WorkerRecord]) -> String {
+    let pool = &attempt.pool;
+    let of_pool: Vec<WorkerRecord> = workers
+        .iter()
+        .filter(|worker| worker.pool == *pool)
+        .cloned()
+        .map(with_capabilities)
+        .collect();
+    if of_pool.is_empty() {
+        return format!(
+            "no worker has joined the pool `{pool}`; start one: bailiwick worker --pool {pool}"
+        );
+    }
+    let present: Vec<&WorkerRecord> = of_pool.iter().filter(|worker| worker.is_present).collect();
+    let Some(first) = present.first() else {
+        return format!("no worker of the pool `{pool}` is running; see: bailiwick workers list");
+    };
+    let suitable: Vec<&&WorkerRecord> =
+        present.iter().filter(|worker| satisfies(&worker.labels, &attempt.labels)).collect();
+    if suitable.is_empty() {
+        let missing = present
+            .iter()
+            .map(|worker| missing(&worker.labels, &attempt.labels))
+            .min_by_key(Vec::len)
+            .unwrap_or_else(|| missing(&first.labels, &attempt.labels));
+        return format!("no running worker of the pool `{pool}` has {}", missing.join(", "));
+    }
+    if suitable.iter().all(|worker| worker.state != WorkerState::Active) {
+        return format!(
+            "the suitable workers of the pool `{pool}` take no new attempts; allow it: bailiwick \
+             workers uncordon {}",
+            suitable.first().map(|worker| worker.name.as_str()).unwrap_or_default()
+        );
+    }
+    format!("the suitable workers of the pool `{pool}` are busy")
+}
+
+/// What a worker lacks, in words.
+fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) -> Vec<String> {
+    let lacks = needed.iter().filter(|(key, value)| has.get(*key) != Some(*value));
+    let words = lacks.map(|(key, value)| match key.strip_prefix(PROGRAM_LABEL) {
+        Some(program) => format!("the agent program {program}"),
+        None if key == SANDBOX_LABEL => format!("a {value} sandbox"),
+        None => format!("the label {key}={value}"),
+    });
+    words.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_fleet::workers::{ProgressReport, QueuedState, WorkerCapabilities};
+    use bailiwick_resources::{Moment, RunCost};
+
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn worker(change: impl FnOnce(&mut WorkerRecord)) -> WorkerRecord {
+        let mut worker = WorkerRecord {
+            name: "one".to_owned(),
+            pool: "inside".to_owned(),
+            labels: pairs(&[("gpu", "yes")]),
+            capabilities: WorkerCapabilities {
+                programs: pairs(&[("codex", "1.0")]),
+                sandbox: "full".to_owned(),
+                cores: 2,
+                slots: 1,
+            },
+            version: "1.0.0".to_owned(),
+            state: WorkerState::Active,
+            joined_at: Moment::default(),
+            seen_at: Moment::default(),
+            is_present: true,
+            running: 0,
+        };
+        change(&mut worker);
+        worker
+    }
+
+    #[test]
+    fn the_reason_names_what_is_missing_and_the_way_out() {
+        let attempt = WorkerAttempt {
+            agent: "a".to_owned(),
+            pool: "inside".to_owned(),
+            labels: pairs(&[
+                ("gpu", "yes"),
+                ("bailiwick.dev/program-codex", "installed"),
+                ("bailiwick.dev/sandbox", "full"),
+            ]),
+            state: QueuedState::Queued,
+            worker: String::new(),
+            fence: 0,
+            is_expired: false,
+            is_cancelled: false,
+            last_event: 0,
+            report: ProgressReport::default(),
+            spent: RunCost::default(),
+            finish: None,
+            detail: String::new(),
+        };
+        let said = |workers: &[WorkerRecord]| reason(&attempt, workers);
+        let other = worker(|worker| worker.pool = "other".to_owned());
+        assert_says(&said(&[other]), "no worker has joined the pool `inside`; start one");
+        assert_says(&said(&[worker(|worker| worker.is_present = false)]), "is running; see");
+        let bare = worker(|worker| worker.labels = pairs(&[("gpu", "no")]));
+        assert_says(&said(&[bare]), "has the label gpu=yes");
+        let other = worker(|worker| worker.capabilities.programs.clear());
+        assert_says(&said(&[other]), "has the agent program codex");
+        let open = worker(|worker| worker.capabilities.sandbox = "off".to_owned());
+        assert_says(&said(&[open]), "has a full sandbox");
+        let cordoned = worker(|worker| worker.state = WorkerState::Cordoned);
+        assert_says(&said(&[cordoned]), "bailiwick workers uncordon one");
+        assert_says(&said(&[worker(|_| {})]), "are busy");
+    }
+
+    fn assert_says(said: &str, part: &str) {
+        assert!(said.contains(part), "{said}");
+    }
+}

@@ -1,0 +1,235 @@
+//! A worker: it dials a server, claims attempts of its pool, and runs them as `serve` runs those of its own machine.
+//!
+//! ```text
+//!  identity    its name and credential, in its own directory
+//!  probing     what its machine offers
+//!  attempts    one attempt: fetch, launch, report, send the work
+//!  repository  the commits that it has, and the work that it sends
+//! ```
+//!
+//! The database of its own directory has the events of its agents. They stay there until the server has stored them, so
+//! that an agent works on while the server is away.
+
+mod attempts;
+mod identity;
+mod probing;
+mod repository;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bailiwick_fleet::workers::{JoinRequest, PollAnswer, PollRequest, WorkerApi, WorkerError};
+use bailiwick_store::{Location, Store};
+use tokio::task::JoinSet;
+
+use attempts::Attempts;
+use identity::{Credentials, Identity};
+
+use crate::context::Context;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::fleet::engine::{LocalEngine, Verification};
+use crate::notices::Notices;
+
+/// How long the server may wait for an attempt.
+const POLL_WAIT: Duration = Duration::from_secs(15);
+/// How soon a worker without room asks again whether it is to end.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a worker waits when the server is away.
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where a worker is and what it offers.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// The directory for everything that it stores.
+    pub directory: PathBuf,
+    /// The server, as a person wrote it: a directory belongs to one server.
+    pub server: String,
+    pub pool: String,
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    /// How many attempts it runs at the same time.
+    pub slots: usize,
+    pub notices: Notices,
+}
+
+/// A worker that has joined.
+pub struct Worker {
+    api: Arc<dyn WorkerApi>,
+    credentials: Arc<Credentials>,
+    attempts: Arc<Attempts>,
+    slots: usize,
+    notices: Notices,
+    /// Locked as long as it runs.
+    _lock: File,
+}
+
+fn refused(error: WorkerError) -> Failure {
+    match error {
+        WorkerError::Unavailable(_) => Failure::general(error.to_string()),
+        WorkerError::JoinRefused
+        | WorkerError::Unauthorized
+        | WorkerError::VersionSkew(_)
+        | WorkerError::LeaseLost(_)
+        | WorkerError::Refused(_) => Failure::refused(error.to_string()),
+    }
+}
+
+impl Worker {
+    /// Joins the pool, with a token; without one, as the worker that its directory knows.
+    pub async fn start(
+        api: Arc<dyn WorkerApi>,
+        options: WorkerOptions,
+        token: Option<String>,
+    ) -> Result<Self, Failure> {
+        let WorkerOptions { directory, server, pool, name, labels, slots, notices } = options;
+        let unusable = |error: std::io::Error| {
+            Failure::general(format!("{} cannot be used: {error}", directory.display()))
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(directory.join("state")).map_err(unusable)?;
+        builder.create(directory.join("config/bailiwick")).map_err(unusable)?;
+        let lock = File::create(directory.join("lock")).map_err(unusable)?;
+        lock.try_lock().map_err(|_| {
+            Failure::refused(format!("another worker uses {}", directory.display()))
+                .help("give each worker a directory of its own: --directory DIR")
+        })?;
+        let context = own_context(&directory, notices.clone());
+        let database = context.database.location().clone();
+        let store = Arc::new(Store::open(database).await?);
+        let capabilities = probing::capabilities(&context, &store, slots).await;
+        let version = VERSION.to_owned();
+        let request = JoinRequest { version, pool: pool.clone(), name, labels, capabilities };
+        let known = Identity::read(&directory)?;
+        let identity = identify(api.as_ref(), &server, known, token, request).await?;
+        identity.write(&directory)?;
+        notices.note(format_args!("worker {} of the pool {pool}", identity.worker));
+        let credentials = Arc::new(Credentials::new(directory.clone(), identity));
+        // Its repositories have no files checked out, which is no news.
+        let quiet = Context { notices: Notices::default(), ..context.clone() };
+        let engine = LocalEngine::new(quiet, Arc::clone(&store), Verification::ByServer);
+        let attempts = Attempts {
+            api: Arc::clone(&api),
+            credentials: Arc::clone(&credentials),
+            context,
+            engine,
+            directory,
+        };
+        Ok(Self { api, credentials, attempts: Arc::new(attempts), slots, notices, _lock: lock })
+    }
+
+    /// Its name on the server.
+    pub fn name(&self) -> String {
+        self.credentials.worker()
+    }
+
+    /// Runs attempts until it is drained or shut down. Agents work on after a shutdown, and the next start follows them.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Failure> {
+        tokio::pin!(shutdown);
+        let mut running = JoinSet::new();
+        for kept in self.attempts.kept()? {
+            running.spawn(Arc::clone(&self.attempts).go_on(kept));
+        }
+        let mut backoff = Duration::from_millis(250);
+        loop {
+            while running.try_join_next().is_some() {}
+            let next = self.next(running.len());
+            let answer = tokio::select! {
+                () = &mut shutdown => return Ok(()),
+                answer = next => answer,
+            };
+            let pause = match answer {
+                Ok(PollAnswer { assignment: Some(assignment), .. }) => {
+                    self.notices.note(format_args!("{} begins", assignment.lease.agent));
+                    running.spawn(Arc::clone(&self.attempts).begin(assignment));
+                    Duration::ZERO
+                }
+                Ok(PollAnswer { drain: true, .. }) if running.is_empty() => {
+                    self.notices.note("drained");
+                    return Ok(());
+                }
+                Ok(PollAnswer { drain, .. }) if drain || running.len() >= self.slots => {
+                    BUSY_INTERVAL
+                }
+                Ok(_) => {
+                    backoff = Duration::from_millis(250);
+                    Duration::ZERO
+                }
+                Err(WorkerError::Unavailable(why)) => {
+                    self.notices.note(format_args!("{why}; trying again"));
+                    backoff = (backoff * 2).min(MAX_BACKOFF);
+                    backoff
+                }
+                // What runs is followed to its end first.
+                Err(_) if !running.is_empty() => BUSY_INTERVAL,
+                Err(error) => return Err(refused(error)),
+            };
+            tokio::select! {
+                () = &mut shutdown => return Ok(()),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Renews the credential if it is time, and asks for an attempt.
+    async fn next(&self, running: usize) -> Result<PollAnswer, WorkerError> {
+        self.credentials.renew(self.api.as_ref()).await?;
+        let has_room = running < self.slots;
+        let wait = if has_room { POLL_WAIT } else { Duration::ZERO };
+        let request = PollRequest {
+            version: VERSION.to_owned(),
+            has_room,
+            wait_millis: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.api.poll(&self.credentials.secret(), request).await
+    }
+}
+
+/// The identity that the directory has, as long as the server accepts it; else a new one, for the token.
+async fn identify(
+    api: &dyn WorkerApi,
+    server: &str,
+    known: Option<Identity>,
+    token: Option<String>,
+    request: JoinRequest,
+) -> Result<Identity, Failure> {
+    let pool = request.pool.clone();
+    if let Some(known) = known {
+        known.require(server, &pool)?;
+        match api.renew(known.secret()).await {
+            Ok(renewed) => return Ok(Identity::new(server, &pool, renewed)),
+            // It goes on with what it has, and renews it later.
+            Err(WorkerError::Unavailable(_)) => return Ok(known),
+            Err(WorkerError::Unauthorized) if token.is_some() => {}
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    let Some(token) = token else {
+        return Err(Failure::refused("this worker has not joined yet").help(format!(
+            "on the server: bailiwick workers token --pool {pool} > token; here: --join-token-file token"
+        )));
+    };
+    let joined = api.join(&token, request).await.map_err(refused)?;
+    Ok(Identity::new(server, &pool, joined))
+}
+
+/// The surroundings of a worker: nothing but its own directory. A kit of its user binds no agent.
+fn own_context(directory: &std::path::Path, notices: Notices) -> Context {
+    let state = directory.join("state");
+    let database = Database::at(Location::file(state.join("bailiwick.db")));
+    Context {
+        directory: directory.to_owned(),
+        user_kit: directory.join("config/bailiwick"),
+        kit_root: None,
+        database,
+        global_options: String::new(),
+        notices,
+        state,
+    }
+}

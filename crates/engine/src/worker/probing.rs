@@ -1,0 +1,34 @@
+//! What the machine of a worker offers, found by trying.
+
+use std::sync::Arc;
+
+use bailiwick_fleet::ports::World as _;
+use bailiwick_fleet::workers::WorkerCapabilities;
+use bailiwick_runner::sandbox::{level, probe};
+use bailiwick_store::Store;
+
+use crate::context::Context;
+use crate::fleet::world::LocalWorld;
+
+pub(super) async fn capabilities(
+    context: &Context,
+    store: &Arc<Store>,
+    slots: usize,
+) -> WorkerCapabilities {
+    let world = LocalWorld::new(context.clone(), Arc::clone(store));
+    let found = world.capabilities().await;
+    let is_installed = |told: &serde_json::Value| told["installed"] == true;
+    let programs = found.into_iter().filter(|(_, told)| is_installed(told)).map(|(name, told)| {
+        let version = told["version"].as_str().unwrap_or_default().to_owned();
+        (name, version)
+    });
+    let programs = programs.collect();
+    let sandbox = tokio::task::spawn_blocking(|| level(&probe()).as_str()).await;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    WorkerCapabilities {
+        programs,
+        sandbox: sandbox.unwrap_or("off").to_owned(),
+        cores: u64::try_from(cores).unwrap_or(1),
+        slots: u64::try_from(slots).unwrap_or(1),
+    }
+}

@@ -1,0 +1,95 @@
+//! The commits that a worker has, and the work that it sends. They travel as git bundles: a worker needs no forge.
+
+use std::path::{Path, PathBuf};
+
+use bailiwick_fleet::workers::{MAX_WORK_BYTES, WorkClaim};
+use bailiwick_lifecycle::ports::{Work as _, WorkError};
+use bailiwick_model::AgentId;
+use bailiwick_source_control::git::{Git, is_object_name, unpack_bundle};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::{AgentWork, Places};
+
+/// References that keep what was fetched.
+const FETCHED: &str = "refs/bailiwick/fetched-base";
+
+/// The repositories of a worker's directory.
+pub(super) struct WorkerRepository {
+    directory: PathBuf,
+}
+
+impl WorkerRepository {
+    /// The repository of this name; it is made if there is none.
+    pub(super) fn open(worker: &Path, name: &str) -> Result<Self, Failure> {
+        let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_plain {
+            return Err(Failure::general("the server names no repository"));
+        }
+        let directory = worker.join("repositories").join(name);
+        if !directory.join(".git/HEAD").exists() {
+            std::fs::create_dir_all(&directory).map_err(|error| {
+                Failure::general(format!("{} cannot be made: {error}", directory.display()))
+            })?;
+            Git::at(&directory).run(["init", "--quiet", "--initial-branch=unused", "."])?;
+        }
+        Ok(Self { directory })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The commits that need not be sent.
+    pub(super) fn has(&self) -> Result<Vec<String>, Failure> {
+        let listed =
+            Git::at(&self.directory).run(["for-each-ref", "--format=%(objectname)", FETCHED])?;
+        Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
+    }
+
+    /// Adds the commits of a bundle; these ones must be there afterwards.
+    pub(super) fn add(&self, bundle: &[u8], commits: &[&str]) -> Result<(), Failure> {
+        let git = Git::at(&self.directory);
+        unpack_bundle(&git, bundle).map_err(|error| {
+            Failure::general(format!("the commits were not sent whole: {error}"))
+        })?;
+        for commit in commits {
+            if !is_object_name(commit) {
+                return Err(Failure::general(format!("`{commit}` names no commit")));
+            }
+            git.run(["update-ref", &format!("{FETCHED}/{commit}"), commit])?;
+        }
+        match commits.first() {
+            Some(base) => Ok(git.run(["update-ref", "--no-deref", "HEAD", base]).map(drop)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The work of an agent that has ended, and its bundle. It is empty if the agent committed and changed nothing.
+pub(super) fn work(context: &Context, id: &AgentId) -> Result<(WorkClaim, Vec<u8>), Failure> {
+    let said = |error: WorkError| Failure::general(error.to_string());
+    let subject = AgentWork::of_agent(context, id, &Places::default())?;
+    let work = subject.git_work()?;
+    let snapshot = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
+    let claim = WorkClaim { head: snapshot.head.to_string(), commit: snapshot.commit.to_string() };
+    let bundle = match snapshot.commit == subject.base {
+        true => Vec::new(),
+        false => work
+            .bundle(&snapshot, &subject.base, MAX_WORK_BYTES)
+            .map_err(|error| Failure::general(format!("its work cannot be sent: {error}")))?,
+    };
+    Ok((claim, bundle))
+}
+
+/// Removes the worktree and the private files of an attempt that the server has.
+pub(super) fn clean_up(context: &Context, id: &AgentId) {
+    let worktree = context.state.join("worktrees").join(id.as_str());
+    let shown = worktree.display().to_string();
+    // What stays is only in the way of the disk.
+    let git = Git::at(&context.directory);
+    let _ = git.run(["worktree", "remove", "--force", "--force", &shown]);
+    let _ = git.run(["branch", "-D", &id.branch()]);
+    let _ = std::fs::remove_dir_all(context.state.join("runs").join(id.as_str()));
+    let _ = std::fs::remove_dir_all(context.directory.join("tasks").join(id.as_str()));
+}

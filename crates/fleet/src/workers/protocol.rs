@@ -1,0 +1,206 @@
+//! What a worker and a server send each other. Unknown fields are ignored, because one of the two can be newer.
+
+use std::collections::BTreeMap;
+
+use bailiwick_model::event::ExitReason;
+use bailiwick_resources::RunCost;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::admission::compile::LaunchLimits;
+use crate::bundle::NamedSource;
+use crate::ports::{AttemptOwner, EngineEvent};
+
+/// The maximum size of the work of an attempt, as a git bundle.
+pub const MAX_WORK_BYTES: usize = 32 * 1024 * 1024;
+
+/// What a machine offers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkerCapabilities {
+    /// The agent programs that are installed, with their versions.
+    pub programs: BTreeMap<String, String>,
+    /// The level of the sandbox that was tried: `full`, `partial` or `off`.
+    pub sandbox: String,
+    /// The number of processor cores.
+    pub cores: u64,
+    /// How many attempts it runs at the same time.
+    pub slots: u64,
+}
+
+/// A request to join, with a token for one use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinRequest {
+    /// The version of the worker program.
+    pub version: String,
+    /// The pool whose attempts it runs. The token must be for the same one.
+    pub pool: String,
+    /// The name that it would like to have. The server adds letters that make it unique.
+    pub name: String,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// What its machine offers.
+    pub capabilities: WorkerCapabilities,
+}
+
+/// A name and a credential for a worker. A renewal has the same answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinAnswer {
+    /// The name of the worker.
+    pub worker: String,
+    /// The credential of its requests; it is a secret.
+    pub credential: String,
+    /// How many seconds the credential is valid.
+    pub valid_seconds: u64,
+}
+
+/// A request for an attempt to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PollRequest {
+    /// The version of the worker program.
+    pub version: String,
+    /// Whether it can run another attempt.
+    pub has_room: bool,
+    /// How many milliseconds the server may wait for an attempt.
+    pub wait_millis: u64,
+}
+
+/// An attempt to run, if there is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PollAnswer {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignment: Option<Assignment>,
+    /// Whether it must end once its attempts have ended.
+    #[serde(default)]
+    pub drain: bool,
+}
+
+/// An attempt that a worker has claimed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    pub lease: Lease,
+    /// How long the worker may be silent, in milliseconds.
+    pub lease_millis: u64,
+    pub launch: RemoteLaunch,
+}
+
+/// The right to report on an attempt. A later claim of the same attempt has a higher fence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lease {
+    /// The run of the ledger.
+    pub agent: String,
+    pub fence: u64,
+}
+
+/// The lease is not that of the claim that counts: whatever its worker sends is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("another claim of this attempt counts, or it has ended; stop it")]
+pub struct LeaseError;
+
+/// What an attempt is launched with on a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteLaunch {
+    pub attempt: String,
+    /// Identifies the repository, so that a worker fetches only what it does not have.
+    pub repository: String,
+    /// The checkout on the server, which no worker is told.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub checkout: String,
+    pub base: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kit_from: Option<String>,
+    pub task: String,
+    pub context: String,
+    pub limits: LaunchLimits,
+    /// Variables for the supervisor, with the model key that is granted to this attempt. They are secrets.
+    pub environment: Vec<(String, String)>,
+    pub belongs: AttemptOwner,
+    #[serde(default)]
+    pub sources: Vec<NamedSource>,
+    /// Why the workspace of its work item is not reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_reused: Option<String>,
+}
+
+/// How far an attempt is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgressState {
+    #[default]
+    Starting,
+    Running,
+    WaitingForApproval,
+}
+
+/// What has happened in an attempt since the last report. A report without news keeps the lease.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProgressReport {
+    pub state: ProgressState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    pub cost: RunCost,
+    /// How often its agent was started.
+    pub attempts: u64,
+    pub detail: String,
+    /// Open questions to people: the id and the subject of each.
+    pub questions: Vec<(String, String)>,
+    /// Events in order. Their numbers are those of the worker; the server drops those that it has.
+    pub events: Vec<EngineEvent>,
+}
+
+/// What a worker must do next.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProgressAnswer {
+    /// The number of the last event that the server has stored.
+    pub stored: u64,
+    /// Whether the attempt must be stopped.
+    pub cancel: bool,
+    /// Answers to questions: whether the answer is yes, by the id of the question.
+    pub answers: BTreeMap<String, bool>,
+}
+
+/// How an attempt was run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttemptSummary {
+    pub cli: String,
+    pub version: String,
+    pub model: String,
+    pub login: String,
+    pub sandbox: String,
+}
+
+/// What the worker says its work is. The server computes everything else from the bundle, and checks it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkClaim {
+    /// The commit that the agent has checked out.
+    pub head: String,
+    /// The commit with all changes: `head`, or a child of it.
+    pub commit: String,
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FinishReport {
+    pub ending: ExitReason,
+    /// Its final message, or why it failed.
+    pub detail: String,
+    #[serde(default)]
+    pub summary: AttemptSummary,
+    /// Its work, if it was completed. The bundle was sent before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<WorkClaim>,
+}

@@ -1,0 +1,184 @@
+//! The requests of workers reach the port with their credential and lease, and its errors have a status each.
+
+use std::sync::{Arc, Mutex};
+
+use bailiwick_fleet::workers::{
+    FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
+    ProgressAnswer, ProgressReport, WorkerAnswer, WorkerApi, WorkerError, check_version,
+};
+use bailiwick_server::Settings;
+use serde_json::{Value, json};
+
+use crate::client::HttpRequest;
+use crate::test_server::{TestServer, start, start_server};
+
+/// What each secret is answered with.
+fn outcome(secret: &str) -> Result<(), WorkerError> {
+    match secret {
+        "right" => Ok(()),
+        "lost" => Err(LeaseError.into()),
+        "late" => Err(WorkerError::Unavailable("the disk /secret/place is full".to_owned())),
+        "odd" => Err(WorkerError::Refused("the name is odd".to_owned())),
+        "old" => Err(check_version("1.4.0", "1.1.0").unwrap_err().into()),
+        _ => Err(WorkerError::Unauthorized),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Scripted {
+    calls: Mutex<Vec<String>>,
+}
+
+impl Scripted {
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        secret: &str,
+        what: String,
+        answer: T,
+    ) -> WorkerAnswer<'a, T> {
+        let result = outcome(secret);
+        if result.is_ok() {
+            self.calls.lock().unwrap().push(what);
+        }
+        Box::pin(async move { result.map(|()| answer) })
+    }
+}
+
+fn joined() -> JoinAnswer {
+    let (worker, credential) = ("one".to_owned(), "bwc_1".to_owned());
+    JoinAnswer { worker, credential, valid_seconds: 60 }
+}
+
+fn named(lease: &Lease) -> String {
+    format!("{} {}", lease.agent, lease.fence)
+}
+
+impl WorkerApi for Scripted {
+    fn join<'a>(&'a self, token: &'a str, request: JoinRequest) -> WorkerAnswer<'a, JoinAnswer> {
+        self.call(token, format!("join {} {}", request.pool, request.name), joined())
+    }
+
+    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer> {
+        self.call(credential, "renew".to_owned(), joined())
+    }
+
+    fn poll<'a>(
+        &'a self,
+        credential: &'a str,
+        request: PollRequest,
+    ) -> WorkerAnswer<'a, PollAnswer> {
+        let PollRequest { version, has_room, wait_millis } = request;
+        let answer = PollAnswer { assignment: None, drain: true };
+        self.call(credential, format!("poll {version} {has_room} {wait_millis}"), answer)
+    }
+
+    fn repository<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        has: &'a [String],
+    ) -> WorkerAnswer<'a, Vec<u8>> {
+        self.call(credential, format!("repository {} {has:?}", named(lease)), b"PACK".to_vec())
+    }
+
+    fn report<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        report: ProgressReport,
+    ) -> WorkerAnswer<'a, ProgressAnswer> {
+        let what = format!("report {} {}", named(lease), report.attempts);
+        self.call(credential, what, ProgressAnswer { stored: 7, ..ProgressAnswer::default() })
+    }
+
+    fn send_work<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        bundle: Vec<u8>,
+    ) -> WorkerAnswer<'a, ()> {
+        self.call(credential, format!("work {} {}", named(lease), bundle.len()), ())
+    }
+
+    fn finish<'a>(
+        &'a self,
+        credential: &'a str,
+        lease: &'a Lease,
+        finish: FinishReport,
+    ) -> WorkerAnswer<'a, ()> {
+        self.call(credential, format!("finish {} {}", named(lease), finish.ending), ())
+    }
+}
+
+async fn with_workers() -> (TestServer, Arc<Scripted>) {
+    let scripted = Arc::new(Scripted::default());
+    let workers: Arc<dyn WorkerApi> = scripted.clone();
+    let settings = Settings {
+        address: "127.0.0.1:0".parse().unwrap(),
+        workers: Some(workers),
+        ..Settings::default()
+    };
+    (start(settings).await, scripted)
+}
+
+fn join() -> Value {
+    json!({ "version": "1.0.0", "pool": "inside", "name": "one", "capabilities": {} })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_request_reaches_the_port_with_its_lease() {
+    let (server, scripted) = with_workers().await;
+    let send = async |method: &str, path: &str, body: &Value| {
+        let request = HttpRequest::new(method, path).token("right");
+        let request = if body.is_null() { request } else { request.json(body) };
+        server.execute(request).await.expect(200)
+    };
+    let answer = send("POST", "/workers/v1/join", &join()).await.json();
+    assert_eq!(answer, json!({ "worker": "one", "credential": "bwc_1", "validSeconds": 60 }));
+    send("POST", "/workers/v1/renew", &Value::Null).await;
+    let path = "/workers/v1/poll?version=1.0.0&room=1&wait=50";
+    assert_eq!(send("GET", path, &Value::Null).await.json(), json!({ "drain": true }));
+    let body = json!({ "fence": 3, "has": ["abc"] });
+    let bundle = send("POST", "/workers/v1/attempts/mend/repository", &body).await;
+    assert_eq!(bundle.body, b"PACK");
+    let body = json!({ "fence": 3, "report": { "attempts": 2, "newer": "field" } });
+    let answer = send("POST", "/workers/v1/attempts/mend/report", &body).await.json();
+    assert_eq!(answer["stored"], 7);
+    send("PUT", "/workers/v1/attempts/mend/work?fence=3", &json!([1])).await;
+    let body = json!({ "fence": 3, "finish": { "ending": "completed", "detail": "done" } });
+    send("POST", "/workers/v1/attempts/mend/finish", &body).await;
+    let expected = [
+        "join inside one",
+        "renew",
+        "poll 1.0.0 true 50",
+        "repository mend 3 [\"abc\"]",
+        "report mend 3 2",
+        "work mend 3 3",
+        "finish mend 3 completed",
+    ];
+    assert_eq!(*scripted.calls.lock().unwrap(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_error_has_a_status_and_tells_nothing_of_the_server() {
+    let (server, scripted) = with_workers().await;
+    for (secret, status, code, part) in [
+        ("wrong", 401, "UNAUTHORIZED", "join again"),
+        ("lost", 409, "LEASE_LOST", "another claim"),
+        ("old", 409, "VERSION_SKEW", "1.1.0 and the server 1.4.0"),
+        ("odd", 422, "REFUSED", "the name is odd"),
+        ("late", 503, "UNAVAILABLE", "see the server log"),
+    ] {
+        let request = HttpRequest::new("POST", "/workers/v1/renew").token(secret);
+        let reply = server.execute(request).await.expect(status);
+        assert_eq!(reply.code(), code);
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        assert!(text.contains(part) && !text.contains("/secret/place"), "{text}");
+    }
+    server.execute(HttpRequest::new("POST", "/workers/v1/renew")).await.expect(401);
+    assert!(scripted.calls.lock().unwrap().is_empty());
+    // A server without workers has given nobody a credential.
+    let server = start_server().await;
+    let request = HttpRequest::new("POST", "/workers/v1/renew").token("right");
+    server.execute(request).await.expect(401);
+}

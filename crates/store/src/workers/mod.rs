@@ -1,0 +1,55 @@
+//! Workers and the queue of attempts that they run.
+//!
+//! ```text
+//!  registry   workers, their tokens and credentials
+//!  queue      attempts: queued, claimed, reported and ended
+//!  reports    what the worker of a claim reports, with its fence
+//!  rows       how a row is read
+//! ```
+//!
+//! All times are on the database's clock. Whatever a worker writes is checked against the fence of the claim that
+//! counts, in the transaction that writes it.
+
+mod queue;
+mod registry;
+mod reports;
+mod rows;
+
+use bailiwick_lifecycle::ports::StoreError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::open::Store;
+use crate::write_connection::WriteConnection;
+
+pub use queue::{CancelOutcome, MAX_CLAIMS};
+
+impl Store {
+    /// Begins a transaction on rows of the queue. It waits only for writers of the same rows, if the database permits.
+    async fn begin_queue_write(&self) -> Result<WriteConnection, StoreError> {
+        let begun = WriteConnection::begin(&self.pool, self.engine().begin_row_write()).await;
+        let mut write = begun.map_err(|error| self.error(&error))?;
+        match write.is_fenced(self.fence).await {
+            Ok(false) => Ok(write),
+            Ok(true) => {
+                write.rollback().await;
+                Err(self.failure(crate::write_connection::LEASE_LOST.to_owned()))
+            }
+            Err(error) => Err(self.error(&error)),
+        }
+    }
+
+    fn to_json(&self, value: &impl Serialize) -> Result<String, StoreError> {
+        serde_json::to_string(value)
+            .map_err(|error| self.failure(format!("it cannot be written as JSON: {error}")))
+    }
+
+    fn parse_json<T: DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
+        serde_json::from_str(text)
+            .map_err(|error| self.failure(format!("a row of the queue cannot be read: {error}")))
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

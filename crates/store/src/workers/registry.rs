@@ -1,0 +1,212 @@
+//! Workers, the tokens with which they join, and their credentials. Only digests of both are stored.
+
+use bailiwick_fleet::workers::{NewWorker, NewWorkerToken, WorkerRecord, WorkerState};
+use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_resources::Moment;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use super::signed;
+use crate::open::Store;
+use crate::sql::{escaped, unescaped};
+
+const COLUMNS: &str = "name, pool, labels, capabilities, version, state, joined_at, seen_at";
+
+impl Store {
+    /// Stores a token with which one worker can join, and deletes expired ones.
+    pub async fn add_worker_token(&self, token: &NewWorkerToken) -> Result<(), StoreError> {
+        let now = self.engine().now();
+        let mut write = self.begin_queue_write().await?;
+        let old = format!("DELETE FROM worker_tokens WHERE expires_at < {now}");
+        let done = sqlx::query(sqlx::AssertSqlSafe(old)).execute(&mut *write).await;
+        done.map_err(|error| self.error(&error))?;
+        let add = format!(
+            "INSERT INTO worker_tokens (digest, pool, created_by, expires_at, used_by) \
+             VALUES ($1, $2, $3, {now} + $4, '')"
+        );
+        let add = sqlx::query(sqlx::AssertSqlSafe(add))
+            .bind(&token.digest)
+            .bind(escaped(&token.pool))
+            .bind(escaped(&token.created_by))
+            .bind(signed(token.valid_millis))
+            .execute(&mut *write);
+        add.await.map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// Uses a token up and adds its worker; whether the token was valid for that pool.
+    pub async fn join_worker(
+        &self,
+        token: &str,
+        worker: &NewWorker,
+        valid_millis: u64,
+    ) -> Result<bool, StoreError> {
+        let now = self.engine().now();
+        let mut write = self.begin_queue_write().await?;
+        let take = format!(
+            "UPDATE worker_tokens SET used_by = $1 \
+             WHERE digest = $2 AND pool = $3 AND used_by = '' AND expires_at > {now}"
+        );
+        let taken = sqlx::query(sqlx::AssertSqlSafe(take))
+            .bind(escaped(&worker.name))
+            .bind(token)
+            .bind(escaped(&worker.pool))
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        if taken.rows_affected() == 0 {
+            write.rollback().await;
+            return Ok(false);
+        }
+        let add = format!(
+            "INSERT INTO workers ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, {now}, {now})"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(add))
+            .bind(escaped(&worker.name))
+            .bind(escaped(&worker.pool))
+            .bind(escaped(&self.to_json(&worker.labels)?))
+            .bind(escaped(&self.to_json(&worker.capabilities)?))
+            .bind(escaped(&worker.version))
+            .bind(WorkerState::Active.as_str())
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        self.add_credential(&mut write, &worker.name, &worker.credential, valid_millis).await?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(true)
+    }
+
+    async fn add_credential(
+        &self,
+        write: &mut crate::write_connection::WriteConnection,
+        worker: &str,
+        digest: &str,
+        valid_millis: u64,
+    ) -> Result<(), StoreError> {
+        let now = self.engine().now();
+        let add = format!(
+            "INSERT INTO worker_credentials (digest, worker, expires_at) VALUES ($1, $2, {now} + $3)"
+        );
+        let add = sqlx::query(sqlx::AssertSqlSafe(add))
+            .bind(digest)
+            .bind(escaped(worker))
+            .bind(signed(valid_millis))
+            .execute(&mut **write);
+        add.await.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Adds a credential to a worker, and deletes its expired ones. The one that it has stays valid until it expires.
+    pub async fn renew_worker(
+        &self,
+        worker: &str,
+        credential: &str,
+        valid_millis: u64,
+    ) -> Result<(), StoreError> {
+        let now = self.engine().now();
+        let mut write = self.begin_queue_write().await?;
+        let old =
+            format!("DELETE FROM worker_credentials WHERE worker = $1 AND expires_at < {now}");
+        let old = sqlx::query(sqlx::AssertSqlSafe(old)).bind(escaped(worker)).execute(&mut *write);
+        old.await.map_err(|error| self.error(&error))?;
+        self.add_credential(&mut write, worker, credential, valid_millis).await?;
+        write.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// The worker with this credential, if it is valid. It counts as seen.
+    pub async fn worker_with_credential(
+        &self,
+        digest: &str,
+        lease_millis: u64,
+    ) -> Result<Option<WorkerRecord>, StoreError> {
+        let now = self.engine().now();
+        let find = format!(
+            "SELECT w.name, CAST(CASE WHEN w.seen_at + $1 < {now} THEN 1 ELSE 0 END AS BIGINT) \
+             FROM worker_credentials c JOIN workers w ON w.name = c.worker \
+             WHERE c.digest = $2 AND c.expires_at > {now}"
+        );
+        let found =
+            sqlx::query(sqlx::AssertSqlSafe(find)).bind(signed(lease_millis / 6)).bind(digest);
+        let found = found.fetch_optional(&self.pool).await.map_err(|error| self.error(&error))?;
+        let Some(found) = found else { return Ok(None) };
+        let read = || Ok((found.try_get(0)?, found.try_get::<i64, _>(1)? != 0));
+        let (name, is_old): (String, bool) =
+            read().map_err(|error: sqlx::Error| self.error(&error))?;
+        // Not every request writes.
+        if is_old {
+            let seen = format!("UPDATE workers SET seen_at = {now} WHERE name = $1");
+            let mut write = self.begin_queue_write().await?;
+            let seen = sqlx::query(sqlx::AssertSqlSafe(seen)).bind(&name).execute(&mut *write);
+            seen.await.map_err(|error| self.error(&error))?;
+            write.commit().await.map_err(|error| self.error(&error))?;
+        }
+        let all = self.workers(lease_millis).await?;
+        Ok(all.into_iter().find(|worker| worker.name == unescaped(name.clone())))
+    }
+
+    /// All workers, by name. One that was not seen for the time of a lease is absent.
+    pub async fn workers(&self, lease_millis: u64) -> Result<Vec<WorkerRecord>, StoreError> {
+        let now = self.engine().now();
+        let all = format!(
+            "SELECT {COLUMNS}, CAST(CASE WHEN seen_at + $1 > {now} THEN 1 ELSE 0 END AS BIGINT), \
+             (SELECT COUNT(*) FROM worker_attempts a WHERE a.worker = workers.name \
+              AND a.state = 'claimed') FROM workers ORDER BY name"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(all)).bind(signed(lease_millis));
+        let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
+        rows.iter().map(|row| self.worker(row)).collect()
+    }
+
+    /// Sets whether a worker takes attempts; whether there is such a worker.
+    pub async fn set_worker_state(
+        &self,
+        name: &str,
+        state: WorkerState,
+    ) -> Result<bool, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let set = sqlx::query("UPDATE workers SET state = $1 WHERE name = $2")
+            .bind(state.as_str())
+            .bind(escaped(name))
+            .execute(&mut *write);
+        let done = set.await.map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Deletes a worker with its credentials, so that it is refused from now on; whether there was one.
+    pub async fn delete_worker(&self, name: &str) -> Result<bool, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let forget = sqlx::query("DELETE FROM worker_credentials WHERE worker = $1");
+        let forget = forget.bind(escaped(name)).execute(&mut *write);
+        forget.await.map_err(|error| self.error(&error))?;
+        let delete = sqlx::query("DELETE FROM workers WHERE name = $1").bind(escaped(name));
+        let done = delete.execute(&mut *write).await.map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    fn worker(&self, row: &AnyRow) -> Result<WorkerRecord, StoreError> {
+        let text = |column: usize| row.try_get::<String, _>(column).map(unescaped);
+        let number = |column: usize| row.try_get::<i64, _>(column).map(i64::unsigned_abs);
+        let read = || -> Result<_, sqlx::Error> {
+            Ok((text(0)?, text(1)?, text(2)?, text(3)?, text(4)?, text(5)?, number(6)?, number(7)?))
+        };
+        let (name, pool, labels, capabilities, version, state, joined, seen) =
+            read().map_err(|error| self.error(&error))?;
+        let counted = || Ok((number(8)?, number(9)?));
+        let (is_present, running) = counted().map_err(|error: sqlx::Error| self.error(&error))?;
+        let known = WorkerState::ALL.into_iter().find(|known| known.as_str() == state);
+        Ok(WorkerRecord {
+            labels: self.parse_json(&labels)?,
+            capabilities: self.parse_json(&capabilities)?,
+            // A state of a newer server: it takes nothing.
+            state: known.unwrap_or(WorkerState::Cordoned),
+            joined_at: Moment::from_millis(joined),
+            seen_at: Moment::from_millis(seen),
+            is_present: is_present != 0,
+            name,
+            pool,
+            version,
+            running,
+        })
+    }
+}

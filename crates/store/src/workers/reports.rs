@@ -1,0 +1,221 @@
+//! What the worker of a claim reports. A report with another fence than that of the last claim writes nothing.
+
+use std::collections::BTreeMap;
+
+use bailiwick_fleet::ports::EngineEvent;
+use bailiwick_fleet::workers::{
+    FinishReport, Lease, LeaseError, ProgressAnswer, ProgressReport, QueuedState,
+};
+use bailiwick_lifecycle::ports::StoreError;
+
+use sqlx::Row as _;
+
+use super::rows::{Row, columns};
+use super::signed;
+use crate::fleet::Sealed;
+use crate::open::Store;
+use crate::sql::escaped;
+use crate::write_connection::WriteConnection;
+
+impl Store {
+    /// The attempt of a lease, locked until the transaction ends; `None` if the lease does not count.
+    async fn leased(
+        &self,
+        write: &mut WriteConnection,
+        worker: &str,
+        lease: &Lease,
+    ) -> Result<Option<Row>, StoreError> {
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE agent = $1 {}",
+            columns(self.engine()),
+            self.engine().lock_rows()
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(&lease.agent));
+        let row = row.fetch_optional(&mut **write).await.map_err(|error| self.error(&error))?;
+        let row = row.map(|row| self.queue_row(&row)).transpose()?;
+        Ok(row.filter(|row| {
+            row.attempt.state == QueuedState::Claimed
+                && row.attempt.worker == worker
+                && row.attempt.fence == lease.fence
+        }))
+    }
+
+    /// What the attempt of a lease is launched with.
+    pub async fn launch_of_lease(
+        &self,
+        worker: &str,
+        lease: &Lease,
+    ) -> Result<Result<Vec<u8>, LeaseError>, StoreError> {
+        let read = sqlx::query(
+            "SELECT key_id, nonce, launch FROM worker_attempts WHERE agent = $1 AND worker = $2 \
+             AND fence = $3 AND state = 'claimed'",
+        );
+        let row = read
+            .bind(escaped(&lease.agent))
+            .bind(escaped(worker))
+            .bind(signed(lease.fence))
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let Some(row) = row else { return Ok(Err(LeaseError)) };
+        let sealed = || -> Result<Sealed, sqlx::Error> {
+            let (key_id, nonce) = (row.try_get(0)?, row.try_get(1)?);
+            Ok(Sealed { key_id, nonce, bytes: row.try_get(2)? })
+        };
+        let sealed = sealed().map_err(|error| self.error(&error))?;
+        let opened = self.fleet.open_launch(&lease.agent, sealed);
+        opened.map(Ok).map_err(|error| self.failure(error.to_string()))
+    }
+
+    /// Stores what a worker reports, and extends its lease. Events that are stored already are dropped.
+    pub async fn report_attempt(
+        &self,
+        worker: &str,
+        lease: &Lease,
+        mut report: ProgressReport,
+        lease_millis: u64,
+    ) -> Result<Result<ProgressAnswer, LeaseError>, StoreError> {
+        let events = std::mem::take(&mut report.events);
+        let mut write = self.begin_queue_write().await?;
+        let Some(row) = self.leased(&mut write, worker, lease).await? else {
+            write.rollback().await;
+            return Ok(Err(LeaseError));
+        };
+        let Row { attempt, events_before, answers } = row;
+        let mut last = attempt.last_event;
+        for event in events {
+            // The worker numbers the events of its own claim.
+            let number = event.number.saturating_add(events_before);
+            if number > last {
+                let mut event = EngineEvent { number, ..event };
+                if let Some(own) = event.body.get_mut("number") {
+                    *own = number.into();
+                }
+                self.add_event(&mut write, &lease.agent, event).await?;
+                last = number;
+            }
+        }
+        // An answer is repeated until its question is not open any more.
+        let mut answers: BTreeMap<String, bool> = self.json_or_default(&answers)?;
+        answers.retain(|question, _| report.questions.iter().any(|(open, _)| open == question));
+        let store = format!(
+            "UPDATE worker_attempts SET report = $1, answers = $2, last_event = $3, \
+             lease_until = {} + $4 WHERE agent = $5",
+            self.engine().now()
+        );
+        sqlx::query(sqlx::AssertSqlSafe(store))
+            .bind(escaped(&self.to_json(&report)?))
+            .bind(escaped(&self.to_json(&answers)?))
+            .bind(signed(last))
+            .bind(signed(lease_millis))
+            .bind(escaped(&lease.agent))
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        let stored = last.saturating_sub(events_before);
+        Ok(Ok(ProgressAnswer { stored, cancel: attempt.is_cancelled, answers }))
+    }
+
+    async fn add_event(
+        &self,
+        write: &mut WriteConnection,
+        agent: &str,
+        event: EngineEvent,
+    ) -> Result<(), StoreError> {
+        let add =
+            sqlx::query("INSERT INTO worker_events (agent, number, event) VALUES ($1, $2, $3)")
+                .bind(escaped(agent))
+                .bind(signed(event.number))
+                .bind(escaped(&self.to_json(&event)?))
+                .execute(&mut **write);
+        add.await.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Answers an open question of an attempt; whether it was open.
+    pub async fn answer_attempt(
+        &self,
+        agent: &str,
+        question: &str,
+        yes: bool,
+    ) -> Result<bool, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE agent = $1 {}",
+            columns(self.engine()),
+            self.engine().lock_rows()
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
+        let row = row.fetch_optional(&mut *write).await.map_err(|error| self.error(&error))?;
+        let row = row.map(|row| self.queue_row(&row)).transpose()?;
+        let is_open = |row: &Row| {
+            row.attempt.state == QueuedState::Claimed
+                && row.attempt.report.questions.iter().any(|(open, _)| open == question)
+        };
+        let Some(row) = row.filter(is_open) else {
+            write.rollback().await;
+            return Ok(false);
+        };
+        let mut answers: BTreeMap<String, bool> = self.json_or_default(&row.answers)?;
+        answers.insert(question.to_owned(), yes);
+        let store = sqlx::query("UPDATE worker_attempts SET answers = $1 WHERE agent = $2")
+            .bind(escaped(&self.to_json(&answers)?))
+            .bind(escaped(agent))
+            .execute(&mut *write);
+        store.await.map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(true)
+    }
+
+    /// Stores the work of an attempt, in place of what was sent before.
+    pub async fn store_work(
+        &self,
+        worker: &str,
+        lease: &Lease,
+        bundle: Vec<u8>,
+    ) -> Result<Result<(), LeaseError>, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        if self.leased(&mut write, worker, lease).await?.is_none() {
+            write.rollback().await;
+            return Ok(Err(LeaseError));
+        }
+        let store = sqlx::query("UPDATE worker_attempts SET work = $1 WHERE agent = $2")
+            .bind(bundle)
+            .bind(escaped(&lease.agent))
+            .execute(&mut *write);
+        store.await.map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(Ok(()))
+    }
+
+    /// Stores the end of an attempt. A worker that did not receive the answer may repeat it.
+    pub async fn finish_attempt(
+        &self,
+        worker: &str,
+        lease: &Lease,
+        finish: &FinishReport,
+    ) -> Result<Result<(), LeaseError>, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        if self.leased(&mut write, worker, lease).await?.is_none() {
+            write.rollback().await;
+            let known = self.queued_attempt(&lease.agent).await?;
+            let is_repeated = known.is_some_and(|known| {
+                known.worker == worker
+                    && known.fence == lease.fence
+                    && known.finish.as_ref() == Some(finish)
+            });
+            return Ok(if is_repeated { Ok(()) } else { Err(LeaseError) });
+        }
+        let store = "UPDATE worker_attempts SET state = 'finished', finish = $1, launch = $2 \
+                     WHERE agent = $3";
+        sqlx::query(store)
+            .bind(escaped(&self.to_json(finish)?))
+            .bind(Vec::<u8>::new())
+            .bind(escaped(&lease.agent))
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(Ok(()))
+    }
+}

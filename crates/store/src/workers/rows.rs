@@ -1,0 +1,68 @@
+//! How a row of the queue is read.
+
+use bailiwick_fleet::workers::{QueuedState, WorkerAttempt};
+use bailiwick_lifecycle::ports::StoreError;
+use serde::de::DeserializeOwned;
+use sqlx::Row as _;
+use sqlx::any::AnyRow;
+
+use crate::open::Store;
+use crate::sql::{Engine, unescaped};
+
+/// The columns of an attempt without its launch and its work.
+pub(super) fn columns(engine: Engine) -> String {
+    let now = engine.now();
+    format!(
+        "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
+         finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT)"
+    )
+}
+
+/// An attempt, and what only reports need of it.
+pub(super) struct Row {
+    pub(super) attempt: WorkerAttempt,
+    pub(super) events_before: u64,
+    pub(super) answers: String,
+}
+
+impl Store {
+    pub(super) fn queue_row(&self, row: &AnyRow) -> Result<Row, StoreError> {
+        let text = |column: usize| {
+            let read = row.try_get::<String, _>(column).map(unescaped);
+            read.map_err(|error| self.error(&error))
+        };
+        let number = |column: usize| {
+            let read = row.try_get::<i64, _>(column).map(i64::unsigned_abs);
+            read.map_err(|error| self.error(&error))
+        };
+        let state = text(3)?;
+        let known = QueuedState::ALL.into_iter().find(|known| known.as_str() == state);
+        let state = known.ok_or_else(|| {
+            self.failure(format!("an attempt has the state `{state}`, which is not known here"))
+        })?;
+        let attempt = WorkerAttempt {
+            agent: text(0)?,
+            pool: text(1)?,
+            labels: self.parse_json(&text(2)?)?,
+            state,
+            worker: text(4)?,
+            fence: number(5)?,
+            is_cancelled: number(6)? != 0,
+            last_event: number(8)?,
+            report: self.json_or_default(&text(9)?)?,
+            spent: self.json_or_default(&text(10)?)?,
+            finish: self.json_or_default(&text(12)?)?,
+            detail: text(13)?,
+            is_expired: number(14)? != 0,
+        };
+        Ok(Row { attempt, events_before: number(7)?, answers: text(11)? })
+    }
+
+    /// What an empty text stands for, or its JSON.
+    pub(super) fn json_or_default<T: DeserializeOwned + Default>(
+        &self,
+        text: &str,
+    ) -> Result<T, StoreError> {
+        if text.is_empty() { Ok(T::default()) } else { self.parse_json(text) }
+    }
+}

@@ -1,0 +1,384 @@
+//! The queue of attempts for workers: tokens for one use, claims with a fence, reports that are stored once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bailiwick_fleet::ports::EngineEvent;
+use bailiwick_fleet::workers::{
+    AttemptSummary, FinishReport, Lease, NewWorker, NewWorkerToken, ProgressReport, QueuedAttempt,
+    QueuedState, WorkerCapabilities, WorkerRecord, WorkerState,
+};
+use bailiwick_model::event::ExitReason;
+use bailiwick_resources::RunCost;
+use bailiwick_store::{CancelOutcome, Store};
+use serde_json::json;
+
+use crate::test_database::{TestDatabase, block_on};
+
+const HOUR: u64 = 3_600_000;
+
+fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+async fn add_token(store: &Store, digest: &str, pool: &str, valid_millis: u64) {
+    let token = NewWorkerToken {
+        digest: digest.to_owned(),
+        pool: pool.to_owned(),
+        created_by: "ada".to_owned(),
+        valid_millis,
+    };
+    store.add_worker_token(&token).await.unwrap();
+}
+
+fn new_worker(name: &str, pool: &str, labels: &[(&str, &str)]) -> NewWorker {
+    NewWorker {
+        name: name.to_owned(),
+        pool: pool.to_owned(),
+        labels: pairs(labels),
+        capabilities: WorkerCapabilities { cores: 4, ..WorkerCapabilities::default() },
+        version: "1.0.0".to_owned(),
+        credential: format!("credential of {name}"),
+    }
+}
+
+/// A worker of the pool `inside` that has joined.
+async fn joined(store: &Store, name: &str, labels: &[(&str, &str)]) -> WorkerRecord {
+    let token = format!("token for {name}");
+    add_token(store, &token, "inside", HOUR).await;
+    let worker = new_worker(name, "inside", labels);
+    assert!(store.join_worker(&token, &worker, HOUR).await.unwrap());
+    let found = store.worker_with_credential(&worker.credential, HOUR).await.unwrap();
+    found.unwrap()
+}
+
+async fn queue(store: &Store, agent: &str, labels: &[(&str, &str)]) {
+    let attempt = QueuedAttempt {
+        agent: agent.to_owned(),
+        attempt: format!("attempt of {agent}"),
+        pool: "inside".to_owned(),
+        labels: pairs(labels),
+        launch: format!("the secret of {agent}").into_bytes(),
+    };
+    store.queue_attempt(&attempt).await.unwrap();
+}
+
+async fn state(store: &Store, agent: &str) -> QueuedState {
+    store.queued_attempt(agent).await.unwrap().unwrap().state
+}
+
+fn event(number: u64) -> EngineEvent {
+    let body = json!({ "number": number, "text": format!("event {number}\u{0}") });
+    EngineEvent { number, at: number, kind: "text".to_owned(), body }
+}
+
+fn report(events: impl IntoIterator<Item = u64>, tokens: u64) -> ProgressReport {
+    ProgressReport {
+        cost: RunCost { tokens, ..RunCost::default() },
+        attempts: 1,
+        events: events.into_iter().map(event).collect(),
+        ..ProgressReport::default()
+    }
+}
+
+fn finish() -> FinishReport {
+    FinishReport {
+        ending: ExitReason::Completed,
+        detail: "done".to_owned(),
+        summary: AttemptSummary::default(),
+        work: None,
+    }
+}
+
+async fn numbers(store: &Store, agent: &str) -> Vec<u64> {
+    let events = store.worker_events(agent, 0, 1_000).await.unwrap();
+    events.into_iter().map(|event| event.number).collect()
+}
+
+/// A lease of no time is over in the next millisecond.
+async fn claim_expired(store: &Store, worker: &WorkerRecord) -> Option<Lease> {
+    let claimed = store.claim_attempt(worker, 0).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    claimed.map(|claimed| claimed.lease)
+}
+
+#[test]
+fn a_token_lets_one_worker_into_its_pool_in_time() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        add_token(&store, "token", "inside", HOUR).await;
+        add_token(&store, "late", "inside", 0).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let join = async |token: &str, name: &str, pool: &str| {
+            let worker = new_worker(name, pool, &[]);
+            store.join_worker(token, &worker, HOUR).await.unwrap()
+        };
+        assert!(!join("unknown", "a", "inside").await);
+        assert!(!join("token", "b", "outside").await);
+        assert!(!join("late", "c", "inside").await);
+        assert!(join("token", "d", "inside").await);
+        assert!(!join("token", "e", "inside").await, "it was used");
+        let names: Vec<String> =
+            store.workers(HOUR).await.unwrap().into_iter().map(|worker| worker.name).collect();
+        assert_eq!(names, ["d"]);
+    });
+}
+
+#[test]
+fn a_credential_is_valid_until_it_expires_or_its_worker_is_removed() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        joined(&store, "one", &[("zone", "a")]).await;
+        let with = async |digest: &str| store.worker_with_credential(digest, HOUR).await.unwrap();
+        assert_eq!(with("credential of one").await.unwrap().labels, pairs(&[("zone", "a")]));
+        assert!(with("credential of two").await.is_none());
+        store.renew_worker("one", "short", 0).await.unwrap();
+        store.renew_worker("one", "fresh", HOUR).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(with("short").await.is_none());
+        assert!(with("fresh").await.is_some());
+        assert!(with("credential of one").await.is_some(), "a lost answer does no harm");
+        assert!(store.delete_worker("one").await.unwrap());
+        assert!(with("fresh").await.is_none());
+        assert!(!store.delete_worker("one").await.unwrap());
+    });
+}
+
+#[test]
+fn each_attempt_is_claimed_once_in_order_by_a_suitable_worker() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let plain = joined(&store, "plain", &[]).await;
+        let gpu = joined(&store, "gpu", &[("gpu", "yes"), ("zone", "a")]).await;
+        for (agent, labels) in [("first", &[][..]), ("second", &[("gpu", "yes")]), ("third", &[])] {
+            queue(&store, agent, labels).await;
+            queue(&store, agent, &[("other", "labels")]).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let claim = async |worker: &WorkerRecord| {
+            let claimed = store.claim_attempt(worker, HOUR).await.unwrap();
+            claimed.map(|claimed| {
+                let secret = String::from_utf8(claimed.launch).unwrap();
+                assert_eq!(secret, format!("the secret of {}", claimed.lease.agent));
+                claimed.lease.agent
+            })
+        };
+        assert_eq!(claim(&plain).await.as_deref(), Some("first"));
+        assert_eq!(claim(&plain).await.as_deref(), Some("third"));
+        assert_eq!(claim(&plain).await, None);
+        assert_eq!(claim(&gpu).await.as_deref(), Some("second"));
+        assert_eq!(claim(&gpu).await, None);
+        let elsewhere = WorkerRecord { pool: "outside".to_owned(), ..gpu };
+        queue(&store, "fourth", &[]).await;
+        assert_eq!(claim(&elsewhere).await, None);
+        let running: Vec<u64> =
+            store.workers(HOUR).await.unwrap().into_iter().map(|worker| worker.running).collect();
+        assert_eq!(running, [1, 2]);
+    });
+}
+
+#[test]
+fn concurrent_workers_claim_each_attempt_exactly_once() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = std::sync::Arc::new(database.open().await);
+        let worker = joined(&store, "one", &[]).await;
+        for number in 0..20 {
+            queue(&store, &format!("agent-{number:02}"), &[]).await;
+        }
+        let mut all = tokio::task::JoinSet::new();
+        for _ in 0..6 {
+            let (store, worker) = (std::sync::Arc::clone(&store), worker.clone());
+            all.spawn(async move {
+                let mut mine = Vec::new();
+                // A row that another one has locked is skipped: none is left only if all are claimed.
+                for _ in 0..30 {
+                    let claimed = store.claim_attempt(&worker, HOUR).await.unwrap();
+                    mine.extend(claimed.map(|claimed| claimed.lease.agent));
+                }
+                mine
+            });
+        }
+        let mut claimed: Vec<String> = all.join_all().await.into_iter().flatten().collect();
+        claimed.sort();
+        let expected: Vec<String> = (0..20).map(|number| format!("agent-{number:02}")).collect();
+        assert_eq!(claimed, expected);
+    });
+}
+
+#[test]
+fn what_an_attempt_is_launched_with_is_not_readable_in_the_database() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        queue(&store, "agent", &[]).await;
+        let mut connection = database.connect().await;
+        let row = sqlx::query("SELECT launch FROM worker_attempts");
+        let row = row.fetch_one(&mut connection).await.unwrap();
+        let stored: Vec<u8> = sqlx::Row::get(&row, 0);
+        assert!(stored.len() > 10, "the control: it is there");
+        assert!(!String::from_utf8_lossy(&stored).contains("secret"));
+    });
+}
+
+#[test]
+fn a_lost_lease_writes_nothing() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
+        queue(&store, "agent", &[]).await;
+        let first = claim_expired(&store, &one).await.unwrap();
+        let stored = store.report_attempt("one", &first, report(1..=2, 10), 0).await.unwrap();
+        assert_eq!(stored.unwrap().stored, 2, "a late report is accepted while nobody else has it");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let second = store.claim_attempt(&two, HOUR).await.unwrap().unwrap().lease;
+        assert_eq!((first.fence, second.fence), (1, 2));
+        let before = store.queued_attempt("agent").await.unwrap();
+        assert!(store.report_attempt("one", &first, report(3..=4, 99), 0).await.unwrap().is_err());
+        assert!(store.store_work("one", &first, b"work".to_vec()).await.unwrap().is_err());
+        assert!(store.finish_attempt("one", &first, &finish()).await.unwrap().is_err());
+        assert!(store.launch_of_lease("one", &first).await.unwrap().is_err());
+        // Nor does the fence of another worker help.
+        assert!(store.report_attempt("one", &second, report([], 9), 0).await.unwrap().is_err());
+        assert_eq!(store.queued_attempt("agent").await.unwrap(), before);
+        assert_eq!(numbers(&store, "agent").await, [1, 2]);
+        // The second worker begins with numbers of its own; what the first one used is not forgotten.
+        let stored = store.report_attempt("two", &second, report(1..=3, 5), HOUR).await.unwrap();
+        assert_eq!(stored.unwrap().stored, 3);
+        assert_eq!(numbers(&store, "agent").await, [1, 2, 3, 4, 5]);
+        let last = store.worker_events("agent", 4, 9).await.unwrap();
+        assert_eq!(last[0].body["number"], 5);
+        let attempt = store.queued_attempt("agent").await.unwrap().unwrap();
+        assert_eq!(attempt.cost().tokens, 15);
+        store.store_work("two", &second, b"work".to_vec()).await.unwrap().unwrap();
+        store.finish_attempt("two", &second, &finish()).await.unwrap().unwrap();
+        store.finish_attempt("two", &second, &finish()).await.unwrap().unwrap();
+        assert_eq!(state(&store, "agent").await, QueuedState::Finished);
+        assert_eq!(store.work_of_attempt("agent").await.unwrap(), b"work");
+        store.settle_attempt("agent", QueuedState::Checked, "").await.unwrap();
+        assert_eq!(state(&store, "agent").await, QueuedState::Checked);
+        assert!(store.work_of_attempt("agent").await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn repeated_events_are_stored_once() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        queue(&store, "agent", &[]).await;
+        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        for events in [vec![1, 2, 5], vec![1, 2, 5], vec![5, 6], vec![2], vec![6, 7, 7]] {
+            store.report_attempt("one", &lease, report(events, 0), HOUR).await.unwrap().unwrap();
+        }
+        assert_eq!(numbers(&store, "agent").await, [1, 2, 5, 6, 7]);
+        let text = &store.worker_events("agent", 5, 1).await.unwrap()[0].body["text"];
+        assert_eq!(text, "event 6\u{0}");
+        store.forget_attempt("agent").await.unwrap();
+        assert_eq!(numbers(&store, "agent").await.len(), 5, "it is running");
+        store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
+        store.settle_attempt("agent", QueuedState::Refused, "why").await.unwrap();
+        assert_eq!(store.queued_attempt("agent").await.unwrap().unwrap().detail, "why");
+        store.forget_attempt("agent").await.unwrap();
+        assert!(numbers(&store, "agent").await.is_empty());
+        assert_eq!(store.queued_attempt("agent").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn an_attempt_is_claimed_again_once() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        queue(&store, "agent", &[]).await;
+        let held = store.claim_attempt(&one, HOUR).await.unwrap();
+        assert!(held.is_some() && store.claim_attempt(&one, HOUR).await.unwrap().is_none());
+        let running = store.queued_attempt("agent").await.unwrap().unwrap();
+        assert!(!store.give_up_attempt(&running, QueuedState::Lost).await.unwrap());
+        queue(&store, "again", &[]).await;
+        assert_eq!(claim_expired(&store, &one).await.unwrap().fence, 1);
+        assert_eq!(claim_expired(&store, &one).await.unwrap().fence, 2);
+        assert!(claim_expired(&store, &one).await.is_none());
+        let lost = store.queued_attempt("again").await.unwrap().unwrap();
+        assert!(lost.is_expired);
+        assert!(store.give_up_attempt(&lost, QueuedState::Lost).await.unwrap());
+        assert_eq!(state(&store, "again").await, QueuedState::Lost);
+        // While no server was running, no worker could report.
+        queue(&store, "outage", &[]).await;
+        assert_eq!(claim_expired(&store, &one).await.unwrap().agent, "outage");
+        store.extend_worker_leases(HOUR).await.unwrap();
+        assert!(claim_expired(&store, &one).await.is_none());
+    });
+}
+
+#[test]
+fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        assert_eq!(store.cancel_attempt("nobody").await.unwrap(), CancelOutcome::Unknown);
+        queue(&store, "waiting", &[]).await;
+        assert_eq!(store.cancel_attempt("waiting").await.unwrap(), CancelOutcome::Stopped);
+        assert!(store.claim_attempt(&one, HOUR).await.unwrap().is_none());
+        queue(&store, "running", &[]).await;
+        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let cancel = async || {
+            let told = store.report_attempt("one", &lease, report([], 0), HOUR).await.unwrap();
+            told.unwrap().cancel
+        };
+        assert!(!cancel().await);
+        assert_eq!(store.cancel_attempt("running").await.unwrap(), CancelOutcome::Noted);
+        assert!(cancel().await);
+    });
+}
+
+#[test]
+fn an_answer_is_repeated_until_its_question_is_closed() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        queue(&store, "agent", &[]).await;
+        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let asking = |open: &[&str]| ProgressReport {
+            questions: open.iter().map(|id| ((*id).to_owned(), "may it?".to_owned())).collect(),
+            ..ProgressReport::default()
+        };
+        let told = async |open: &[&str]| {
+            let told = store.report_attempt("one", &lease, asking(open), HOUR).await.unwrap();
+            told.unwrap().answers
+        };
+        assert!(!store.answer_attempt("agent", "1", true).await.unwrap(), "nobody asked");
+        assert!(told(&["1", "2"]).await.is_empty());
+        assert!(store.answer_attempt("agent", "1", true).await.unwrap());
+        assert!(store.answer_attempt("agent", "2", false).await.unwrap());
+        let both = BTreeMap::from([("1".to_owned(), true), ("2".to_owned(), false)]);
+        assert_eq!(told(&["1", "2"]).await, both);
+        assert_eq!(told(&["2"]).await, BTreeMap::from([("2".to_owned(), false)]));
+        assert!(told(&[]).await.is_empty());
+    });
+}
+
+#[test]
+fn the_state_of_a_worker_is_stored() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        joined(&store, "one", &[]).await;
+        for state in WorkerState::ALL {
+            assert!(store.set_worker_state("one", state).await.unwrap());
+            assert_eq!(store.workers(HOUR).await.unwrap()[0].state, state);
+        }
+        assert!(!store.set_worker_state("two", WorkerState::Active).await.unwrap());
+        assert!(store.workers(HOUR).await.unwrap()[0].is_present);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(!store.workers(0).await.unwrap()[0].is_present);
+    });
+}
