@@ -6,6 +6,7 @@ use bailiwick_fleet::ports::World as _;
 use bailiwick_fleet::workers::WorkerCapabilities;
 use bailiwick_runner::sandbox::{level, probe};
 use bailiwick_store::Store;
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::fleet::world::LocalWorld;
@@ -17,10 +18,10 @@ pub(super) async fn capabilities(
 ) -> WorkerCapabilities {
     let world = LocalWorld::new(context.clone(), Arc::clone(store));
     let found = world.capabilities().await;
-    let is_installed = |told: &serde_json::Value| told["installed"] == true;
-    let programs = found.into_iter().filter(|(_, told)| is_installed(told)).map(|(name, told)| {
-        let version = told["version"].as_str().unwrap_or_default().to_owned();
-        (name, version)
+    let programs = found.into_iter().filter_map(|(name, told)| {
+        let is_installed = told.get("installed").and_then(Value::as_bool) == Some(true);
+        let version = told.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
+        is_installed.then_some((name, version))
     });
     let programs = programs.collect();
     let sandbox = tokio::task::spawn_blocking(|| level(&probe()).as_str()).await;

@@ -19,8 +19,8 @@ use bailiwick_lifecycle::ports::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::connections::WriteConnection;
 use crate::open::Store;
-use crate::write_connection::WriteConnection;
 
 pub use queue::{CancelOutcome, MAX_CLAIMS};
 
@@ -33,7 +33,7 @@ impl Store {
             Ok(false) => Ok(write),
             Ok(true) => {
                 write.rollback().await;
-                Err(self.failure(crate::write_connection::LEASE_LOST.to_owned()))
+                Err(self.failure(crate::connections::LEASE_LOST.to_owned()))
             }
             Err(error) => Err(self.error(&error)),
         }

@@ -78,7 +78,7 @@ impl Store {
 
     async fn add_credential(
         &self,
-        write: &mut crate::write_connection::WriteConnection,
+        write: &mut crate::connections::WriteConnection,
         worker: &str,
         digest: &str,
         valid_millis: u64,

@@ -12,10 +12,10 @@ use sqlx::Row as _;
 
 use super::rows::{Row, columns};
 use super::signed;
+use crate::connections::WriteConnection;
 use crate::fleet::Sealed;
 use crate::open::Store;
 use crate::sql::escaped;
-use crate::write_connection::WriteConnection;
 
 impl Store {
     /// The attempt of a lease, locked until the transaction ends; `None` if the lease does not count.

@@ -19,13 +19,18 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Its stack plays a script that waits until somebody ends it.
     pub(crate) fn declared() -> Self {
+        Self::declared_with("[{ do: wait, milliseconds: 600000 }]")
+    }
+
+    /// The same with another script.
+    pub(crate) fn declared_with(script: &str) -> Self {
         let place = Place::new();
         let forge = StandIn::gitea("acme/app");
         forge.take(&place.scratch.root(), "main");
         let mut guide = Guide::read("docs/guides/serve.md");
         guide.fill("https://forge.example/api/v1", forge.api_url());
         guide.fill("/srv/app", place.scratch.root().display().to_string());
-        let script = "baseAgent: script\n  script: [{ do: wait, milliseconds: 600000 }]";
+        let script = format!("baseAgent: script\n  script: {script}");
         guide.fill("baseAgent: claude-code", script);
         let documents = guide.later_text("yaml");
         let fleet = Self { place, forge, documents };

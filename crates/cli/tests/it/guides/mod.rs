@@ -56,6 +56,7 @@ scenes! {
     tutorial: "docs/tutorial.md";
     verify: "docs/guides/verify.md";
     web: "docs/guides/web.md";
+    workers: "docs/guides/workers.md";
     workspaces: "docs/guides/workspaces.md";
     write_back: "docs/guides/write-back.md";
 }

@@ -15,6 +15,7 @@ use bailiwick_store::Store;
 
 use super::OWN_LABELS;
 use super::waiting::with_capabilities;
+use crate::failure::Failure;
 use crate::system;
 
 /// How long the credential of a worker is valid. It is renewed at half of that.
@@ -48,8 +49,8 @@ fn unavailable(error: StoreError) -> WorkerError {
 }
 
 fn random_secret(prefix: &str) -> Result<String, WorkerError> {
-    let failed = |why: String| WorkerError::Unavailable(why);
-    let secret = system::random_secret().map_err(|failure| failed(failure.in_one_line()))?;
+    let failed = |failure: Failure| WorkerError::Unavailable(failure.in_one_line());
+    let secret = system::random_secret().map_err(failed)?;
     Ok(format!("{prefix}{secret}"))
 }
 
