@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::{Condition, Fault, KeysRef, Kind, Resource};
 use bailiwick_model::task::{Login, ScriptStep};
@@ -109,12 +110,11 @@ pub struct AgentStack {
 
 impl AgentStack {
     /// The login that `provider` and `login` result in. `None` if both are left out.
-    pub fn payment(&self) -> Result<Option<Login>, String> {
+    pub fn payment(&self) -> Result<Option<Login>, PaymentError> {
+        let unknown = |word: &str| PaymentError::UnknownLogin(word.to_owned());
         let login = match self.login.as_deref() {
             None => None,
-            Some(word) => Some(Login::parse(word).ok_or_else(|| {
-                format!("there is no login `{word}`: api-key, subscription, bedrock, vertex")
-            })?),
+            Some(word) => Some(Login::parse(word).ok_or_else(|| unknown(word))?),
         };
         let Some(provider) = self.provider.as_deref() else { return Ok(login) };
         let (program, served) = match provider {
@@ -123,28 +123,38 @@ impl AgentStack {
             "google" => (BaseAgent::Gemini, &[Login::ApiKey][..]),
             "bedrock" => (BaseAgent::ClaudeCode, &[Login::Bedrock][..]),
             "vertex" => (BaseAgent::ClaudeCode, &[Login::Vertex][..]),
-            other => {
-                return Err(format!(
-                    "there is no provider `{other}`: anthropic, openai, google, bedrock, vertex"
-                ));
-            }
+            other => return Err(PaymentError::UnknownProvider(other.to_owned())),
         };
         let own = self.adapter.is_empty() || self.adapter == self.base_agent.as_str();
         let speaks = self.base_agent == program
             || (self.base_agent == BaseAgent::Opencode && provider == "openai");
         if !(own && speaks) {
             let agent = if own { self.base_agent.as_str() } else { self.adapter.as_str() };
-            return Err(format!("`{agent}` cannot be held with the provider `{provider}`"));
+            let agent = agent.to_owned();
+            return Err(PaymentError::UnsupportedAgent { agent, provider: provider.to_owned() });
         }
         match login {
             None => Ok(served.first().copied()),
             Some(login) if served.contains(&login) => Ok(Some(login)),
-            Some(login) => {
-                let login = login.as_str();
-                Err(format!("the login `{login}` does not go with the provider `{provider}`"))
-            }
+            Some(login) => Err(PaymentError::LoginOfOther {
+                login: login.as_str().to_owned(),
+                provider: provider.to_owned(),
+            }),
         }
     }
+}
+
+/// Why `provider` and `login` of a stack result in no login.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PaymentError {
+    #[error("there is no login `{0}`: api-key, subscription, bedrock, vertex")]
+    UnknownLogin(String),
+    #[error("there is no provider `{0}`: anthropic, openai, google, bedrock, vertex")]
+    UnknownProvider(String),
+    #[error("`{agent}` cannot use the provider `{provider}`")]
+    UnsupportedAgent { agent: String, provider: String },
+    #[error("the login `{login}` cannot be used with the provider `{provider}`")]
+    LoginOfOther { login: String, provider: String },
 }
 
 /// The agent program of a stack.
@@ -462,9 +472,9 @@ impl Resource for AgentStack {
             let message = "name an AgentServiceAccount";
             faults.push(Fault::new("spec.runtimeIdentity.serviceAccountRef", message));
         }
-        if let Err(message) = self.payment() {
+        if let Err(error) = self.payment() {
             let field = if self.provider.is_some() { "spec.provider" } else { "spec.login" };
-            faults.push(Fault::new(field, message));
+            faults.push(Fault::new(field, error.to_string()));
         }
         let scripted = self.base_agent == BaseAgent::Script && self.adapter.is_empty();
         if !self.script.is_empty() && !scripted {

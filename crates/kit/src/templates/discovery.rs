@@ -232,10 +232,10 @@ impl Templates {
                         let files = index.files.entry(agent_type).or_default();
                         files.entry(at).or_default().push(name);
                     }
-                    Some(Err(why)) => {
+                    Some(Err(error)) => {
                         let file = Source::new(place.shown(&place.path(&name)), "");
                         index.strays.push(
-                            Problem::error("bad-name", file.whole(), why)
+                            Problem::error("bad-name", file.whole(), error.to_string())
                                 .help("rename the file, or move it out of this directory"),
                         );
                     }
@@ -256,19 +256,26 @@ struct Index {
     closed: BTreeMap<usize, Problem>,
 }
 
-/// The type that a file is for; nothing if it is no Markdown.
-pub(super) fn type_of(file: &str) -> Option<Result<AgentType, String>> {
+/// Why a file has a name that no agent type has.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StrayName {
+    #[error(transparent)]
+    Invalid(#[from] InvalidAgentType),
+    #[error("`{NO_TEMPLATE}` is what an agent without a template is called")]
+    Reserved,
+}
+
+/// The type that a file is for; nothing if it is not Markdown.
+pub(super) fn type_of(file: &str) -> Option<Result<AgentType, StrayName>> {
     let (stem, ending) = file.rsplit_once('.')?;
     if !ending.eq_ignore_ascii_case("md") {
         return None;
     }
-    let agent_type = AgentType::parse(stem).map_err(|error| error.to_string());
-    Some(agent_type.and_then(|agent_type| match agent_type.as_str() {
-        NO_TEMPLATE => {
-            Err(format!("`{NO_TEMPLATE}` is what an agent without a template is called"))
-        }
-        _ => Ok(agent_type),
-    }))
+    Some(match AgentType::parse(stem) {
+        Ok(agent_type) if agent_type.as_str() == NO_TEMPLATE => Err(StrayName::Reserved),
+        Ok(agent_type) => Ok(agent_type),
+        Err(error) => Err(error.into()),
+    })
 }
 
 fn clash(place: &Place, agent_type: &AgentType, files: &[String]) -> Problem {

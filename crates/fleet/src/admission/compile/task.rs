@@ -109,8 +109,8 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
     let effort = spec.effort.as_deref().and_then(|effort| line(effort, "the effort"));
     let login = match spec.payment() {
         Ok(login) => login.map(|login| Value::String(login.as_str().to_owned())),
-        Err(message) => {
-            faults.push(CompileFault::new(Reason::UnsupportedProvider, message));
+        Err(error) => {
+            faults.push(CompileFault::new(Reason::UnsupportedProvider, error.to_string()));
             None
         }
     };

@@ -42,8 +42,8 @@ fn missing(judgement: &mut Judgement, missing: &MissingObject, reason: Reason) {
 pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
     let mut judgement = Judgement::of(ConditionType::CapabilitiesResolved);
     let spec = &input.frozen.stack.spec;
-    if let Err(why) = spec.payment() {
-        judgement.fault(Reason::UnsupportedProvider, why);
+    if let Err(error) = spec.payment() {
+        judgement.fault(Reason::UnsupportedProvider, error.to_string());
     }
     match &input.facts.adapter {
         AdapterProbe::NotYet => judgement.doubt(Reason::NotYetObserved, "nobody has asked it yet"),
