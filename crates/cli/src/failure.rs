@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! How a command fails.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -11,7 +11,7 @@ use std::fmt;
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_model::Problem;
 
-/// Why a command did not end well.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
     /// A service failed or refused.

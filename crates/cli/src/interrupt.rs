@@ -10,7 +10,7 @@ use crate::{output, view};
 /// The attempt that a signal stops; without one it ends this process.
 static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
 
-/// What a person is told whom a signal leaves without a result.
+/// What is printed when a signal ends this process without a result.
 static NOTICE: Mutex<Option<String>> = Mutex::new(None);
 
 /// What a signal does before it ends this process; gives a sentence for the person.
@@ -23,16 +23,16 @@ pub fn set_cleanup(cleanup: impl FnOnce() -> Option<String> + Send + 'static) {
     *CLEANUP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cleanup));
 }
 
-/// A signal that ends this process says this from now on: what stays, and the command that resumes it.
+/// A signal that ends this process prints this from now on: what is kept, and the command that resumes it.
 pub fn set_notice(notice: String) {
     *self::notice() = Some(notice);
 }
 
-/// Takes Ctrl-C, a hang-up and a polite end upon itself. Called before any other thread is started, as
-/// each that is started later keeps the signals for the one that waits here.
+/// Handles SIGINT, SIGTERM and SIGHUP from now on. Called before any other thread is started, because
+/// later threads inherit the blocked signals.
 pub fn begin() {
     if signals().thread_block().is_err() {
-        // They end us as they always did, and the run is found cut off.
+        // The signals have their default action, and the run is recorded as interrupted later.
         return;
     }
     std::thread::spawn(|| {

@@ -29,7 +29,7 @@ pub fn run() -> Option<ExitCode> {
     }
 }
 
-/// The MCP server that hands calls on, if that is what is asked for.
+/// The MCP server that forwards calls, if the arguments name it.
 fn forwarding(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let socket = match (arguments.next(), arguments.next()) {
         (Some(option), Some(socket)) if option == "--socket" => socket,

@@ -36,9 +36,8 @@ pub fn resume(
     how: &RunOptions,
     again: &ResumeOptions<'_>,
 ) -> Result<PathBuf, Failure> {
-    let unsaid = |error: std::io::Error| {
-        Failure::general(format!("what it is told cannot be handed over: {error}"))
-    };
+    let unsaid =
+        |error: std::io::Error| Failure::general(format!("its input cannot be passed on: {error}"));
     let mut file = tempfile::tempfile().map_err(unsaid)?;
     file.write_all(again.words.unwrap_or_default().as_bytes()).map_err(unsaid)?;
     file.rewind().map_err(unsaid)?;
@@ -131,8 +130,9 @@ fn launch(
 ) -> Result<PathBuf, Failure> {
     let directory = RunDirectory::new(&context.state, id.as_str());
     let log = directory.path().join("supervisor.log");
-    let failed =
-        |error: std::io::Error| Failure::general(format!("it cannot go on by itself: {error}"));
+    let failed = |error: std::io::Error| {
+        Failure::general(format!("it cannot continue in the background: {error}"))
+    };
     let file = File::options().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
     // The log also has the messages of earlier attempts.
     let before = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(0);

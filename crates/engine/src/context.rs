@@ -82,12 +82,12 @@ impl Context {
         self.database.open()?.with(work)
     }
 
-    /// The repository that holds this directory.
+    /// The repository that contains this directory.
     pub fn repository(&self) -> Option<Repository> {
         Repository::discover(&self.directory)
     }
 
-    /// The repository that holds this directory, or an error that says what to do.
+    /// The repository that contains this directory, or an error that says what to do.
     pub fn require_repository(&self) -> Result<Repository, Failure> {
         self.repository().ok_or_else(|| {
             Failure::general(format!("{} is not in a git repository", self.directory.display()))

@@ -129,7 +129,7 @@ impl OpenDatabase {
         self.with(async |store| store.append_events(run, &mut events).await)
     }
 
-    /// Records how an attempt stands.
+    /// Records the state of an attempt.
     pub fn update(&self, attempt: &Attempt) -> Result<(), StoreError> {
         self.with(async |store| store.update_attempt(attempt).await)
     }

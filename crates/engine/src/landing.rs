@@ -120,7 +120,9 @@ pub fn land(
         }
     };
     if let Some(record) = already_landed(&subject, &run, &branch)? {
-        context.notices.note(format_args!("`{}` has landed; the ledger was not told", run.id));
+        context
+            .notices
+            .note(format_args!("`{}` has landed, but the ledger could not be updated", run.id));
         request.record_in_ledger(&subject, &run, &record)?;
         request.release_claim(&subject, &run);
         return Ok(LandedWork { record, test_changes: None });
@@ -270,7 +272,7 @@ fn test_changes(verification: &Verification) -> Option<String> {
     }
 }
 
-/// What a run has landed though the ledger was not told, because we were killed in between: a commit
+/// The landing of a run that is missing in the ledger, because this process was killed in between: a commit
 /// of the branch that has the tree which was verified, on the base which it was verified on.
 fn already_landed(
     subject: &AgentWork,

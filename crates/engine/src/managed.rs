@@ -1,7 +1,7 @@
 //! What the control plane passes to a run besides its task and policy: admitted MCP servers and the
 //! sub-agents that it may start. It is stored beside the policy, where no agent can read it.
 //!
-//! A run that has this takes servers and templates from it alone: nothing of a commit stands in for them.
+//! A run that has this takes servers and templates only from it, never from a commit.
 
 use std::collections::BTreeMap;
 use std::path::Path;

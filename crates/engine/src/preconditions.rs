@@ -41,7 +41,7 @@ pub fn parts() -> &'static [Part] {
 pub struct Shortfall {
     /// The part that does not work, and how that was seen.
     pub part: String,
-    /// What stands in the way of namespaces; empty if they work.
+    /// What prevents namespaces; empty if they work.
     pub obstacles: Vec<Obstacle>,
 }
 

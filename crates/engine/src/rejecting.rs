@@ -9,7 +9,7 @@ use crate::running::next_step_hint;
 use crate::verifying::AgentWork;
 use crate::{claiming, system};
 
-/// Keeps the work and tells the ledger; returns the commit that has it.
+/// Keeps the work and updates the ledger; returns the commit that has it.
 pub fn reject(
     subject: &AgentWork,
     agent: &AgentId,

@@ -87,7 +87,7 @@ pub fn has_files(context: &Context, run: &Run) -> bool {
     has_task || private.into_iter().any(|place| place.exists())
 }
 
-/// Removes the worktree, the task directory and the private files of a run that the caller holds.
+/// Removes the worktree, the task directory and the private files of a run that the caller has locked.
 pub fn remove_files(context: &Context, run: &Run) -> Result<Removed, Failure> {
     // A result that its issue does not have could not be added later.
     bound_issue::complete(context, &run.id);

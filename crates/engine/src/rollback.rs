@@ -70,7 +70,7 @@ impl Rollback {
         Ok(Self { subject, run, record, _lock: lock })
     }
 
-    /// Reverts it, and tells the ledger. Without `checks` the reverted tree is not checked.
+    /// Reverts it, and records that in the ledger. Without `checks` the reverted tree is not checked.
     pub fn revert(
         &self,
         reason: Option<&str>,
@@ -207,7 +207,7 @@ fn landed(subject: &AgentWork, agent: &AgentId) -> Result<(Run, LandedRecord), F
 
 /// The branch that the work has landed on, as it is now.
 fn tip(subject: &AgentWork, branch: &str) -> Result<Base, Failure> {
-    let gone = || Failure::refused(format!("{branch} is gone"));
+    let gone = || Failure::refused(format!("{branch} does not exist any more"));
     let tip = subject.repository.commit(branch)?.ok_or_else(gone)?;
     let tree = subject.repository.git().line(["rev-parse", &format!("{tip}^{{tree}}")])?;
     Ok(Base {

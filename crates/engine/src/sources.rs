@@ -24,12 +24,12 @@ const KIT_DIRECTORIES: [(Layout, &[&str]); 2] = [
     (Layout::Plain, &["capabilities", "roles"]),
 ];
 
-/// The kit as it stands in the working copy; for commands that people use to look at it.
+/// The kit of the working copy; for commands that show it to people.
 pub fn working_kit(context: &Context) -> Result<Kit, Failure> {
     kit(context, |directory| Ok(Box::new(DirectoryTree::new(directory))))
 }
 
-/// The same, with a watch that tells where what was read differs from the commit.
+/// The same, with a watch that reports where the files differ from the commit.
 pub fn watched_kit(context: &Context) -> Result<(Kit, Option<Watch>), Failure> {
     let Some((repository, inside)) = kit_inside(context)? else {
         return Ok((working_kit(context)?, None));
@@ -46,7 +46,7 @@ pub fn note(context: &Context, watch: Option<Watch>) -> Result<KitState, Failure
     watch.map_or(Ok(KitState::Committed), |watch| watch.note(&context.notices))
 }
 
-/// The kit as it stands in a commit; for commands that bind an agent. What lies outside the
+/// The kit of a commit; for commands that bind an agent. What is outside the
 /// repository is the user's own and is read as it is.
 pub fn committed_kit(
     context: &Context,
@@ -111,8 +111,10 @@ pub fn binding_commit(
     let whole = matches!(named.len(), 40 | 64) && named.chars().all(|c| c.is_ascii_hexdigit());
     let found = if whole { repository.commit(named)? } else { None };
     found.filter(|found| found == named).ok_or_else(|| {
-        Failure::general(format!("`{named}`, whose kit is to bind the agent, is no commit here"))
-            .help("kit-commit of a task is the whole name of a commit of this repository")
+        Failure::general(format!(
+            "`{named}`, whose kit is to bind the agent, is not a commit of this repository"
+        ))
+        .help("kit-commit of a task is the whole name of a commit of this repository")
     })
 }
 
@@ -194,7 +196,7 @@ pub fn note_differences(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the kit lies inside the repository, if it does.
+/// The path of the kit inside the repository, if it is there.
 fn kit_inside(context: &Context) -> Result<Option<(Repository, String)>, Failure> {
     let Some(repository) = context.repository() else { return Ok(None) };
     let kit = match &context.kit_root {
@@ -284,7 +286,7 @@ pub fn contents(
     Ok(found)
 }
 
-/// Where the person stands in the repository; empty at its root.
+/// The person's directory in the repository; empty at its root.
 pub fn inside(context: &Context, repository: &Repository) -> Result<String, Failure> {
     let inside = context.directory.strip_prefix(repository.root()).unwrap_or(Path::new(""));
     inside.to_str().map(str::to_owned).ok_or_else(|| not_utf8(&context.directory))

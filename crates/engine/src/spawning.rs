@@ -152,7 +152,7 @@ pub struct Planned<'a> {
     pub revision: &'a str,
 }
 
-/// Spawns an agent if `check` finds nothing that stands against it.
+/// Spawns an agent if `check` passes.
 pub fn spawn_checked(
     context: &Context,
     source: &Source,

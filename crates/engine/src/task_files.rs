@@ -5,7 +5,7 @@ use bailiwick_source_control::Repository;
 use crate::failure::Failure;
 use crate::sources::{self, Files};
 
-/// How long all of them may be. Some programs are told their task in an argument, which cannot be longer.
+/// The maximum total length. Some programs get their task as an argument, which cannot be longer.
 const MAX_BYTES: usize = 96 * 1024;
 
 /// A file that the task hands over to the agent.
@@ -31,7 +31,7 @@ pub(super) fn read_in(repository: &Files<'_>, files: &[String]) -> Result<Vec<Ta
     let mut paths: Vec<&str> = Vec::new();
     for file in files {
         if !is_plain(file) {
-            return Err(Failure::refused(format!("{file:?} is no path of the repository"))
+            return Err(Failure::refused(format!("{file:?} is not a path in the repository"))
                 .help("name files from its root, without `.` and `..`"));
         }
         if !paths.contains(&file.as_str()) {

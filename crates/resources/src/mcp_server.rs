@@ -243,7 +243,7 @@ fn named(field: &str, values: &[ValueFrom], fault: fn(&str) -> Option<String>) -
         faults.extend(fault(&value.name).map(|message| Fault::new(field, message)));
         let mut before = values.iter().take(index);
         if before.any(|other| other.name.eq_ignore_ascii_case(&value.name)) {
-            faults.push(Fault::new(field, format!("`{}` stands there twice", value.name)));
+            faults.push(Fault::new(field, format!("`{}` appears twice", value.name)));
         }
         if value.secret_ref.is_some() == value.config_map_ref.is_some() {
             let message = format!("`{}` needs a secretRef or a configMapRef", value.name);

@@ -83,7 +83,7 @@ pub fn reserved_variable_pattern() -> String {
 /// Why a variable name is not allowed.
 pub fn variable_fault(name: &str) -> Option<String> {
     if !is_variable_name(name) {
-        return Some(format!("`{name}` is no name of a variable; write it as in API_TOKEN"));
+        return Some(format!("`{name}` is not the name of a variable; write it as in API_TOKEN"));
     }
     is_reserved_variable(name)
         .then(|| format!("`{name}` means something to the programs around the agent"))

@@ -61,7 +61,7 @@ pub struct Fork {
 }
 
 impl Capabilities {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let kit = sources::working_kit(context)?;
         match self.verb {

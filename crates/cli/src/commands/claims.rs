@@ -52,7 +52,7 @@ enum Verb {
 }
 
 impl ClaimsCommand {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::List { all, format } => list(context, all, format.format),

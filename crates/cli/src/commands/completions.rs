@@ -17,7 +17,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Bailiwick::command(), "bailiwick", &mut script);

@@ -29,7 +29,7 @@ pub struct Compose {
 }
 
 impl Compose {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (kit, watch) = sources::watched_kit(context)?;
         let bound = bind(&kit, &sources::read_task(context, &self.task)?)?;

@@ -61,7 +61,7 @@ impl DbCommand {
         }
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::Status { format } | Verb::Migrate { format } => status(context, format.format),

@@ -42,7 +42,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: Context, destination: &Destination) -> Result<(), Failure> {
         let Some(agent) = &self.agent else {
             let fleet = destination.find(context)?;

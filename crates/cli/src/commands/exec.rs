@@ -58,10 +58,10 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let Some((program, arguments)) = self.command.split_first() else {
-            return Err(Failure::usage("there is no program"));
+            return Err(Failure::usage("no program was given"));
         };
         let what = match (&self.role, &self.task) {
             (Some(role), _) => PolicySource::Role {

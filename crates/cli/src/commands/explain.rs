@@ -67,7 +67,7 @@ pub struct Explain {
     format: FormatOption,
 }
 
-/// Whose limits are asked.
+/// The limits to decide by.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Limits {
     /// Use this role
@@ -94,7 +94,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 }
 
 impl Limits {
-    /// What to compile; nothing if nobody was named.
+    /// What to compile; nothing if neither a task nor a role was named.
     pub(crate) fn what(&self) -> Option<PolicySource> {
         match (&self.task, &self.role) {
             (Some(task), _) => Some(PolicySource::Task(task.clone())),
@@ -127,7 +127,7 @@ impl Limits {
 }
 
 impl Explain {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: Context, destination: &Destination) -> Result<(), Failure> {
         if let Some(named) = object::object(&self.command) {
             let fleet = destination.find(context)?;
@@ -230,7 +230,7 @@ struct Explained {
     facts: Facts,
     write_targets: Vec<WriteTarget>,
     verdicts: Vec<Verdict>,
-    /// What holds the limit of each capability.
+    /// What enforces the limit of each capability.
     enforced: BTreeMap<String, EnforcedBy>,
     /// What a run with these limits may use.
     budget: RunBudget,

@@ -24,7 +24,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         match bailiwick_gate::run(self.arguments.into_iter()) {
             code if code == std::process::ExitCode::SUCCESS => Ok(()),

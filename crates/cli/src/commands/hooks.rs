@@ -151,7 +151,7 @@ struct Remove {
 }
 
 impl Hooks {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::Install(install) => install.run(context),
@@ -286,7 +286,7 @@ fn require_versions(context: &Context, agents: &[Agent]) -> Result<(), Failure> 
 /// Refuses where a sandbox cannot be made for shell commands.
 fn require_sandbox() -> Result<(), Failure> {
     preconditions::require_sandbox(SandboxLevel::Full).map_err(|failure| {
-        let way = "or add --no-sandbox: then only what the gate reads in a command is held";
+        let way = "or add --no-sandbox: then only what the gate can read in a command is limited";
         let help = failure.advice().map_or_else(|| way.to_owned(), |help| format!("{help}; {way}"));
         Failure::from(failure).help(help)
     })

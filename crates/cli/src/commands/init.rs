@@ -55,7 +55,7 @@ struct Report {
 }
 
 impl Init {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let repository = context.require_repository()?;
         let project = detect(&repository)?;

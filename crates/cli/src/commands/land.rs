@@ -83,12 +83,12 @@ impl Land {
         Self { agent, branch: None, method: None, title: None, base: None, checks, format }
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         let agent = agent_names::require(context, &self.agent)?;
         interrupt::set_notice(format!(
-            "stopped; the work is kept, and the same command goes on: bailiwick land {agent}"
+            "stopped; the work is kept, and the same command continues: bailiwick land {agent}"
         ));
         let request = LandRequest {
             agent,

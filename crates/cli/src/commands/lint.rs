@@ -66,7 +66,7 @@ impl<'a> From<&'a Problem> for Shown<'a> {
 }
 
 impl Lint {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (kit, watch) = sources::watched_kit(context)?;
         let tasks = self.tasks(context)?;

@@ -36,7 +36,7 @@ pub struct Logs {
 const PAGE: u32 = 1000;
 
 impl Logs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.agent = agent_names::require(context, &self.agent)?;
         let kept = context.database.open()?;

@@ -78,7 +78,7 @@ impl Shared {
 }
 
 impl Mcp {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let answer: CallHandler = match self.socket {
             Some(socket) => stdio::forwarding(socket),

@@ -250,7 +250,7 @@ impl Bailiwick {
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         self.global.colour.choose();
         let Global { directory, quiet, kit_root, db, context, .. } = self.global;

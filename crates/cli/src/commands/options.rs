@@ -55,7 +55,7 @@ impl From<CheckArguments> for CheckOptions {
     }
 }
 
-/// How a run is to be held and ended.
+/// How a run is limited and ended.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunArguments {
     /// Whether work that passes lands without a question; default: as in the settings
@@ -89,7 +89,7 @@ impl From<RunArguments> for RunOptions {
     }
 }
 
-/// Whether work that holds lands.
+/// Whether work that passes its checks lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LandWhen {
     /// After you confirm, on a terminal.
@@ -142,7 +142,7 @@ pub(crate) fn observe(
     Ok(Context::observe(kit_root, database, output::notices())?)
 }
 
-/// Whether somebody sits at the terminal.
+/// Whether a person is at the terminal.
 pub(crate) fn person() -> UserPresence {
     if std::io::stderr().is_terminal() { UserPresence::AtTerminal } else { UserPresence::Absent }
 }

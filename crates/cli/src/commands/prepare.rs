@@ -1,4 +1,4 @@
-//! `bailiwick prepare`: what would be asked of the agent, written nowhere.
+//! `bailiwick prepare`: the prompt and arguments of an agent, without starting it.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub enum Shape {
 }
 
 impl Prepare {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (invocation, watch) = self.invocation(context)?;
         match self.format {

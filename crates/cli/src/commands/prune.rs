@@ -49,7 +49,7 @@ struct Pruned<'a> {
 }
 
 impl Prune {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::record_interrupted_runs(context)?;
         let items = pruning::plan(context, self.all_repos, &self.force)?;
@@ -104,7 +104,7 @@ fn show(items: &[Item]) {
     output::table(&columns, &rows);
 }
 
-/// Asks the person; an error where nobody can answer.
+/// Asks the person; an error without a terminal.
 fn confirmed(bytes: u64) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(

@@ -50,12 +50,12 @@ struct Listed {
     turns: u64,
     tool_calls: u64,
     denied: u64,
-    /// What people are asked at this moment.
+    /// The questions that wait for a person.
     questions: Vec<(String, String)>,
 }
 
 impl Ps {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (scope, runs) = run_list::read(context, self.all_repos)?;
         let listed: Vec<Listed> = runs

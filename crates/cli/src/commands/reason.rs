@@ -1,4 +1,4 @@
-//! Why a person does something: asked for where somebody can answer, and never made up.
+//! The reason for an action: asked for at a terminal, and never invented.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 

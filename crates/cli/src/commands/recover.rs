@@ -33,7 +33,7 @@ pub struct Recover {
 }
 
 impl Recover {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let mut recovered = issue_recovery::recover(context, &self.from_forge)?;
         if self.release_lost {
@@ -62,7 +62,7 @@ impl Recover {
             return output::json(&shown);
         }
         if recovered.is_empty() {
-            output::note("nobody has worked on an open issue there");
+            output::note("no run has worked on an open issue there");
         }
         for issue in &recovered {
             print(issue, continued.contains(&&issue.name));
@@ -129,7 +129,7 @@ fn print(issue: &RecoveredIssue, is_continued: bool) {
             }
         }
         NextStep::Decide => output::line("next      -"),
-        NextStep::Stopped { why } => output::line(format_args!("next      nobody: {why}")),
+        NextStep::Stopped { why } => output::line(format_args!("next      none: {why}")),
         NextStep::Closed => output::line("next      nothing: the issue is closed"),
     }
 }

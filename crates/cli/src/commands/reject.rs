@@ -36,7 +36,7 @@ struct Rejected {
 }
 
 impl Reject {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.agent = agent_names::require(context, &self.agent)?;
         let subject = AgentWork::of_agent(context, &self.agent, &Places::default())?;

@@ -57,7 +57,7 @@ impl Replayed {
 }
 
 impl Replay {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         policy_file::note_root(context, &[&self.limits.files, &self.limits.deny]);
         let given = self.limits.what().map(|what| compile_working(context, &what)).transpose();
@@ -189,7 +189,10 @@ fn beside(log: &Path) -> Result<Policy, Failure> {
     Policy::read(&bytes, digest.as_str()).map_err(|error| Failure::general(error.to_string()))
 }
 
-fn read(log: &Path, mut each: impl FnMut(usize, Result<Record, String>)) -> Result<(), Failure> {
+fn read(
+    log: &Path,
+    mut each: impl FnMut(usize, Result<Record, serde_json::Error>),
+) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::general(format!("the log {} cannot be read: {error}", log.display()))
     };
@@ -199,7 +202,7 @@ fn read(log: &Path, mut each: impl FnMut(usize, Result<Record, String>)) -> Resu
         if line.trim().is_empty() {
             continue;
         }
-        each(index + 1, serde_json::from_str(&line).map_err(|error| error.to_string()));
+        each(index + 1, serde_json::from_str(&line));
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub struct Respawn {
 }
 
 impl Respawn {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let former = agent_names::require(context, &self.agent)?;
         let respawn = respawning::Respawn::begin(context, &former, self.agent_id.as_ref())?;

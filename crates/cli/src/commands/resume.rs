@@ -79,7 +79,7 @@ impl Raised {
         given.flatten().collect()
     }
 
-    /// What may be spent from now on; nothing if nobody said.
+    /// The budget from now on; nothing if no option sets one.
     pub(super) fn allowance(self) -> Option<Allowance> {
         let task = bailiwick_model::task::Budget {
             tokens: self.tokens,
@@ -95,7 +95,7 @@ impl Raised {
 }
 
 impl Resume {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::record_interrupted_runs(context)?;
@@ -152,7 +152,7 @@ pub struct Attach {
 }
 
 impl Attach {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::record_interrupted_runs(context)?;
@@ -163,7 +163,7 @@ impl Attach {
             (Some(text), true) => match ask(context, &self.agent, &Request::Message { text })? {
                 Reply::Refused(why) => Err(Failure::usage(why)),
                 Reply::Done | Reply::Status(_) => {
-                    output::note("it hears this when its turn has ended");
+                    output::note("it gets this message when its turn has ended");
                     Ok(())
                 }
             },

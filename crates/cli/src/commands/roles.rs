@@ -43,7 +43,7 @@ enum Verb {
 }
 
 impl Roles {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let kit = sources::working_kit(context)?;
         match self.verb {

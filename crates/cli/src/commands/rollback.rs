@@ -37,7 +37,7 @@ pub struct Rollback {
 }
 
 impl Rollback {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let agent = agent_names::require(context, &self.agent)?;
         let format = self.format.format;

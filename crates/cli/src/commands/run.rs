@@ -82,7 +82,7 @@ impl Run {
         Self { task, agent_id: None, base, title: None, issue: None, detach: false, how, format }
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::record_interrupted_runs(context)?;
@@ -168,7 +168,7 @@ impl Run {
     }
 }
 
-/// Runs an agent until it has ended, checks its work, lands it and prints what came of it.
+/// Runs an agent until it has ended, checks its work, lands it and prints the result.
 pub(crate) fn run_and_tell(
     context: &Context,
     id: &AgentId,
@@ -223,7 +223,7 @@ impl RunObserver for Observer<'_> {
     }
 }
 
-/// Whether a person is asked if work that passed lands.
+/// Whether work that passed lands, or a person decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LandChoice {
     Land,
@@ -265,7 +265,7 @@ fn lands(asked: LandChoice) -> bool {
     }
 }
 
-/// Lands what passed, and tells what came of it.
+/// Lands what passed, and prints the result.
 fn conclude(
     context: &Context,
     ended: FinishedRun,

@@ -46,7 +46,7 @@ pub struct Spawn {
 }
 
 impl Spawn {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let format = self.format.format;
         let (start, allow_setup) = (self.start, self.allow_setup);

@@ -35,7 +35,7 @@ struct Shown {
 }
 
 impl Status {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (_, runs) = run_list::read(context, self.all_repos)?;
         let done = runs.iter().map(|one| &one.run).filter(|run| run.status == RunStatus::Done);

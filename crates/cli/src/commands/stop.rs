@@ -32,7 +32,7 @@ struct Stopped {
 }
 
 impl Stop {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::record_interrupted_runs(context)?;
         let mut stopped = Vec::new();

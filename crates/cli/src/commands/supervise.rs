@@ -35,7 +35,7 @@ pub struct Supervise {
 }
 
 impl Supervise {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         let start = match self.resume {
@@ -52,6 +52,6 @@ impl Supervise {
 fn words() -> Result<String, Failure> {
     let mut words = String::new();
     let read = std::io::stdin().read_to_string(&mut words);
-    read.map_err(|error| Failure::general(format!("what it is told cannot be read: {error}")))?;
+    read.map_err(|error| Failure::general(format!("its input cannot be read: {error}")))?;
     Ok(words)
 }

@@ -48,7 +48,7 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

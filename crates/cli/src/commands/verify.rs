@@ -78,7 +78,7 @@ impl From<Mode> for RunMode {
 }
 
 impl Verify {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         interrupt::set_notice("the checks were stopped; nothing has changed".to_owned());
@@ -133,7 +133,7 @@ impl Verify {
     }
 }
 
-/// How an agent stands, by what can be done with it.
+/// The state of an agent, by what can be done with it.
 fn state(context: &Context, run: &Run, work: Work) -> Result<AgentState, Failure> {
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(&run.id)).await?))?;
     let state = AgentState::of(run, attempts.last(), SupervisorState::observe(context, run).0);

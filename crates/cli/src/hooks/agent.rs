@@ -64,7 +64,7 @@ pub enum Wrapping {
     ChangedInput,
 }
 
-/// For which work the gate is asked.
+/// The tool calls that the gate decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// In one repository.

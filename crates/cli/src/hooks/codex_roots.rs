@@ -26,7 +26,7 @@ pub fn has(config: &DocumentMut, root: &Path) -> bool {
 pub fn put(config: &mut DocumentMut, source: &Source, roots: &[PathBuf]) -> Result<(), Problem> {
     let wrong = |what: &str| {
         Problem::error("bad-settings", source.whole(), format!("`{what}` is not what it should be"))
-            .help("mend the file by hand; nothing was changed")
+            .help("fix the file by hand; nothing was changed")
     };
     let missing: Vec<_> = roots.iter().filter(|root| !has(config, root)).cloned().collect();
     if missing.is_empty() {

@@ -12,7 +12,7 @@ use super::settings_entry::{Position, SECONDS, Shape};
 /// That Codex trusts one hook as it is now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
-    /// The configuration that says so.
+    /// The configuration that trusts it.
     pub config: PathBuf,
     /// The file and the position of the hook.
     pub key: String,
@@ -71,8 +71,7 @@ pub fn parse(source: &Source) -> Result<DocumentMut, Problem> {
     source.text.parse().map_err(|error: toml_edit::TomlError| {
         let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
-        Problem::error("bad-toml", place, message)
-            .help("mend the file by hand; nothing was changed")
+        Problem::error("bad-toml", place, message).help("fix the file by hand; nothing was changed")
     })
 }
 
@@ -110,7 +109,7 @@ pub fn put(config: &mut DocumentMut, source: &Source, trust: &Trust) -> Result<(
     }
     let wrong = |what: &str| {
         Problem::error("bad-settings", source.whole(), format!("`{what}` should be a table"))
-            .help("mend the file by hand; nothing was changed")
+            .help("fix the file by hand; nothing was changed")
     };
     let hooks = config.entry("hooks").or_insert_with(implicit);
     let hooks = hooks.as_table_like_mut().ok_or_else(|| wrong("hooks"))?;
@@ -128,7 +127,7 @@ fn implicit() -> Item {
     Item::Table(table)
 }
 
-/// Trusts our hook no longer; what else is said under its key belongs to another hook by now.
+/// Removes the trust in our hook. Other entries under its key belong to another hook by now.
 pub fn take(config: &mut DocumentMut, trust: &Trust) {
     if !is_trusted(config, trust) {
         return;
@@ -138,14 +137,14 @@ pub fn take(config: &mut DocumentMut, trust: &Trust) {
     });
 }
 
-/// Drops all that is said of the hook at a position.
+/// Removes all entries for the hook at a position.
 pub fn forget(config: &mut DocumentMut, settings: &Path, shape: Shape, position: Position) {
     with_states(config, |states| {
         states.remove(&key(settings, shape, position));
     });
 }
 
-/// Moves what is said of the hooks behind a group that is gone to where they stand now.
+/// Moves the entries for hooks behind a removed group to their new positions.
 pub fn close_gap(
     config: &mut DocumentMut,
     settings: &Path,

@@ -32,13 +32,13 @@ pub struct Disarmed {
 /// A part of what was installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The gate is not asked.
+    /// The gate is not called.
     Gate,
     /// Shell commands do not run in their sandbox.
     Sandbox,
 }
 
-/// Every setting that would keep the gate of `agent` from being asked, here.
+/// Every setting here that prevents the gate of `agent` from being called.
 pub fn find(
     draft: &mut Draft,
     places: &Places,

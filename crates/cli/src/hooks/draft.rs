@@ -41,7 +41,7 @@ struct Drafted {
 pub enum Change {
     /// It is new.
     Created,
-    /// It holds something else.
+    /// It contains something else.
     Changed,
     /// It is gone.
     Deleted,

@@ -33,10 +33,10 @@ pub const SEPARATOR: &str = "--";
 /// How much of a command is shown beside what is started for it.
 const MAX_SHOWN: usize = 16 * 1024;
 
-/// How long is waited for the record of a command that has ended or goes on in the background.
+/// How long to wait for the record of a command that has ended or continues in the background.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is said to the agent's program.
+/// The answer to the agent's program.
 enum HookOutcome {
     /// In silence, or with what the gate printed.
     Goes(HookReply),

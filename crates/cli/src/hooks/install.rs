@@ -169,7 +169,7 @@ pub fn plan(
     Ok(Planned { record, kept, mended, notes })
 }
 
-/// What has to be known of a hook of somebody else.
+/// What must be known about a hook that is not ours.
 pub fn other_hook(other: &other_hooks::Other, agent: Agent) -> (String, String) {
     let text = format!(
         "the hook `{}` in {} is asked about shell commands too",

@@ -106,7 +106,7 @@ impl Node {
 pub fn parse(source: &Source, comments: Comments) -> Result<Node, Problem> {
     let problem = |fault: Fault| {
         Problem::error("bad-json", source.at(fault.span), fault.message)
-            .help("mend the file by hand; nothing was changed")
+            .help("fix the file by hand; nothing was changed")
     };
     let root = parse_to_ast(&source.text, &CollectOptions::default(), &options(comments))
         .map_err(|error| problem(Fault::of(&error)))?;

@@ -1,4 +1,4 @@
-//! What a gate in somebody else's program cannot hold, and what to do about it.
+//! What a gate inside another program cannot enforce, and what to do about it.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ const fn limit(cannot: &'static str, instead: &'static str) -> Limit {
     Limit { cannot, instead }
 }
 
-/// What holds, in a line.
+/// What is enforced, in a line.
 pub fn holds(agent: Agent) -> &'static str {
     match agent {
         Agent::Claude | Agent::Codex | Agent::Gemini => {
@@ -165,7 +165,7 @@ fn always(agent: Agent) -> Vec<Limit> {
                 "end a session that hangs",
             ),
             limit(
-                "the payload names no agent, so sub-agents are held but not told apart",
+                "the payload names no agent, so sub-agents have the same limits and cannot be told apart",
                 "nothing; their calls are in the log",
             ),
         ],

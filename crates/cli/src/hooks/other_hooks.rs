@@ -1,4 +1,4 @@
-//! Hooks of others that are asked about shell commands too: one that changes them takes the place of ours.
+//! Other hooks for shell commands: one that changes the command replaces the change of ours.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::places::Places;
 use super::settings_entry::Shape;
 use crate::failure::Failure;
 
-/// A hook of somebody else.
+/// A hook that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Other {
     /// Where it is set.
@@ -22,7 +22,7 @@ pub struct Other {
     pub command: String,
 }
 
-/// Every hook that is asked before shell commands and is not ours.
+/// Every hook before shell commands that is not ours.
 pub fn find(
     draft: &mut Draft,
     places: &Places,
@@ -63,7 +63,7 @@ pub fn find(
     Ok(found)
 }
 
-/// Hooks that Codex's configuration itself holds.
+/// Hooks in Codex's configuration itself.
 fn in_configuration(
     draft: &mut Draft,
     places: &Places,

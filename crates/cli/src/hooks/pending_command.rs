@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// How long what nobody has run is kept.
+/// How long a command that was not run is kept.
 const MAX_AGE: Duration = Duration::from_secs(86_400);
 
 /// A command that is to be run.
@@ -57,7 +57,7 @@ impl Commands {
         Ok(program)
     }
 
-    /// Takes a command, which can then not be taken again.
+    /// Takes a command. It can be taken only once.
     pub fn take(&self, id: &str) -> io::Result<Pending> {
         let id = checked(id)?;
         // Who renames it has it, also if two try.
@@ -103,7 +103,7 @@ impl Commands {
         checked(id).ok()
     }
 
-    /// Whether a command was started in the sandbox; asked for once.
+    /// Whether a command was started in the sandbox; answered only once.
     pub fn has_started(&self, id: &str) -> bool {
         checked(id).is_ok_and(|id| fs::remove_file(self.record(id)).is_ok())
     }
@@ -175,7 +175,7 @@ fn new_id() -> io::Result<String> {
 /// An id as we make them, and no path.
 fn checked(id: &str) -> io::Result<&str> {
     let fits = id.len() == 24 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    fits.then_some(id).ok_or_else(|| io::Error::other("this is no id of a command"))
+    fits.then_some(id).ok_or_else(|| io::Error::other("this is not the id of a command"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::places::Kept;
 use super::record::{Commands, Record};
 use crate::failure::Failure;
 
-/// How our file begins; one that begins otherwise is somebody else's.
+/// The beginning of our file; a file that begins otherwise is not ours.
 pub const HEAD: &str = "// Written by `bailiwick hooks install opencode`;";
 
 const BODY: &str = r#"
@@ -70,7 +70,7 @@ pub fn text(record: &Record, kept: &Kept) -> Result<String, Failure> {
     Ok(text + BODY)
 }
 
-/// Whether the plugin has said that it was loaded with this policy.
+/// Whether the plugin has reported that it was loaded with this policy.
 pub fn has_announced(said: Option<&str>, record: &Record) -> bool {
     let said = said.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
     said.is_some_and(|said| said.get("digest").and_then(|d| d.as_str()) == Some(&record.digest))

@@ -1,4 +1,4 @@
-//! What was installed where, so that it can be looked after and taken out again.
+//! What was installed where, so that it can be checked and removed.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub struct Record {
     /// What Codex trusts of the hook after a call.
     #[serde(default)]
     pub after_trust: Option<Trust>,
-    /// The directories that Codex's own sandbox was told to let commands write to.
+    /// The directories that commands may write to in Codex's own sandbox, by our configuration.
     #[serde(default)]
     pub roots: Vec<PathBuf>,
 }
@@ -67,7 +67,7 @@ pub enum Commands {
     /// As the agent's program runs them.
     #[default]
     Free,
-    /// In a sandbox that holds the limits on paths.
+    /// In a sandbox that enforces the limits on paths.
     Sandboxed,
 }
 

@@ -171,7 +171,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(failure) => {
             output::error(
                 &format!(
-                    "bailiwick: the command was not run, because it cannot be held: {failure}"
+                    "bailiwick: the command was not run, because it cannot be sandboxed: {failure}"
                 ),
                 Some("tell the person; `bailiwick hooks status` says what is wrong"),
             );
@@ -229,14 +229,18 @@ impl Command {
     fn prepare(directory: &Path) -> Result<Self, Failure> {
         let kept = Kept { directory: directory.to_owned() };
         let (record, policy) = installed(&kept)?;
-        let here = std::env::current_dir()
-            .map_err(|error| Failure::general(format!("the directory cannot be told: {error}")))?;
+        let here = std::env::current_dir().map_err(|error| {
+            Failure::general(format!("the working directory cannot be determined: {error}"))
+        })?;
         let around = record.root.clone().or_else(|| repository_around(&here));
         let repository = around.as_deref().and_then(Repository::discover);
         if repository.is_none()
             && let Some(root) = &record.root
         {
-            return Err(Failure::general(format!("{} is no repository any more", root.display())));
+            return Err(Failure::general(format!(
+                "{} is not a repository any more",
+                root.display()
+            )));
         }
         let mut places = machine(&kept, &here)?;
         let (mut new_files, mut scratch) = (None, None);
@@ -392,7 +396,7 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The repository as the policy holds it, and what finds new files that it forbids.
+/// The repository as the policy protects it, and what finds new files that it forbids.
 fn in_repository(
     repository: &Repository,
     policy: &Policy,

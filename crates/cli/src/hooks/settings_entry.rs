@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// What Gemini CLI calls our hook.
 pub const NAME: &str = "bailiwick-gate";
 
-/// A day: a gate that hangs holds the call instead of letting it through.
+/// A day: a gate that hangs blocks the call instead of allowing it.
 pub const SECONDS: u64 = 86_400;
 
 /// How one program wants the entry.
@@ -58,7 +58,7 @@ struct Hook<'a> {
     timeout: u64,
 }
 
-/// Where our hook stands: in which group, and as which of its hooks.
+/// The position of our hook: its group, and its index in the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The group.
@@ -67,7 +67,7 @@ pub struct Position {
     pub hook: usize,
 }
 
-/// What had to be made for our entry, and goes again with it.
+/// What was created for our entry, and is removed with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
     /// The whole file.
@@ -280,7 +280,7 @@ impl Shape {
         Ok(text)
     }
 
-    /// Whether the group at a position holds nothing but the hook there.
+    /// Whether the group at a position contains only that hook.
     pub fn stands_alone(&self, root: &Node, position: Position) -> bool {
         let group = self.group_at(root, position);
         group.and_then(|group| group.get("hooks")).is_some_and(|hooks| hooks.items().len() == 1)
@@ -314,7 +314,7 @@ impl Shape {
         node.filter(fits).ok_or_else(|| {
             let place = node.map_or_else(|| source.whole(), |node| source.at(node.span.clone()));
             Problem::error("bad-settings", place, format!("`{key}` should be {kind}"))
-                .help("mend the file by hand; nothing was changed")
+                .help("fix the file by hand; nothing was changed")
         })
     }
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// How a gate stands.
+/// The state of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InstallState {
@@ -50,7 +50,7 @@ pub struct Finding {
     standing: InstallState,
 }
 
-/// How one gate stands.
+/// The state of one gate.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The program.
@@ -59,7 +59,7 @@ pub struct Report {
     pub scope: &'static str,
     /// The repository.
     pub root: Option<PathBuf>,
-    /// How it stands.
+    /// Its state.
     pub standing: InstallState,
     /// What binds the agent.
     pub bound: Option<Bound>,
@@ -73,7 +73,7 @@ pub struct Report {
     pub log: PathBuf,
     /// How many new files of shell commands were moved away, and where.
     pub moved: Option<(usize, PathBuf)>,
-    /// When the gate was asked last, in milliseconds since 1970.
+    /// The time of the gate's last decision, in milliseconds since 1970.
     pub last_asked_ms: Option<u64>,
     /// What is not as it should be.
     pub findings: Vec<Finding>,
@@ -176,7 +176,7 @@ impl Look<'_> {
             }
             Failure::AlreadyReported(_) => ("it could not be looked at".to_owned(), None),
         };
-        let advice = advice.unwrap_or_else(|| "mend it, then install again".to_owned());
+        let advice = advice.unwrap_or_else(|| "fix it, then install again".to_owned());
         self.find(InstallState::Drifted, code, text, advice);
     }
 
@@ -280,7 +280,8 @@ impl Look<'_> {
                 }
             }
             _ => {
-                let text = format!("our entry for {} in {file} is gone or changed", shape.event());
+                let text =
+                    format!("our entry for {} in {file} is missing or was changed", shape.event());
                 self.drift("changed-entry", text);
             }
         }

@@ -89,7 +89,7 @@ enum Verb {
 }
 
 impl AgentRuntime {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         preconditions::require_git()?;
         match self.verb {

@@ -28,7 +28,7 @@ pub struct CapabilityTool {
 enum Verb {
     /// Judge the tool call on standard input by this capability: exit 0 or 2
     ///
-    /// TASK_TOML names the task. Everything that goes wrong is a denial.
+    /// TASK_TOML names the task. Any error is a denial.
     Check {
         /// The capability
         name: String,
@@ -52,7 +52,7 @@ enum Verb {
 }
 
 impl CapabilityTool {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         match self.verb {
             Verb::Check { name } => match super::check::run(&name) {

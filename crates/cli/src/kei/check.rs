@@ -179,7 +179,7 @@ fn layer(origin: Origin, layout: Layout, root: &Path) -> Layer {
     Layer::new(origin, layout, &shown, Box::new(DirectoryTree::new(root)))
 }
 
-/// The workspace: what the hook is told by its surroundings, else the repository of the call.
+/// The workspace: the variable of the agent program, else the repository of the call.
 pub(super) fn surroundings(
     call: &Call,
     variable: Variables<'_>,

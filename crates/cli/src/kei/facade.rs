@@ -1,7 +1,7 @@
 //! The seed's `Capability` trait, over the same gates and checks that everything else uses.
 //!
 //! A program that embeds capabilities asks [`find`] for one by name and calls it as the seed's own
-//! registry would. Whatever goes wrong is a denial or a failure.
+//! registry would. Any error is a denial or a failure.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -104,7 +104,7 @@ pub struct VerifyContext<'a> {
 /// What a check says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VerifyResult {
-    /// It holds.
+    /// It passes.
     Pass,
     /// It does not.
     Fail {

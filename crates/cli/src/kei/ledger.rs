@@ -75,7 +75,7 @@ enum Verb {
 }
 
 impl LedgerTool {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         let context = options::observe(None, self.db.as_deref())?;
         with_store(&context, async |store| match self.verb {

@@ -25,7 +25,7 @@ pub fn start_bailiwick(program: &str, arguments: impl IntoIterator<Item = OsStri
     ExitCode::from(2)
 }
 
-/// What one of these programs asked `bailiwick` to do, if it was one of them.
+/// Runs one of these programs, if this process was started under its name.
 pub fn run() -> Option<ExitCode> {
     // The program's own arguments begin with its name.
     let arguments = std::env::args_os().skip(1);
@@ -39,12 +39,12 @@ pub fn run() -> Option<ExitCode> {
     }
 }
 
-/// The seed's default: the directory the command is called in, if it holds a kit in its layout.
+/// The seed's default: the working directory, if it contains a kit in the seed's layout.
 fn kit_root(given: Option<PathBuf>) -> Option<PathBuf> {
     given.or_else(|| kit_root_in(Path::new(".")))
 }
 
-/// A directory, if it holds a kit in the seed's layout.
+/// A directory, if it contains a kit in the seed's layout.
 fn kit_root_in(directory: &Path) -> Option<PathBuf> {
     let kit = ["_capabilities", "_roles"].iter().any(|name| directory.join(name).is_dir());
     kit.then(|| directory.to_path_buf())

@@ -126,8 +126,8 @@ pub fn line(text: impl fmt::Display) {
     text_out(format_args!("{text}\n"));
 }
 
-/// Prints a piece of the result. A terminal is told nothing but text and its style; what cannot be
-/// printed is told at the end.
+/// Prints a part of the result. A terminal gets only text and its style; an error of printing is
+/// reported at the end.
 pub fn text_out(text: impl fmt::Display) {
     let mut out = anstream::stdout();
     let written = match io::stdout().is_terminal() {
@@ -204,7 +204,7 @@ fn style_at(text: &str) -> Option<&str> {
 /// Why a result could not be printed, the first time that happened.
 static UNPRINTED: OnceLock<String> = OnceLock::new();
 
-/// A reader that has gone away has seen enough: the work goes on, and keeps its exit code.
+/// A reader that has closed the pipe has seen enough: the work continues, and keeps its exit code.
 fn remember(written: io::Result<()>) {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -262,10 +262,10 @@ pub fn plain_error(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Whether what stands beside the result is told to the log.
+/// Whether text beside the result goes to the log.
 static TO_LOG: AtomicBool = AtomicBool::new(false);
 
-/// From now on what stands beside the result is a line of the log: nobody sits at a terminal.
+/// From now on text beside the result is a line of the log: there is no terminal.
 pub fn speak_to_the_log() {
     TO_LOG.store(true, Ordering::Relaxed);
 }
@@ -300,17 +300,17 @@ fn unless_quiet(text: impl fmt::Display) {
     }
 }
 
-/// Says what is worth knowing.
+/// Prints a note.
 pub fn note(text: impl fmt::Display) {
     unless_quiet(sentence(&format!("{} {text}", styled(YELLOW, "note:"))));
 }
 
-/// Says what is being done.
+/// Prints progress.
 pub fn progress(text: impl fmt::Display) {
     unless_quiet(styled(DIM, text));
 }
 
-/// Where services report what they do: beside the result.
+/// Receives what services report: it is printed beside the result.
 pub fn notices() -> Notices {
     Notices::to(|notice| match notice {
         Notice::Note(text) => note(text),
@@ -319,12 +319,12 @@ pub fn notices() -> Notices {
     })
 }
 
-/// Says what could be done next.
+/// Prints the next step.
 pub fn next_step(text: impl fmt::Display) {
     unless_quiet(format_args!("{} {text}", styled(GREEN, "next:")));
 }
 
-/// Says what is wrong, and what to do about it.
+/// Prints an error, and what to do about it.
 pub fn error(text: &str, help: Option<&str>) {
     aside(sentence(&format!("{} {text}", styled(RED.bold(), "error:"))));
     if let Some(help) = help {

@@ -7,7 +7,7 @@ use textwrap::core::{Word, display_width};
 
 use super::{BOLD, line, shortened, shortened_middle, styled, width};
 
-/// What stands between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
 /// A flexible column is not made narrower than this.
 const MIN_FLEXIBLE: usize = 10;

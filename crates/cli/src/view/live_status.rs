@@ -1,4 +1,4 @@
-//! How a run stands while a person looks at it: phase, time, tokens, denials and the limit that is near.
+//! The status of a run while a person watches it: phase, time, tokens, denials and the nearest limit.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use bailiwick_model::event::{Answer, EventKind, Phase};
 
 use crate::view::verification::elapsed;
 
-/// How a run stands, by what has happened.
+/// The status of a run, computed from its events.
 #[derive(Debug, Clone)]
 pub struct LiveStatus {
     /// How long it went on before it was looked at.
@@ -52,7 +52,7 @@ impl LiveStatus {
         }
     }
 
-    /// The run goes on to this phase.
+    /// The run enters this phase.
     pub fn enter(&mut self, phase: Phase) {
         self.phase = phase;
     }

@@ -1,4 +1,4 @@
-//! What a person sees of a run while it goes on: a line for each thing that happens, and on a terminal
+//! What a person sees of a run while it works: a line for each event, and on a terminal
 //! a last line with phase, budget and time.
 
 pub mod live_status;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// What is shown of one event at most, on a terminal and elsewhere.
 const MAX_LINES: usize = 8;
 const MAX_PIPED_CHARS: usize = 400;
-/// What stands before further lines of the same event.
+/// The indentation of further lines of the same event.
 const INDENT: &str = "    ";
 /// What is shown of the command or the files that a denial is about: its reason comes after it.
 const MAX_DENIED_CHARS: usize = 120;
@@ -60,7 +60,7 @@ impl View {
         Self::of(quiet, directory, LiveStatus::after(Duration::ZERO))
     }
 
-    /// The same for a run that stands like this already.
+    /// The same for a run with this status.
     pub fn of(quiet: bool, directory: RunDirectory, standing: LiveStatus) -> Self {
         let quiet = quiet || output::is_quiet();
         let terminal = !quiet && std::io::stderr().is_terminal();
@@ -183,7 +183,7 @@ impl Drop for View {
 /// Held by the question that is shown.
 static ASKING: Mutex<()> = Mutex::new(());
 
-/// Forgets what has been typed at a terminal and nobody has read, a line that is not finished too.
+/// Discards what was typed at a terminal and has not been read, also an unfinished line.
 pub(crate) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
     // A process in the background would be stopped for it, and what is typed is not for it.
     let background = tcgetpgrp(input).is_ok_and(|group| group != getpgrp());
@@ -193,7 +193,7 @@ pub(crate) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
     }
 }
 
-/// Whether a line has been typed, or nobody will type any more. Waits a while for it.
+/// Whether a line has been typed, or the input has ended. Waits a while for it.
 fn typed(input: &impl AsFd, timeout: Duration) -> bool {
     let mut asked = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
@@ -211,7 +211,7 @@ fn is_open(directory: &RunDirectory, id: &str) -> bool {
     }
 }
 
-/// A text of somebody else in one line, without what would steer a terminal or cannot be seen in it.
+/// An untrusted text in one line, without control and invisible characters.
 pub fn plain(text: &str) -> String {
     let seen = text.chars().filter(|c| !output::is_hidden(*c));
     let text: String = seen.map(|c| if c.is_control() { ' ' } else { c }).collect();

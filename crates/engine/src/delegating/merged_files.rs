@@ -1,4 +1,4 @@
-//! The files of a merge, as the caller's MCP server writes them: inside of the sandbox, so that the kernel holds the
+//! The files of a merge, as the caller's MCP server writes them: inside of the sandbox, so that the kernel enforces the
 //! limits of the caller.
 
 use std::fs;

@@ -128,7 +128,7 @@ fn snapshot(own: &AgentWork) -> Result<Snapshot, Failure> {
     work.snapshot(&work.base().map_err(failed)?).map_err(failed)
 }
 
-/// Writes what a commit of another run has into the files of a run that nobody works in, as if its agent had merged it.
+/// Writes the changes of another run's commit into the files of an idle run, as if its agent had merged them.
 /// Gives the number of files.
 pub fn merge_commit(
     own: &AgentWork,

@@ -67,7 +67,7 @@ impl Session {
             Ok(file)
         };
         let file = hold().map_err(|error| {
-            Failure::general(format!("{} cannot be held: {error}", path.display()))
+            Failure::general(format!("{} cannot be locked: {error}", path.display()))
         })?;
         Ok(PendingStart { path, file, words: words.is_some() })
     }

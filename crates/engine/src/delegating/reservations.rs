@@ -86,7 +86,7 @@ impl Session {
         tree.reserve(&session, run, known).1.map_err(Failure::refused_by)
     }
 
-    /// How an running agent stands.
+    /// The state of a running agent.
     fn live(&self, run: &AgentId) -> Result<Progress, Failure> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         match supervisor::ask(&directory, &Request::Status) {
@@ -236,7 +236,7 @@ impl Session {
         let tree = self.tree(Tree::default(), &all, idle)?;
         let (tree, taken) = tree.take_up(run, &or(wished, whole(one, Some(own))));
         let reserved = taken.map_err(|refusal| {
-            Failure::refused(format!("`{run}` cannot go on: {refusal}"))
+            Failure::refused(format!("`{run}` cannot continue: {refusal}"))
                 .help("what one below the first has to spend comes from the one above it")
         })?;
         let used = self.attempts(run)?;

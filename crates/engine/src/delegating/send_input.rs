@@ -20,7 +20,7 @@ const HEARS: Duration = Duration::from_secs(30);
 /// How long an agent may take to end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A part of what an agent is told.
+/// A part of a message to an agent.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
@@ -43,7 +43,7 @@ pub struct SendInput {
     /// The same in parts; this or message
     #[serde(default)]
     pub items: Option<Vec<Item>>,
-    /// End what it does now; otherwise it hears this when its turn has ended
+    /// End what it does now; otherwise it gets this message when its turn has ended
     #[serde(default)]
     pub interrupt: bool,
 }
@@ -122,7 +122,7 @@ impl Session {
                 Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
                     if Instant::now() > deadline {
                         return Err(Failure::refused(format!(
-                            "`{}` cannot hear it now; say it again later",
+                            "`{}` cannot receive it now; send it again later",
                             one.run
                         )));
                     }
@@ -158,9 +158,9 @@ impl Session {
         self.change(&one.run, |one| one.pending = true)?;
         self.release_unused()?;
         drop(turn);
-        let input = pending
-            .input()
-            .map_err(|error| Failure::refused(format!("`{run}` cannot be told: {error}")))?;
+        let input = pending.input().map_err(|error| {
+            Failure::refused(format!("`{run}` cannot receive the message: {error}"))
+        })?;
         let before = self.attempts(run)?.len();
         // With the same login as before.
         let how = RunOptions { login: None, ..self.how.clone() };
@@ -172,7 +172,7 @@ impl Session {
         begun
     }
 
-    /// Returns an error if an agent that was resumed ended before it could hear anything.
+    /// Returns an error if a resumed agent ended before it received the message.
     fn require_delivered(&self, run: &AgentId, before: usize, log: &Path) -> Result<(), Failure> {
         let deadline = Instant::now() + HEARS;
         // An agent that waits for a claim gets the message later.
@@ -181,7 +181,7 @@ impl Session {
                 let log = std::fs::read_to_string(log).unwrap_or_default();
                 let why = log.lines().rev().find(|line| !line.trim().is_empty());
                 return Err(Failure::refused(format!(
-                    "`{run}` did not go on: {}",
+                    "`{run}` did not continue: {}",
                     why.unwrap_or_default().trim()
                 )));
             }

@@ -270,7 +270,7 @@ impl Session {
             Ok(file)
         };
         open().map(|file| SpawnLock { _file: file }).map_err(|error| {
-            Failure::general(format!("{} cannot be held: {error}", path.display()))
+            Failure::general(format!("{} cannot be locked: {error}", path.display()))
         })
     }
 }

@@ -274,7 +274,7 @@ impl Session {
         Ok(result)
     }
 
-    /// The state of an agent that has ended, with all that it said and not only the beginning of it.
+    /// The state of an agent that has ended, with its whole last message.
     pub(super) fn in_full(&self, one: &Delegate, status: Status) -> Result<Status, Failure> {
         match status {
             Status::Completed(_) | Status::Errored(_) => {

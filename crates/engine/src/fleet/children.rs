@@ -82,7 +82,7 @@ fn child_state(status: Status, last: Option<&Attempt>) -> (ChildState, String) {
             | None => (ChildState::Failed, why),
         },
         Status::Shutdown => closed(last),
-        Status::NotFound => (ChildState::Failed, "it is gone".to_owned()),
+        Status::NotFound => (ChildState::Failed, "it was deleted".to_owned()),
     }
 }
 

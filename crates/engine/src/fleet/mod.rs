@@ -2,7 +2,7 @@
 //! store.
 //!
 //! ```text
-//! engine       attempts as Bailiwick runs, each held by a process of its own
+//! engine       attempts as Bailiwick runs, each with its own supervisor process
 //! children     what their agents have started through us
 //! remote       attempts on workers: queued, followed, and their work checked here
 //! rebasing     their work on another commit, checked there

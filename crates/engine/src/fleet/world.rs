@@ -119,7 +119,7 @@ impl World for LocalWorld {
             None => None,
             Some(bytes) => {
                 let text = std::str::from_utf8(bytes)
-                    .map_err(|_| ForgeError::Refused("the credential is no text".to_owned()))?;
+                    .map_err(|_| ForgeError::Refused("the credential is not text".to_owned()))?;
                 Some(Token::parse(text.trim())?)
             }
         };
@@ -450,7 +450,7 @@ impl LocalWorld {
     }
 }
 
-/// A commit that is here, and held: a run may wait for long, and git sweeps away what nothing names.
+/// A commit that is present, with a reference: a run may wait for long, and git removes unreferenced commits.
 fn retain_local_commit(checkout: &Checkout, wanted: &str) -> Result<Option<String>, Failure> {
     let found = checkout.commit(wanted)?;
     if let Some(commit) = &found {

@@ -141,7 +141,7 @@ struct PolicyEvaluation {
     verdicts: Vec<Verdict>,
     effects: Effects,
     facts: Facts,
-    /// The sandbox level that it holds for.
+    /// The sandbox level that it applies to.
     sandbox: Option<String>,
 }
 

@@ -73,7 +73,7 @@ struct ModelEndpoint {
     place: &'static str,
     /// Where it is otherwise.
     otherwise: &'static str,
-    /// The header of the key, and what stands before it there.
+    /// The header of the key, and the prefix of its value.
     header: (&'static str, &'static str),
 }
 
@@ -261,7 +261,7 @@ fn claude_at_google() -> Result<(Upstream, Vec<String>), Failure> {
     let (project, region) = (needed("ANTHROPIC_VERTEX_PROJECT_ID")?, needed("CLOUD_ML_REGION")?);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     if ![&project, &region].iter().all(|part| part.chars().all(plain)) {
-        return Err(Failure::general("the project or the region of `vertex` is no plain name"));
+        return Err(Failure::general("the project or the region of `vertex` is not a plain name"));
     }
     let host = match region.as_str() {
         "global" => "https://aiplatform.googleapis.com/v1".to_owned(),
@@ -305,7 +305,7 @@ fn google_token() -> Result<(RenewedKey, String), LoginError> {
 /// The time limit for a program that returns a login token.
 const HELP_TAKES: Duration = Duration::from_secs(30);
 
-/// What a program says that has a person's login. It may ask nobody, and is ended after its time.
+/// The output of a program that has a person's login. It cannot ask questions, and has a time limit.
 fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, LoginError> {
     let seconds = limit.as_secs();
     let said = std::process::Command::new("timeout")
@@ -332,7 +332,7 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
             .help("it is the region whose models you may use, such as eu-west-1"));
     };
     if region.is_empty() || !region.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-        return Err(Failure::general("the region of `bedrock` is no plain name"));
+        return Err(Failure::general("the region of `bedrock` is not a plain name"));
     }
     let base = variable("ANTHROPIC_BEDROCK_BASE_URL")?
         .unwrap_or_else(|| format!("https://bedrock-runtime.{region}.amazonaws.com"));
@@ -360,7 +360,7 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
     Ok((from(base, key, "the login of aws"), secrets))
 }
 
-/// The keys that Amazon's own program gives for the person's login, and those that nobody may see.
+/// The keys that the `aws` program returns for the person's login, and those that must stay secret.
 fn amazon_keys(region: &str) -> Result<(RenewedKey, Vec<String>), LoginError> {
     let asked = ["configure", "export-credentials", "--format", "process"];
     let said = helped("aws", &asked, HELP_TAKES)?;

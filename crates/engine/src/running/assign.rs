@@ -217,7 +217,7 @@ pub fn require_startable(
     preconditions::require_sandbox(sandbox)
 }
 
-/// The files that go with its task; none where it has heard of that already.
+/// The files that go with its task; none if it has received them already.
 fn handed_over(running: &LockedRun, start: &Start) -> Result<Vec<TaskFile>, Failure> {
     let subject = &running.subject;
     match (start, running.session()) {
@@ -229,7 +229,7 @@ fn handed_over(running: &LockedRun, start: &Start) -> Result<Vec<TaskFile>, Fail
     }
 }
 
-/// An agent that was ended before it had begun a conversation has not heard of its task.
+/// An agent that was stopped before its conversation began has not received its task.
 fn prompt(running: &LockedRun, start: &Start, budget: &Allowance) -> Result<String, Failure> {
     let task = || brief::compose_for_run(&running.subject.bound, budget);
     match (start, running.session()) {
@@ -271,7 +271,7 @@ fn budget(
     session.allotted(&running.id, before, options.budget)
 }
 
-/// An amount as agent programs want to be told it.
+/// An amount in the format of agent programs.
 #[expect(clippy::cast_precision_loss, reason = "more than there is money in the world is rounded")]
 pub fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
@@ -290,7 +290,7 @@ pub(super) fn require_prices(
     let prices = Prices::new(settings.prices.clone());
     let Some(model) = &task.agent.model else {
         return Err(Failure::refused("a budget in dollars needs [agent] model in the task").help(
-            "what cannot be priced cannot be held to a budget; tokens and turns always can",
+            "a model without a price cannot have a budget in dollars; limit tokens or turns",
         ));
     };
     if prices.of(model.as_str()).is_some() {
@@ -303,7 +303,7 @@ pub(super) fn require_prices(
     )))
 }
 
-/// What the repository tells agents: its instructions and its skills, looked up at the same time.
+/// The repository's instructions and skills for agents, read at the same time.
 fn instructions_and_skills(
     repository: &Repository,
     commit: &str,

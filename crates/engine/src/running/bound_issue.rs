@@ -46,7 +46,7 @@ const SYSTEM_DIRECTORIES: [&str; 2] = [".bailiwick", ".kilo"];
 /// What an attempt is given of its issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssueGrant {
-    /// What the agent is told.
+    /// The text for the agent.
     pub text: String,
     /// Tokens that it may use besides those that it has used.
     pub remaining: u64,
@@ -135,7 +135,7 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
     claiming::forge::take(&running.subject, &running.id, &issue)
 }
 
-/// The issue that a run is bound to: what the command said, or the task.
+/// The issue that a run is bound to: that of the command line, else that of the task.
 fn bound_to(running: &LockedRun) -> Result<Option<IssueBinding>, Failure> {
     let bound: Option<IssueBinding> = system::read_json(&running.directory.path().join(BINDING))?;
     let task = &running.subject.bound.task.task;
@@ -483,7 +483,7 @@ impl EnteredIssue {
     }
 }
 
-/// Leaves the result of a run that the caller holds, if it has not.
+/// Records the result of a run that the caller has locked, unless that was done.
 pub fn complete(context: &Context, run: &AgentId) {
     let directory = RunDirectory::new(&context.state, run.as_str());
     let left = system::read_json::<EnteredIssue>(&directory.path().join(PENDING))

@@ -39,20 +39,20 @@ pub struct Declared<'a> {
     pub login: Login,
 }
 
-/// Where in a file something stands that cannot be had, and why it cannot.
+/// The place in a file of something that is not available, and why.
 struct LocatedFailure {
     place: Place,
     why: Failure,
 }
 
 impl Declared<'_> {
-    /// Everything that stands against a run.
+    /// Everything that prevents a run.
     pub fn problems(&self) -> Vec<Problem> {
         let refusals = self.refusals().into_iter();
         refusals.flat_map(|LocatedFailure { place, why }| as_problems(place, why)).collect()
     }
 
-    /// The agent program, unless something stands against a run.
+    /// The agent program, unless something prevents a run.
     pub fn require(&self) -> Result<Arc<dyn Adapter>, Failure> {
         match self.refusals().into_iter().next() {
             None => self.adapter(),
@@ -150,7 +150,7 @@ impl Declared<'_> {
     }
 }
 
-/// What stands against a run of a task, by the working copy.
+/// What prevents a run of a task, by the working copy.
 pub fn working_problems(context: &Context, source: &Source) -> Result<Vec<Problem>, Failure> {
     let Ok(task) = Task::parse(source) else { return Ok(Vec::new()) };
     let repository = context.repository();

@@ -31,7 +31,7 @@ pub struct Granted {
 pub fn require_names(agent: &task::Agent) -> Result<(), Failure> {
     let of_files = || agent.secret_files.iter().chain(&agent.config_files);
     if let Some(name) = of_files().find(|name| !is_variable(name.as_str())) {
-        return Err(Failure::refused(format!("`{name}` is no name of a variable")));
+        return Err(Failure::refused(format!("`{name}` is not the name of a variable")));
     }
     let plain = agent.secrets.iter().chain(&agent.configs).map(ToString::to_string);
     let mut all: Vec<String> =

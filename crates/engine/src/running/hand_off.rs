@@ -34,7 +34,7 @@ pub(super) fn instructions(allowed: &[String]) -> Option<String> {
     })
 }
 
-/// What a run said last, since then in milliseconds since 1970.
+/// The last message of a run after a time in milliseconds since 1970.
 pub(super) fn of_run(
     context: &Context,
     run: &AgentId,

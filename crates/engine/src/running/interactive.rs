@@ -44,7 +44,7 @@ const KNOWN: [&str; 4] = ["claude-code", "codex", "gemini", "opencode"];
 /// Variables by which a program knows the person's terminal.
 const OF_TERMINALS: [&str; 6] =
     ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "NO_COLOR", "TZ"];
-/// How many denials are told at the end, at most.
+/// The maximum number of denials that are listed at the end.
 const MAX_DENIALS_SHOWN: usize = 10;
 
 /// The request for a session.
@@ -243,7 +243,7 @@ fn adapter(
     let programs: Vec<String> = known.iter().map(|one| one.program().to_owned()).collect();
     match known.into_iter().find(|one| one.program() == file) {
         Some(adapter) => Ok(Arc::from(adapter)),
-        None => Err(Failure::refused(format!("`{file}` is no agent program that is known"))
+        None => Err(Failure::refused(format!("`{file}` is not a known agent program"))
             .help(format!("it may be {}; or say whose it is with --cli", programs.join(", ")))),
     }
 }
@@ -286,7 +286,7 @@ fn program(adapter: &dyn Adapter, named: &str, state: &Path) -> Result<Installed
         }
     };
     sandbox_plan::program_on(&path, adapter, state)?.ok_or_else(|| {
-        Failure::general(format!("there is no program `{named}` that says its version"))
+        Failure::general(format!("no program `{named}` prints its version"))
             .help("`bailiwick doctor` lists the agent programs that are installed")
     })
 }
@@ -322,7 +322,7 @@ fn begin(
     Ok((id, directory, lock))
 }
 
-/// How its limits are described to the agent. The person tells it the rest.
+/// How its limits are described to the agent. The person writes the rest.
 fn describe_limits(bound: &Bound) -> Result<String, Failure> {
     let brief = brief::compose_for_run(bound, &Budget::of(&bound.task.budget).0)?;
     Ok(format!(

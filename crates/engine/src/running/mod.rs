@@ -13,7 +13,7 @@
 //! service    from its start to its result    observer   who watches it    finish    its changes, its checks
 //! control    asking and stopping its supervisor
 //! recover    runs that were cut off    run_list   all of them, for lists
-//! versions   what agent programs have said of themselves
+//! versions   the versions that agent programs reported
 //! interactive   an agent at a person's own terminal
 //! ```
 
@@ -149,8 +149,9 @@ impl LockedRun {
     /// The locked run of this agent.
     pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
         let directory = RunDirectory::new(&context.state, id.as_str());
-        let lock = lock_with_retry(&directory)
-            .map_err(|error| Failure::general(format!("the run `{id}` cannot be held: {error}")))?;
+        let lock = lock_with_retry(&directory).map_err(|error| {
+            Failure::general(format!("the run `{id}` cannot be locked: {error}"))
+        })?;
         let Some(lock) = lock else {
             return Err(Failure::AtWork { agent: id.clone() });
         };
@@ -614,7 +615,7 @@ pub fn require_landable(context: &Context, id: &AgentId) -> Result<(), Failure> 
     }
 }
 
-/// Who holds the limits on paths of a run: only the whole sandbox is trusted with what no text decides.
+/// What enforces the limits on paths of a run: only the full sandbox can decide what a command's text does not.
 fn enforcement(level: Level) -> Enforcement {
     match level {
         Level::Full => Enforcement::Kernel,

@@ -52,7 +52,7 @@ pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
     session.tidy().map_err(Failure::into_failed)
 }
 
-/// The same for one run that the caller holds. Returns whether there was anything to settle.
+/// The same for one run that the caller has locked. Returns whether there was anything to settle.
 pub fn record_interruption(
     kept: &Arc<OpenDatabase>,
     id: &AgentId,

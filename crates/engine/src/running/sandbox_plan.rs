@@ -209,7 +209,7 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
     }
 }
 
-/// Whether no limit of git stands against commits.
+/// Whether the limits on git allow commits.
 pub fn commits(policy: &Policy) -> bool {
     let forbids = [GateModule::PolicyNoGitOps, GateModule::PolicyGitReadOnly];
     let mut rules = policy.all().flat_map(|policy| &policy.rules);

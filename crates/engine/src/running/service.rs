@@ -23,7 +23,7 @@ use crate::verifying::VerificationReport;
 pub struct RunRequest {
     /// How its first attempt begins.
     pub start: Start,
-    /// How it is held.
+    /// Its limits.
     pub options: RunOptions,
     /// What may be spent from now on, in place of what the task says.
     pub budget: Option<Allowance>,
@@ -75,7 +75,7 @@ pub struct FinishedRun {
 }
 
 /// Returns an error if an agent cannot be started like this. For who starts it in the background, where
-/// nobody reads why not.
+/// nobody would read the error.
 pub fn require_startable(context: &Context, id: &AgentId, start: &Start) -> Result<(), Failure> {
     LockedRun::hold(context, id)?.may_begin(start)
 }
@@ -173,15 +173,15 @@ fn run_locked(
 /// The messages that an agent gets when it begins.
 #[derive(Debug, PartialEq, Eq)]
 struct StartMessages {
-    /// With all that it is told.
+    /// With the whole prompt.
     start: Start,
-    /// What it is told now.
+    /// The message now.
     words: Option<String>,
-    /// How many of those it is told besides were said before, and wait until it has heard them.
+    /// How many of the other messages were sent before, and wait until the agent has received them.
     pending: usize,
 }
 
-/// A start with what was said to the agent and it has not heard, before what it is told now.
+/// A start with the messages that the agent has not received yet, before the new one.
 fn with_pending_messages(
     directory: &RunDirectory,
     start: &Start,
@@ -198,7 +198,7 @@ fn with_pending_messages(
     Ok(StartMessages { start: Start::Resume(told), words: words.clone(), pending })
 }
 
-/// Whether an agent has heard what an attempt began with, by the answers of its model before and after it.
+/// Whether an agent has received the first message of an attempt, by the answers of its model before and after it.
 fn has_received_messages(ending: ExitReason, before: u64, after: u64) -> bool {
     match after {
         // The responses of some programs are not counted, or they have no model.

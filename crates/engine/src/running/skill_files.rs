@@ -114,7 +114,7 @@ pub fn write(
         let asked: Vec<(String, &str)> =
             files.iter().map(|file| (file.object.clone(), file.name.as_str())).collect();
         for (file, bytes) in files.iter().zip(sources::contents(repository, &asked)?) {
-            let gone = || Failure::general(format!("{}/{} is gone", skill.path, file.name));
+            let gone = || Failure::general(format!("{}/{} is missing", skill.path, file.name));
             let bytes = bytes.ok_or_else(gone)?;
             put(&place.join(&skill.name).join(&file.name), &bytes, file.executable)
                 .map_err(failed)?;

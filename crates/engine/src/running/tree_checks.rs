@@ -19,7 +19,7 @@ use crate::verifying::AgentWork;
 const LOOKS: u32 = 3;
 /// How long it is waited before it is looked again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The longest that a call is held, whatever the checks may take.
+/// The maximum time that a call waits, however long the checks take.
 const MAX_TIME: Duration = Duration::from_hours(24);
 
 /// Runs the marked checks of one agent, one at a time.
@@ -27,7 +27,7 @@ pub struct TreeChecker {
     subject: Mutex<AgentWork>,
     checks: Vec<Planned>,
     options: CheckOptions,
-    /// What the tree is compared with; the branch that it is to land on where nothing is said.
+    /// What the tree is compared with; by default the branch that it lands on.
     base: Option<Base>,
     time: Duration,
 }

@@ -1,4 +1,4 @@
-//! What agent programs have said of their version, so that they are not asked before every run.
+//! The versions that agent programs reported, so that they need not be started before every run.
 //!
 //! Only of a program from npm, which is replaced as a whole: any other may be a small starter of
 //! something that changes behind it.
@@ -23,14 +23,14 @@ struct CachedVersion {
     version: String,
 }
 
-/// What this very program has said before.
+/// The version that this program file reported before.
 pub fn known(state: &Path, name: &str, program: &Path) -> Option<String> {
     let text = fs::read_to_string(file(state, name)?).ok()?;
     let said: CachedVersion = serde_json::from_str(&text).ok()?;
     (said.stamp == stamp(program)?).then_some(said.version)
 }
 
-/// Remembers what it has said; if that cannot be done, it is asked again.
+/// Stores the version; if that fails, the program is asked again.
 pub fn keep(state: &Path, name: &str, program: &Path, version: &str) {
     let Some(stamp) = stamp(program) else { return };
     let said = CachedVersion { stamp, version: version.to_owned() };

@@ -33,7 +33,7 @@ pub enum WorkspaceSource {
     Base,
     /// The base commit, because the workspace of the work item cannot be reused; and why.
     NotReused(String),
-    /// This ended run, if nothing stands against it.
+    /// This ended run, if nothing prevents it.
     TakeOver(AgentId),
 }
 

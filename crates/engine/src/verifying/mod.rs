@@ -161,7 +161,7 @@ impl AgentWork {
         worktree_setup::time(&self.settings)
     }
 
-    /// Gives a verification what it needs of the world, and tells whether there was a place to run checks
+    /// Provides the ports of a verification, and reports whether there was a directory to run checks
     /// in, where one was needed.
     fn with_environment<W: Work, Found>(
         &self,

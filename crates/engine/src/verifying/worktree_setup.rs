@@ -1,4 +1,4 @@
-//! The setup of a task for an agent that no sandbox holds: its result is in the worktree itself. The setup
+//! The setup of a task for an agent without a sandbox: its result is in the worktree itself. The setup
 //! still runs in a sandbox, because the packages that it installs are not reviewed.
 
 use std::fs::File;

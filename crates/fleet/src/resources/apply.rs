@@ -76,7 +76,7 @@ pub enum DeclareError {
         faults: Vec<Fault>,
     },
     /// The same object twice.
-    #[error("{kind} `{name}` is there twice")]
+    #[error("{kind} `{name}` is declared twice")]
     Twice {
         /// The kind.
         kind: Kind,

@@ -37,7 +37,7 @@ pub(super) fn import(
         vec![Problem::error("bad-toml", place, message)]
     })?;
     let Node::Map(keys) = read else {
-        return Err(vec![Problem::error("bad-toml", source.whole(), "it is no table of keys")]);
+        return Err(vec![Problem::error("bad-toml", source.whole(), "it is not a table of keys")]);
     };
     let mut fields = Fields::new(source, keys, options);
     let template = template(&mut fields, source).map_err(|problem| vec![problem])?;

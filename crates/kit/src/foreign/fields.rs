@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
                 Some(_) => None,
             };
             let Some(number) = number else {
-                let message = format!("is no number of {unit}");
+                let message = format!("is not a number of {unit}");
                 return Err(self.bad(key, &message).help("write 1 or more"));
             };
             most = Some(most.map_or(number, |most: u64| most.min(number)));

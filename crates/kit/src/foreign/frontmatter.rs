@@ -46,7 +46,11 @@ fn read(source: &Source) -> Result<Parts, Problem> {
         },
     };
     let Some(head) = entries else {
-        return Err(Problem::error("bad-yaml", source.whole(), "the head is no map of keys"));
+        return Err(Problem::error(
+            "bad-yaml",
+            source.whole(),
+            "the front matter is not a map of keys",
+        ));
     };
     Ok(Parts { head, body: body.trim().to_owned(), repaired })
 }
@@ -60,7 +64,7 @@ fn split(source: &Source) -> Result<(&str, &str, usize), Problem> {
     }
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else {
-        return refuse("it does not begin with a line of three dashes, so it is no agent");
+        return refuse("it does not begin with a line of three dashes, so it is not an agent file");
     };
     let start = first.len();
     let mut end = start;

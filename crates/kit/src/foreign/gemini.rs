@@ -44,7 +44,8 @@ pub(super) fn import(
 
 fn template(fields: &mut Fields<'_>, body: String) -> Result<Template, Problem> {
     if let Some(kind) = fields.text("kind")?.filter(|kind| kind != "local") {
-        let message = format!("is `{kind}`: an agent that runs elsewhere cannot be held here");
+        let message =
+            format!("is `{kind}`: limits cannot be enforced on an agent that runs elsewhere");
         return Err(fields.bad("kind", &message).help("only local agents can be imported"));
     }
     let name = fields.required("name")?;

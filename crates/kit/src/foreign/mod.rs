@@ -197,8 +197,8 @@ fn unwritable(source: &Source, template: &Template) -> Option<Problem> {
 
 fn no_prompt(source: &Source, template: &Template) -> Option<Problem> {
     template.default_prompt.trim().is_empty().then(|| {
-        Problem::error("no-prompt", source.whole(), "the agent is told nothing")
-            .help("write what it is told")
+        Problem::error("no-prompt", source.whole(), "the agent has no prompt")
+            .help("write its prompt")
     })
 }
 

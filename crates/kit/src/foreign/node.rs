@@ -133,7 +133,7 @@ impl<'de> Visitor<'de> for Reader {
         while let Some((key, value)) = map.next_entry::<Node, Node>()? {
             let key = key.into_key()?;
             if entries.iter().any(|(earlier, _)| *earlier == key) {
-                return Err(serde::de::Error::custom(format!("the key `{key}` is there twice")));
+                return Err(serde::de::Error::custom(format!("the key `{key}` appears twice")));
             }
             entries.push((key, value));
         }

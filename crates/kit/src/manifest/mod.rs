@@ -102,7 +102,7 @@ pub fn names(kit: &Kit) -> Result<Vec<AgentType>, Vec<Problem>> {
                 Ok(_) | Err(_) => {
                     let path = format!("{}/{file}", directory(layer));
                     let place = Source::new(layer.shown(&path), "").whole();
-                    let message = format!("`{stem}` is no name of an agent");
+                    let message = format!("`{stem}` is not the name of an agent");
                     return Err(vec![
                         Problem::error("bad-name", place, message)
                             .help("use lower-case letters, digits, `-` and `_`"),

@@ -402,7 +402,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
             }
             CheckPlace::Refused(why) => JobOutcome::CouldNotRun { why: why.clone() },
             CheckPlace::NotOpened => {
-                JobOutcome::CouldNotRun { why: "there is no place to run it".into() }
+                JobOutcome::CouldNotRun { why: "there is no directory to run it in".into() }
             }
         };
         // A command that a shell is given can always be run; what cargo says may be of its manifests.
@@ -431,7 +431,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
                 return Err(TreeNotReady { why: why.clone(), caused_by_work: false });
             }
             CheckPlace::NotOpened => {
-                let why = "there is no place to run it".to_owned();
+                let why = "there is no directory to run it in".to_owned();
                 return Err(TreeNotReady { why, caused_by_work: false });
             }
         };

@@ -64,7 +64,7 @@ impl For {
 }
 
 impl Assemble {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let kit = sources::working_kit(context)?;
         let program = self.program.program();

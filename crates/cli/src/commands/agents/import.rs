@@ -89,7 +89,7 @@ struct Sorted {
 }
 
 impl Import {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let directory = agents_directory(context)?;
         let sorted = self.sorted(context, &directory)?;
@@ -216,7 +216,7 @@ impl Import {
             output::problems(&refused.problems);
         }
         for file in &sorted.passed_over {
-            output::note(format_args!("{file} has no head, so it is no agent"));
+            output::note(format_args!("{file} has no front matter, so it is not an agent file"));
         }
         let (written, refused) = (sorted.ready.len(), sorted.refused.len());
         if written + refused == 0 {

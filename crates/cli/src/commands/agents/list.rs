@@ -31,7 +31,7 @@ pub struct List {
 }
 
 impl List {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let survey = templates::working(context)?.inventory();
         let detail = if self.expanded { Detail::Expanded } else { Detail::Brief };

@@ -48,7 +48,7 @@ impl Agents {
         }
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::List(list) => list.run(context),
@@ -61,7 +61,7 @@ impl Agents {
     }
 }
 
-/// Gives the user a first set of templates to change. What cannot be written is told, and no reason
+/// Gives the user a first set of templates to change. An error of writing is reported, and no reason
 /// to stop: the embedded ones are there.
 pub fn seed(context: &Context) {
     match templates::seed(context) {

@@ -27,7 +27,7 @@ pub struct New {
 }
 
 impl New {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let agent_type =
             AgentType::parse(&self.name).map_err(|error| Failure::usage(error.to_string()))?;

@@ -29,7 +29,7 @@ pub struct Show {
 }
 
 impl Show {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let found = templates::working(context)?.find(&self.name).map_err(failure)?;
         let persona = self.persona.as_deref();

@@ -1,4 +1,4 @@
-//! `bailiwick agents tree`: which agent started which, and how each stands.
+//! `bailiwick agents tree`: which agent started which, and the state of each.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::output::{self, Column, Format, FormatOption};
 
 /// How wide a budget is drawn.
 const BAR: usize = 5;
-/// How many hundredths one mark of it stands for.
+/// How many percent one mark of it represents.
 const PART: u128 = 20;
 /// How often a tree that is watched is drawn.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ struct Node {
 }
 
 impl Tree {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::record_interrupted_runs(context)?;
         let session = Session::at_terminal(context);

@@ -90,7 +90,7 @@ struct Waiting {
     request: Option<Requested>,
 }
 
-/// What tells requests of the control plane apart.
+/// What distinguishes requests of the control plane.
 #[derive(Debug, Serialize)]
 struct Requested {
     action: String,
@@ -100,7 +100,7 @@ struct Requested {
 }
 
 impl Approvals {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {
             Verb::List { format } => list(fleet, format),
@@ -139,7 +139,7 @@ fn list(fleet: &FleetAccess, format: FormatOption) -> Result<(), Failure> {
         return output::json(&all);
     }
     if all.is_empty() {
-        output::note("nobody asks anything");
+        output::note("no approvals are waiting");
     }
     for one in &all {
         let about = plain(&one.about);

@@ -39,7 +39,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let Some(name) = &self.agent else {
             return total::show(context, self.all_repos, self.format.format);

@@ -1,4 +1,4 @@
-//! `bailiwick demo`: three agents at once, from what they are told to what lands, in a throwaway
+//! `bailiwick demo`: three agents at once, from their prompts to the work that lands, in a throwaway
 //! repository.
 
 mod interruptible;
@@ -35,7 +35,7 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         match &self.place {
             Some(place) => {

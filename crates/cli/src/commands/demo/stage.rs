@@ -1,4 +1,4 @@
-//! The agents of the demo at work: each in a process of its own, as a person would start them.
+//! The agents of the demo: each is a process, started as a person would start it.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use super::scene;
 use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
 
-/// What stands before further lines of what an agent does, and how many lines there are at most.
+/// The indentation of further lines of an event, and how many lines there are at most.
 const FURTHER: &str = "                ";
 const MAX_LINES: usize = 4;
 
@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Fail
     for (agent, mut child) in running {
         let ended = child.wait().map_err(|error| Failure::general(error.to_string()))?;
         if !ended.success() {
-            return Err(Failure::general(format!("the agent `{agent}` did not end well: {ended}"))
+            return Err(Failure::general(format!("the agent `{agent}` failed: {ended}"))
                 .help("`bailiwick doctor` checks this machine; --sandbox is full here"));
         }
     }

@@ -45,7 +45,7 @@ pub(super) enum GateProof {
     Disobeyed(String),
     /// It could not be tried.
     NotTried(String),
-    /// Nobody asked for it.
+    /// It was not requested.
     Skipped,
     /// There is nothing to start.
     NotInstalled,

@@ -67,7 +67,7 @@ impl Check {
 }
 
 impl Doctor {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let mut checks = vec![git(), repository(context), state(context)];
         checks.push(kit(context));

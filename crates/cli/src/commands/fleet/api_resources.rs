@@ -26,7 +26,7 @@ pub struct ApiResources {
 }
 
 impl ApiResources {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self) -> Result<(), Failure> {
         match &self.field {
             None => list(self.format.format),

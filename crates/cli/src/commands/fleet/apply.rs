@@ -34,7 +34,7 @@ pub struct Apply {
 }
 
 impl Apply {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let documents = documents::read(&fleet.context, &self.files)?;
         let mode = if self.dry_run { ApplyMode::DryRun } else { ApplyMode::Write };

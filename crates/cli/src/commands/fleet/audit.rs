@@ -41,7 +41,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let mut lines = fleet.ask(async |client| {
             let mut found = Vec::new();

@@ -58,7 +58,7 @@ enum Verb {
 }
 
 impl ContextsCommand {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let file = contexts_file(context)?;
         match self.verb {

@@ -52,7 +52,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = self.named(fleet)?;
         fleet.ask(async |client| {
@@ -92,7 +92,9 @@ impl Delete {
         }
         let all = named(&self.objects)?;
         match (all.iter().any(|one| one.names.is_empty()), self.labels.is_empty()) {
-            (true, true) => Err(Failure::usage("say which one; there is no word for all")),
+            (true, true) => {
+                Err(Failure::usage("name an object: all of a kind cannot be deleted at once"))
+            }
             (false, false) => Err(Failure::usage("give names, or a selector")),
             (true, false) | (false, true) => {
                 let namespace = fleet.namespace(&self.namespace);

@@ -25,7 +25,7 @@ pub struct Describe {
 }
 
 impl Describe {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = named(&self.objects)?;
         let namespace = fleet.namespace(&self.namespace);

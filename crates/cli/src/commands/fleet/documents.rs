@@ -190,7 +190,7 @@ mod tests {
             ),
             (
                 POOL.replace("name: a", "name: first"),
-                "pool.yaml:11: RunnerPool `first` is there twice",
+                "pool.yaml:11: RunnerPool `first` is declared twice",
             ),
             (POOL.replace("/v1alpha1", "/v9"), "pool.yaml:10: apiVersion `bailiwick.dev/v9`"),
             (

@@ -41,7 +41,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let (kind, name) = self.named()?;
         if kind.author() == Author::ControlPlane {
@@ -108,7 +108,8 @@ impl EditedFile {
     fn create(stored: &AnyObject) -> Result<Self, Failure> {
         let shown = AnyObject { status: Value::Null, ..stored.clone() };
         let before = documents::yaml(&shown)?;
-        let failed = |error| Failure::general(format!("there is no place for a file: {error}"));
+        let failed =
+            |error| Failure::general(format!("a temporary file cannot be created: {error}"));
         let mut file = tempfile::Builder::new()
             .prefix("bailiwick-edit-")
             .suffix(".yaml")

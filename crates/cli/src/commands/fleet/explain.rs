@@ -40,7 +40,7 @@ pub fn run(
     let explanation = fleet.ask(async |client| {
         let found = fetch(client, named, &namespace).await?;
         let Some(object) = found.into_iter().next() else {
-            return Err(Failure::general("it is gone"));
+            return Err(Failure::general("it was deleted meanwhile"));
         };
         let around = around(client, &object).await?;
         Ok(explain(&object, &around))

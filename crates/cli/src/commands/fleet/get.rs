@@ -115,7 +115,7 @@ struct Found {
 }
 
 impl Get {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = named(&self.objects)?;
         for one in &all {

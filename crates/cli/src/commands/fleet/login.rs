@@ -65,7 +65,7 @@ pub struct Logout {
 }
 
 impl Login {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context, name: Option<&str>) -> Result<(), Failure> {
         let plain_http =
             if self.insecure_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
@@ -160,7 +160,7 @@ fn typed() -> Result<String, Failure> {
 }
 
 impl Logout {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context, name: Option<&str>) -> Result<(), Failure> {
         let file = contexts_file(context)?;
         let name = match name {

@@ -131,7 +131,7 @@ enum Verb {
 }
 
 impl Runs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let (which, verb) = match self.verb {
             Verb::Logs { run, attempt, after, follow, namespace, format } => {

@@ -77,7 +77,7 @@ impl Secrets {
         }
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {
             Verb::Set { name, key, from_file, namespace, format } => {

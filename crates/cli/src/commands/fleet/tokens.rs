@@ -87,7 +87,7 @@ impl Tokens {
         }
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         match self.verb {
             Verb::New { person, scope, expires_after, format } => {

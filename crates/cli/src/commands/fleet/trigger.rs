@@ -129,7 +129,7 @@ enum Verb {
 }
 
 impl Trigger {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let (rule, action) = match self.verb {
             Verb::Test { rule, sample } => {

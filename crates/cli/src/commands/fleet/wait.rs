@@ -47,7 +47,7 @@ enum Met {
 }
 
 impl Wait {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let all = named(std::slice::from_ref(&self.object))?;
         let [one] = all.as_slice() else { return Err(Failure::usage("name one object")) };

@@ -222,7 +222,7 @@ impl How {
 }
 
 impl Workspaces {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, fleet: &FleetAccess) -> Result<(), Failure> {
         let of = WorkspaceRequest::of;
         match self.verb {
@@ -377,7 +377,7 @@ fn find(fleet: &FleetAccess, which: &Which) -> Result<AnyObject, Failure> {
     let named = Named { kind: Kind::AgentWorkspace, names: vec![which.name.clone()] };
     let namespace = fleet.namespace(&which.place.namespace);
     let found = fleet.ask(async |client| fetch(client, &named, &namespace).await)?;
-    found.into_iter().next().ok_or_else(|| Failure::general("it is gone"))
+    found.into_iter().next().ok_or_else(|| Failure::general("it was deleted meanwhile"))
 }
 
 fn show(fleet: &FleetAccess, which: &Which) -> Result<(), Failure> {

@@ -205,7 +205,7 @@ impl Ledger {
         !matches!(self.verb, Verb::Init { .. } | Verb::Fork { .. } | Verb::RevokeLock { .. })
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.verb.resolve_names(context)?;
         let all_repos = matches!(

@@ -83,8 +83,8 @@ async fn find(store: &Store, text: &str) -> Result<Option<Run>, Failure> {
     }
 }
 
-/// Whether `rm` or `prune` took the files of a run away. Of one that is finished they may have done so before
-/// the ledger was told.
+/// Whether `rm` or `prune` removed the files of a run. If it was finished, they may have done so before
+/// the ledger was updated.
 async fn were_files_removed(store: &Store, run: &Run) -> Result<bool, Failure> {
     let gone = !run.worktree_path.as_ref().is_some_and(|path| Path::new(path).is_dir());
     let finished =

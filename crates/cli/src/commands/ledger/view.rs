@@ -46,7 +46,7 @@ impl<'a> States<'a> {
         Ok(Self { context, last })
     }
 
-    /// How a run stands.
+    /// The state of a run.
     pub fn of(&self, run: &Run) -> AgentState {
         AgentState::of(run, self.last.get(&run.id), SupervisorState::observe(self.context, run).0)
     }
@@ -224,7 +224,7 @@ pub async fn show(
     Ok(())
 }
 
-/// What stands before further lines of an event, and how many lines of one are shown.
+/// The indentation of further lines of an event, and how many lines of one are shown.
 const EVENT_INDENT: &str = "        ";
 const MAX_EVENT_LINES: usize = 4;
 

@@ -137,7 +137,7 @@ struct Named {
 }
 
 impl Memory {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         match self.verb {
             Verb::New { title, body, labels, budget, format } => {

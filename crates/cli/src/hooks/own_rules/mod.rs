@@ -31,7 +31,7 @@ pub struct Objection {
 pub enum Kind {
     /// It may not run.
     Forbids,
-    /// A person is to be asked first.
+    /// A person must approve it first.
     Asks,
     /// It cannot be applied here.
     Unreadable,

@@ -11,7 +11,7 @@ pub(super) fn follow(command: &str, words: &[Vec<String>]) -> bool {
     })
 }
 
-/// Whether a command has this text, as its words or as it stands.
+/// Whether a command contains this text, as words or literally.
 pub(super) fn has(command: &str, text: &str) -> bool {
     let words: Vec<Vec<String>> =
         text.split_whitespace().map(|word| vec![word.to_owned()]).collect();

@@ -387,7 +387,7 @@ fn files_are_handed_over_as_far_as_the_template_lets_them() {
     for (files, words) in [
         (&many[..], "4 files are handed over, and it may load 3"),
         (&["src/new.txt"], "src/new.txt is not in the commit that it starts from"),
-        (&["../outside"], "is no path of the repository"),
+        (&["../outside"], "is not a path in the repository"),
         (&["src"], "src is not a file"),
     ] {
         let refused = client.refused("spawn_agent", asked("auditor", files));

@@ -109,7 +109,7 @@ impl<
         if pending && run.status.cancel_requested.is_none() {
             let since = attempt.status.started_at.unwrap_or_default();
             if self.world.now() >= since.plus_millis(START_TIMEOUT) {
-                let end = EndCode::LaunchFailed.because("the conversation was not taken up");
+                let end = EndCode::LaunchFailed.because("the conversation could not be continued");
                 return self.statuses.not_launched(run, attempt, end).await;
             }
             return Ok(false);

@@ -110,7 +110,7 @@ fn skill_status(skill: &Object<AgentSkill>, probe: Option<&SkillProbe>) -> Agent
             Some(SkillProbe::NotYet) | None,
             SkillFormat::File | SkillFormat::Directory | SkillFormat::Package,
         ) => {
-            let message = "no stack that names it was looked at, so nobody has looked for it";
+            let message = "no stack that names it has been checked yet";
             (Validation::Warning, message.to_owned(), None)
         }
     };

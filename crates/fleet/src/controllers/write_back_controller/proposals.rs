@@ -255,7 +255,7 @@ impl<'a> PushContents<'a> {
     /// The denial of a write that cannot be searched for secrets.
     pub(super) fn unread(&self, write: &WriteBack) -> Option<Denial> {
         let (reason, instead) = match (self.words.redactor(), &self.history) {
-            (Err(error), _) => (error.to_string(), "mend that, and try the run again"),
+            (Err(error), _) => (error.to_string(), "fix that, and retry the run"),
             (Ok(_), None) if is_push(write) => (
                 "its commits are too long to be looked through for secrets".to_owned(),
                 "have the work done in fewer and smaller commits",
