@@ -3,7 +3,7 @@
 use bailiwick_resources::MAX_OWN_WORK_DEPTH;
 
 use super::agents::write_back;
-use super::{Limit, Limits, MAX_U32, holds, name};
+use super::{Limit, Limits, MAX_U32, holds, name, some};
 
 /// `owner/name`; neither is `.` or `..`.
 const FULL_NAME: &str = r"^([A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9_.-])[A-Za-z0-9_.-]*/([A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9_.-])[A-Za-z0-9_.-]*$";
@@ -55,5 +55,10 @@ pub(super) fn repository() -> Limits {
 }
 
 pub(super) fn runner_pool() -> Limits {
-    vec![("capacity", Limit::Range(1.0, MAX_U32))]
+    let labels = some("self.workerLabels");
+    let rule = format!("!{labels} || (has(self.runsOn) && self.runsOn == 'workers')");
+    vec![
+        ("capacity", Limit::Range(1.0, MAX_U32)),
+        ("", holds(rule, "labels of workers need `runsOn: workers`")),
+    ]
 }
