@@ -30,7 +30,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show one capability: what it forbids and what the agent is told
+    /// Show one capability: what it forbids, and its text for the agent
     #[command(after_help = "Example:\n  bailiwick capabilities show scope::files-whitelist")]
     Show {
         /// The capability, `<category>::<slug>`

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::failure::Failure;
 use crate::output;
 
-/// Show what an agent would be told and started with, without starting it
+/// Show the prompt and arguments that an agent would get, without starting it
 ///
 /// Reads the working copy and says where it differs from the commit that would bind an agent.
 #[derive(Debug, Args)]

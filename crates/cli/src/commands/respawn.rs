@@ -12,7 +12,7 @@ use crate::output::{self, Format, FormatOption};
 
 /// Start a new attempt at a task, with the reasons of the failure in its prompt
 ///
-/// Rejects the previous attempt if nobody has, and keeps its work. Work that has landed must be
+/// Rejects the previous attempt if it is not rejected, and keeps its work. Landed work must be
 /// rolled back first. The new agent starts from today's base with the same task and the report of
 /// the last verification.
 #[derive(Debug, Args)]

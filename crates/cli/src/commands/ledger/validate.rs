@@ -19,7 +19,7 @@ use crate::output::{self, Format};
 pub struct Validate {
     /// The branch of the run, or its id
     branch: String,
-    /// The checkout that holds tasks/
+    /// The checkout that contains tasks/
     #[arg(long, value_name = "DIR")]
     repo_root: Option<PathBuf>,
 }
