@@ -92,6 +92,9 @@ impl Resource for RunnerPool {
         if self.capacity == 0 {
             faults.push(Fault::new("spec.capacity", "it must be at least 1; `paused` stops it"));
         }
+        if self.runs_on == RunsOn::Server && !self.worker_labels.is_empty() {
+            faults.push(Fault::new("spec.workerLabels", "they need `runsOn: workers`"));
+        }
         faults
     }
 }

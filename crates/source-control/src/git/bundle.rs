@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn commits_arrive_with_all_that_they_need_and_git_accepts_the_bundle() {
         let (from, to) = (Scratch::repository(), Scratch::repository());
-        from.write("src/a.txt", "one\n");
+        let long: String = (0..2_000).map(|number| format!("{}\n", number * number)).collect();
+        from.write("src/a.txt", &long);
         let first = from.commit("first");
         from.write("src/b.txt", "two\n");
         let second = from.commit("second");
@@ -97,7 +98,7 @@ mod tests {
         std::fs::write(&file, &whole).unwrap();
         from.git(&["bundle", "verify", file.to_str().unwrap()]);
         unpack_bundle(&to_git, &whole).unwrap();
-        assert_eq!(to.git(&["show", &format!("{first}:src/a.txt")]), "one\n");
+        assert_eq!(to.git(&["show", &format!("{first}:src/a.txt")]), long);
         let unknown = "0".repeat(40);
         let more = create_bundle(&from_git, &[&second], &[&first, &unknown], LIMIT).unwrap();
         assert!(more.len() < whole.len(), "{} {}", more.len(), whole.len());
