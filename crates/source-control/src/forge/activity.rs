@@ -3,6 +3,8 @@
 //! Each is told as its webhook would have told it. A cursor is a time on the forge's clock; what is listed again is
 //! recognised by its id.
 
+use std::collections::BTreeMap;
+
 use bailiwick_fleet::ports::{ForgeError, PolledEvent};
 use bailiwick_resources::Moment;
 use serde::Deserialize;
@@ -69,6 +71,30 @@ struct FeedContent {
 #[serde(rename_all = "PascalCase")]
 struct FeedCommit {
     sha1: String,
+}
+
+/// The branches that were created, from the oldest entry on. A new branch has an entry without content, and after it, on a
+/// busy server seconds later, one for its push, which is compared with the default branch.
+#[derive(Debug, Default)]
+struct NewBranches {
+    /// The head that each was created with, once it is known.
+    heads: BTreeMap<String, Option<String>>,
+}
+
+impl NewBranches {
+    fn create(&mut self, branch: &str) {
+        self.heads.insert(branch.to_owned(), None);
+    }
+
+    /// Whether a push is the one that created its branch.
+    fn is_first_push(&mut self, branch: &str, head: &str) -> bool {
+        let Some(first) = self.heads.get_mut(branch) else { return false };
+        let is_first = first.get_or_insert_with(|| head.to_owned()) == head;
+        if !is_first {
+            self.heads.remove(branch);
+        }
+        is_first
+    }
 }
 
 /// The events after a cursor, oldest first, and the next cursor. Without a cursor only that.
@@ -244,20 +270,19 @@ impl Poll<'_> {
             is_older.then_some(())
         };
         self.api.find(&["activities", "feeds"], &[], newest_first).await?;
-        // A new branch has an entry without content, and another one that compares it with the default branch.
-        let is_creation = |feed: &&Feed| feed.op_type == "commit_repo" && feed.content.is_empty();
-        let created: Vec<(String, Moment)> = feeds
-            .iter()
-            .filter(is_creation)
-            .map(|feed| (feed.ref_name.clone(), feed.created))
-            .collect();
+        let mut new_branches = NewBranches::default();
         let mut found = Found::new();
-        for feed in feeds {
-            let is_new =
-                created.iter().any(|(name, at)| *name == feed.ref_name && *at == feed.created);
+        for feed in feeds.iter().rev() {
             let event = match feed.op_type.as_str() {
-                "commit_repo" => self.push(&feed, is_new),
-                "push_tag" => self.tag(&feed),
+                "commit_repo" if feed.content.is_empty() => {
+                    new_branches.create(&feed.ref_name);
+                    None
+                }
+                "commit_repo" => {
+                    let content = serde_json::from_str(&feed.content).unwrap_or_default();
+                    self.push(feed, content, &mut new_branches)
+                }
+                "push_tag" => self.tag(feed),
                 // Other activities are in other lists.
                 _ => None,
             };
@@ -266,12 +291,17 @@ impl Poll<'_> {
         Ok(found)
     }
 
-    fn push(&self, feed: &Feed, is_new: bool) -> Option<PolledEvent> {
-        let content: FeedContent = serde_json::from_str(&feed.content).unwrap_or_default();
+    fn push(
+        &self,
+        feed: &Feed,
+        content: FeedContent,
+        new_branches: &mut NewBranches,
+    ) -> Option<PolledEvent> {
         let compared =
             content.compare_url.rsplit('/').next().and_then(|both| both.split_once("..."));
         let after = compared.map(|(_, after)| after.to_owned());
         let after = after.or_else(|| content.head_commit.map(|commit| commit.sha1))?;
+        let is_new = new_branches.is_first_push(&feed.ref_name, &after);
         let before = compared.filter(|_| !is_new).map_or(NO_COMMIT, |(before, _)| before);
         let reference = match feed.ref_name.starts_with("refs/") {
             true => feed.ref_name.clone(),

@@ -1,6 +1,6 @@
 //! What a stand-in remembers, in the words of the forge.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::state::{
@@ -76,20 +76,21 @@ impl State {
                 json!({ "Commits": [head], "HeadCommit": head, "CompareURL": compared, "Len": 1 })
             }
         };
-        let entry = |id: u64, content: String| {
+        let entry = |id: u64, at: Timestamp, content: String| {
             json!({
                 "id": id,
                 "op_type": if is_tag { "push_tag" } else { "commit_repo" },
                 "act_user": user(&activity.by),
                 "ref_name": activity.reference,
                 "content": content,
-                "created": time(activity.at),
+                "created": time(at),
             })
         };
-        let mut entries = vec![entry(activity.id, content.to_string())];
-        // Its creation is an entry of its own, without content.
+        let mut entries = vec![entry(2 * activity.id + 1, activity.at, content.to_string())];
+        // Its creation is an entry of its own, without content; on a busy server it is a second older.
         if activity.before.is_none() && !is_tag {
-            entries.push(entry(activity.id + 1_000_000, String::new()));
+            let before = activity.at - SignedDuration::from_secs(1);
+            entries.push(entry(2 * activity.id, before, String::new()));
         }
         entries
     }
