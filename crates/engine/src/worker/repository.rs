@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_fleet::workers::{MAX_WORK_BYTES, WorkClaim};
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::{Git, is_object_name, unpack_bundle};
+use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -40,10 +40,12 @@ impl WorkerRepository {
         &self.directory
     }
 
-    /// The commits that need not be sent.
+    /// The newest commits that need not be sent.
     pub(super) fn has(&self) -> Result<Vec<String>, Failure> {
-        let listed =
-            Git::at(&self.directory).run(["for-each-ref", "--format=%(objectname)", FETCHED])?;
+        let count = format!("--count={MAX_KNOWN_COMMITS}");
+        let newest = ["for-each-ref", "--sort=-committerdate", &count];
+        let format = ["--format=%(objectname)", FETCHED];
+        let listed = Git::at(&self.directory).run(newest.into_iter().chain(format))?;
         Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
     }
 

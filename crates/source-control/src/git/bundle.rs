@@ -1,11 +1,48 @@
 //! Commits that travel from one machine to another, as a git bundle.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use thiserror::Error;
 
 use super::command::{Git, GitError, Input};
+use super::timeout::Timeout;
+
+/// How many commits that the receiver has are considered.
+pub const MAX_KNOWN_COMMITS: usize = 256;
 
 /// The name under which the commits of a bundle are listed in it.
 const REFERENCE: &str = "refs/bailiwick/bundle";
+/// The maximum size of one allocation of git while it reads objects of others: a small pack can hold huge objects.
+const MAX_ALLOCATION: &str = "1g";
+/// How much of git's messages is passed on.
+const MAX_MESSAGE_CHARS: usize = 600;
+
+/// How long git may take for objects of others.
+pub(super) const TIMEOUT: Timeout = Timeout {
+    grace: Duration::from_secs(120),
+    limit: Duration::from_secs(480),
+    find_obstacle: |_| None,
+};
+
+/// Messages of git about this machine or its repository. Git exits with the same code as for broken objects.
+const MACHINE_FAILURES: [&str; 15] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "Read-only file system",
+    "Permission denied",
+    "Input/output error",
+    "Too many open files",
+    "Cannot allocate memory",
+    "Resource temporarily unavailable",
+    "ut of memory",
+    "unable to create",
+    "unable to write",
+    "cannot change to",
+    "not a git repository",
+    "dubious ownership",
+];
 
 #[derive(Debug, Error)]
 pub enum BundleError {
@@ -15,24 +52,22 @@ pub enum BundleError {
     Unreadable(String),
     #[error("it is no git bundle")]
     Malformed,
-    #[error("the commits take {length} bytes, and the limit is {limit}")]
-    TooLarge { length: usize, limit: usize },
+    /// Git refuses the objects.
+    #[error("its objects are broken or incomplete: {0}")]
+    Corrupt(String),
+    #[error("the commits take more than {limit} bytes")]
+    TooLarge { limit: usize },
 }
 
 /// A bundle with everything that these commits need, without what `has` needs. Commits of `has` that are not in this
-/// repository are ignored.
+/// repository are ignored, and so are those after the first `MAX_KNOWN_COMMITS`.
 pub fn create_bundle(
     git: &Git,
     commits: &[&str],
     has: &[&str],
     limit: usize,
 ) -> Result<Vec<u8>, BundleError> {
-    let mut known = Vec::new();
-    for commit in has.iter().filter(|commit| is_object_name(commit)) {
-        if git.succeeds(["cat-file", "-e", &format!("{commit}^{{commit}}")])? {
-            known.push(*commit);
-        }
-    }
+    let known = existing_commits(git, has.get(..MAX_KNOWN_COMMITS).unwrap_or(has))?;
     let mut header = match commits.iter().any(|commit| commit.len() == 64) {
         true => "# v3 git bundle\n@object-format=sha256\n".to_owned(),
         false => "# v2 git bundle\n".to_owned(),
@@ -48,13 +83,32 @@ pub fn create_bundle(
     }
     header.push('\n');
     let pack = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
-    let pack = git.run_with_input(pack, Input::Bytes(revisions.as_bytes()))?;
+    let space = limit.saturating_sub(header.len());
+    let pack = git.run_limited_with_input(&pack, Input::Bytes(revisions.as_bytes()), space)?;
     let mut bundle = header.into_bytes();
-    bundle.extend(pack);
-    match bundle.len() > limit {
-        true => Err(BundleError::TooLarge { length: bundle.len(), limit }),
-        false => Ok(bundle),
+    bundle.extend(pack.ok_or(BundleError::TooLarge { limit })?);
+    Ok(bundle)
+}
+
+/// Those of these names that are full names of commits in a repository.
+pub fn existing_commits<'a>(git: &Git, names: &[&'a str]) -> Result<Vec<&'a str>, GitError> {
+    let names: Vec<&'a str> = names.iter().copied().filter(|name| is_object_name(name)).collect();
+    if names.is_empty() {
+        return Ok(names);
     }
+    let input: String = names.iter().map(|name| format!("{name}\n")).collect();
+    let listed =
+        git.run_with_input(["cat-file", "--batch-check"], Input::Bytes(input.as_bytes()))?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let commits: BTreeSet<&str> = listed.lines().filter_map(listed_commit).collect();
+    Ok(names.into_iter().filter(|name| commits.contains(name)).collect())
+}
+
+/// The name in a line `<name> commit <size>`.
+fn listed_commit(line: &str) -> Option<&str> {
+    let mut words = line.split(' ');
+    let name = words.next()?;
+    (words.next() == Some("commit")).then_some(name)
 }
 
 /// Adds the objects of a bundle to a repository. Git checks each of them, and that nothing is missing; no reference
@@ -67,8 +121,19 @@ pub fn unpack_bundle(git: &Git, bundle: &[u8]) -> Result<(), BundleError> {
     if !is_bundle || !pack.starts_with(b"PACK") {
         return Err(BundleError::Malformed);
     }
-    git.run_with_input(["index-pack", "--stdin", "--fix-thin", "--strict"], Input::Bytes(pack))?;
-    Ok(())
+    let git = git.clone().with_timeout(TIMEOUT).with_env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
+    let index = ["index-pack", "--stdin", "--fix-thin", "--strict"];
+    git.run_with_input(index, Input::Bytes(pack)).map(drop).map_err(refused_objects)
+}
+
+/// Whether git failed because of the objects or because of this machine.
+fn refused_objects(error: GitError) -> BundleError {
+    if let GitError::Failed { exit_code: Some(128), stderr, .. } = &error
+        && !MACHINE_FAILURES.iter().any(|failure| stderr.contains(failure))
+    {
+        return BundleError::Corrupt(stderr.chars().take(MAX_MESSAGE_CHARS).collect());
+    }
+    BundleError::Git(error)
 }
 
 /// Whether a text is the full name of an object.
@@ -122,11 +187,28 @@ mod tests {
         unpack_bundle(&to_git, &whole).unwrap();
         let middle = whole.len() - 30;
         whole[middle] ^= 1;
-        assert!(unpack_bundle(&to_git, &whole).is_err());
+        let broken = unpack_bundle(&to_git, &whole);
+        assert!(matches!(broken, Err(BundleError::Corrupt(_))), "{broken:?}");
+        // The repository is at fault, and not the bundle.
+        let nowhere = unpack_bundle(&Git::at(to.place().join("nowhere")), &more);
+        assert!(matches!(nowhere, Err(BundleError::Git(_))), "{nowhere:?}");
         for wrong in [&b""[..], b"PACK", b"# v2 git bundle\n\n", b"# v9 git bundle\n\nPACK"] {
             assert!(matches!(unpack_bundle(&to_git, wrong), Err(BundleError::Malformed)));
         }
         let large = create_bundle(&from_git, &[&second], &[], 100);
-        assert!(matches!(large, Err(BundleError::TooLarge { limit: 100, .. })));
+        assert!(matches!(large, Err(BundleError::TooLarge { limit: 100 })));
+    }
+
+    #[test]
+    fn only_full_names_of_commits_count_as_commits() {
+        let scratch = Scratch::repository();
+        scratch.write("a.txt", "one\n");
+        let commit = scratch.commit("first");
+        let tree = scratch.git(&["rev-parse", "HEAD^{tree}"]).trim().to_owned();
+        let unknown = "1".repeat(40);
+        let names = ["HEAD", &tree, &unknown, &commit];
+        let git = Git::at(scratch.root());
+        assert_eq!(existing_commits(&git, &names).unwrap(), [commit.as_str()]);
+        assert!(existing_commits(&git, &["HEAD"]).unwrap().is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use thiserror::Error;
 
@@ -222,25 +222,35 @@ impl Git {
         arguments: &[&str],
         max_bytes: usize,
     ) -> Result<Option<Vec<u8>>, GitError> {
+        self.run_limited_with_input(arguments, Input::Nothing, max_bytes)
+    }
+
+    /// The same, with input. Git is stopped as soon as its output is longer.
+    pub(super) fn run_limited_with_input(
+        &self,
+        arguments: &[&str],
+        input: Input<'_>,
+        max_bytes: usize,
+    ) -> Result<Option<Vec<u8>>, GitError> {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let mut command = self.command(&safe_directories(), &arguments);
-        let mut child =
-            command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().map_err(missing)?;
-        let mut stdout = Vec::new();
-        let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
-        let read = match child.stdout.take() {
-            Some(pipe) => pipe.take(limit).read_to_end(&mut stdout),
-            None => Ok(0),
-        };
-        if read.is_err() || stdout.len() > max_bytes {
-            // Git may have exited by itself; then there is nothing to stop.
-            let _ = child.kill();
-        }
-        let status = child.wait().map_err(unreadable)?;
-        read.map_err(unreadable)?;
-        if stdout.len() > max_bytes {
-            return Ok(None);
-        }
+        command.stdin(standard_input(input)?).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(missing)?;
+        let pipe = child.stdin.take();
+        let (read, status) = std::thread::scope(|scope| {
+            if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
+                // Git closes its end early when it fails or is stopped.
+                scope.spawn(move || pipe.write_all(input));
+            }
+            let read = read_limited(child.stdout.take(), max_bytes);
+            if !matches!(read, Ok(Some(_))) {
+                // Git may have exited by itself; then there is nothing to stop.
+                let _ = child.kill();
+            }
+            (read, child.wait())
+        });
+        let status = status.map_err(unreadable)?;
+        let Some(stdout) = read.map_err(unreadable)? else { return Ok(None) };
         if status.success() {
             return Ok(Some(stdout));
         }
@@ -314,11 +324,7 @@ impl Git {
         input: Input<'_>,
     ) -> Result<Output, GitError> {
         let mut command = self.command(settings, arguments);
-        command.stdin(match input {
-            Input::Nothing => Stdio::null(),
-            Input::Bytes(_) => Stdio::piped(),
-            Input::File(file) => Stdio::from(file.try_clone().map_err(unreadable)?),
-        });
+        command.stdin(standard_input(input)?);
         let mut child = command.spawn().map_err(missing)?;
         let pipe = child.stdin.take();
         std::thread::scope(|scope| {
@@ -384,6 +390,24 @@ fn safe_directories() -> Vec<String> {
 /// Git reports this only by its message: its exit code is that of every fatal error.
 fn is_ownership_refusal(output: &Output) -> bool {
     String::from_utf8_lossy(&output.stderr).contains("dubious ownership")
+}
+
+fn standard_input(input: Input<'_>) -> Result<Stdio, GitError> {
+    Ok(match input {
+        Input::Nothing => Stdio::null(),
+        Input::Bytes(_) => Stdio::piped(),
+        Input::File(file) => Stdio::from(file.try_clone().map_err(unreadable)?),
+    })
+}
+
+/// All that a process writes; `None` if it is longer than `max_bytes`.
+fn read_limited(pipe: Option<ChildStdout>, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    if let Some(pipe) = pipe {
+        pipe.take(limit).read_to_end(&mut bytes)?;
+    }
+    Ok((bytes.len() <= max_bytes).then_some(bytes))
 }
 
 fn failure(exit_code: Option<i32>, stderr: &str) -> String {

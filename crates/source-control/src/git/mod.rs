@@ -22,7 +22,9 @@ mod workspace_operations;
 mod workspaces;
 mod worktree_list;
 
-pub use bundle::{BundleError, create_bundle, is_object_name, unpack_bundle};
+pub use bundle::{
+    BundleError, MAX_KNOWN_COMMITS, create_bundle, existing_commits, is_object_name, unpack_bundle,
+};
 pub use command::{Git, GitError, GitOutput, Input, remove_git_variables};
 pub(crate) use commit_tree::Batch;
 pub use commit_tree::CommitTree;
@@ -39,8 +41,8 @@ pub use retained_commits::{release_commit, retain_commit, retained_commits};
 pub use take_over::take_over_obstacle;
 pub use work::REJECTED_MARKER;
 pub use work::{
-    BaseBranch, GitWork, HeadLog, ImportLimits, Imported, Recovery, RollbackPlan, SpawnRecord,
-    ignore_rules, new_files, record_spawn, recover, untracked,
+    BaseBranch, GitWork, HeadLog, ImportLimits, Imported, ReceiveError, Recovery, RollbackPlan,
+    SpawnRecord, TreeSize, ignore_rules, new_files, record_spawn, recover, untracked,
 };
 pub use workspace_operations::{
     Archived, IgnoredFiles, OperationError, RebaseOutcome, RestoredFrom, Workspace, WorkspaceHold,

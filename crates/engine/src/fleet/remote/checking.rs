@@ -1,18 +1,20 @@
 //! The work of a worker is put into the worktree of its agent on the server, and checked there as that of any other
 //! agent. Nothing that the worker says about it is believed: what changed is computed from the commits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use bailiwick_fleet::workers::{FinishReport, QueuedState, WorkClaim, WorkerAttempt};
-use bailiwick_lifecycle::ports::{RunStore as _, Work as _};
+use bailiwick_fleet::workers::{FinishReport, QueuedState, WorkerAttempt};
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::{ExitReason, Phase};
-use bailiwick_model::{AgentId, CommitId, RunStatus};
-use bailiwick_source_control::git::{Git, is_object_name, unpack_bundle};
+use bailiwick_model::{AgentId, RunStatus};
+use bailiwick_source_control::SpawnLock;
 
+use super::receiving::{self, CheckError, Refusal};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::{CheckOptions, RunOptions};
@@ -21,122 +23,147 @@ use crate::{launched_for, system};
 
 /// How many pieces of work are checked at the same time.
 const MAX_AT_ONCE: usize = 2;
+/// How long a check that this machine could not make rests.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// The agents whose work is being checked, each on a thread of its own. What a stopped server had not finished is
 /// done again.
 #[derive(Default)]
 pub(super) struct WorkChecks {
-    running: Arc<Mutex<BTreeSet<String>>>,
+    agents: Arc<Mutex<Agents>>,
+}
+
+#[derive(Default)]
+struct Agents {
+    running: BTreeSet<String>,
+    /// Those whose last check could not be made.
+    failed: BTreeMap<String, FailedCheck>,
+}
+
+struct FailedCheck {
+    at: Instant,
+    why: String,
+}
+
+impl Agents {
+    /// Whether the work of an agent is to be checked now.
+    fn begin(&mut self, agent: &str, now: Instant) -> bool {
+        let rests = self
+            .failed
+            .get(agent)
+            .is_some_and(|failed| now.saturating_duration_since(failed.at) < RETRY_DELAY);
+        !rests && self.running.len() < MAX_AT_ONCE && self.running.insert(agent.to_owned())
+    }
+
+    fn end(&mut self, agent: &str, failed: Option<FailedCheck>) {
+        self.running.remove(agent);
+        match failed {
+            Some(failed) => drop(self.failed.insert(agent.to_owned(), failed)),
+            None => drop(self.failed.remove(agent)),
+        }
+    }
 }
 
 impl WorkChecks {
     /// Starts to check the work of an attempt, unless that is under way already.
     pub(super) fn start(&self, context: &Context, attempt: WorkerAttempt) -> Result<(), Failure> {
-        {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            if running.len() >= MAX_AT_ONCE || !running.insert(attempt.agent.clone()) {
-                return Ok(());
-            }
+        if !locked(&self.agents).begin(&attempt.agent, Instant::now()) {
+            return Ok(());
         }
-        let (context, running) = (context.clone(), Arc::clone(&self.running));
+        let (context, agents) = (context.clone(), Arc::clone(&self.agents));
         let agent = attempt.agent.clone();
         let name = format!("check-{agent}");
         let started = std::thread::Builder::new().name(name).spawn(move || {
-            settle(&context, &attempt);
-            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&attempt.agent);
+            let failed = settle(&context, &attempt);
+            locked(&agents).end(&attempt.agent, failed);
         });
         if let Err(error) = started {
-            self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&agent);
+            locked(&self.agents).end(&agent, None);
             return Err(Failure::general(format!("no thread can be started: {error}")));
         }
         Ok(())
     }
+
+    /// Why the work of an agent could not be checked the last time.
+    pub(super) fn failure(&self, agent: &str) -> Option<String> {
+        locked(&self.agents).failed.get(agent).map(|failed| failed.why.clone())
+    }
+}
+
+fn locked(agents: &Mutex<Agents>) -> MutexGuard<'_, Agents> {
+    agents.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What came of it.
 enum Checked {
-    Done,
+    /// The lock is kept until that is recorded.
+    Done { _lock: SpawnLock },
     /// Another process works on it; it is looked at again.
     Busy,
+    /// It was settled meanwhile.
+    Settled,
 }
 
-fn settle(context: &Context, attempt: &WorkerAttempt) {
-    let (state, detail) = match check(context, attempt) {
-        Ok(Checked::Busy) => return,
-        Ok(Checked::Done) => (QueuedState::Checked, String::new()),
-        Err(failure) => (QueuedState::Refused, failure.in_one_line()),
+/// Checks the work and records what came of it. A failure of this machine says nothing about the work: it stays, and
+/// is checked again.
+fn settle(context: &Context, attempt: &WorkerAttempt) -> Option<FailedCheck> {
+    let checked = check(context, attempt);
+    let settled = match &checked {
+        Ok(Checked::Busy | Checked::Settled) => return None,
+        Ok(Checked::Done { .. }) => record(context, attempt, QueuedState::Checked, ""),
+        Err(CheckError::Refused(refusal)) => {
+            record(context, attempt, QueuedState::Refused, &refusal.to_string())
+        }
+        Err(CheckError::Server(failure)) => Err(failure.in_one_line()),
     };
-    let settled = context
-        .with_store(async |store| Ok(store.settle_attempt(&attempt.agent, state, &detail).await?));
-    if let Err(failure) = settled {
-        // It is checked again.
-        context.notices.note(format_args!("{}: {}", attempt.agent, failure.in_one_line()));
-    }
+    let why = settled.err()?;
+    context.notices.note(format_args!("the work of {} is not checked: {why}", attempt.agent));
+    Some(FailedCheck { at: Instant::now(), why })
 }
 
-fn check(context: &Context, attempt: &WorkerAttempt) -> Result<Checked, Failure> {
+fn record(
+    context: &Context,
+    attempt: &WorkerAttempt,
+    state: QueuedState,
+    detail: &str,
+) -> Result<(), String> {
+    context
+        .with_store(async |store| Ok(store.settle_attempt(&attempt.agent, state, detail).await?))
+        .map_err(|failure| failure.in_one_line())
+}
+
+fn check(context: &Context, attempt: &WorkerAttempt) -> Result<Checked, CheckError> {
     let id = AgentId::parse(&attempt.agent).map_err(|error| Failure::general(error.to_string()))?;
     let checkout = launched_for::checkout(&context.state, &id);
     let checkout: PathBuf =
         checkout.ok_or_else(|| Failure::general("the checkout of the run is not known"))?;
     let context = Context { directory: checkout, ..context.clone() };
-    let Some(finish) = &attempt.finish else { return Err(Failure::general("it has not ended")) };
-    let claim = finish.work.as_ref().ok_or_else(|| Failure::general("it sent no work"))?;
+    let finish = attempt.finish.as_ref().ok_or_else(|| Failure::general("it has not ended"))?;
+    let claim = finish.work.as_ref().ok_or(Refusal::NoWork)?;
     let subject = AgentWork::of_agent(&context, &id, &Places::default())?;
-    let _lock = match subject.lock(&id) {
+    let lock = match subject.lock(&id) {
         Ok(lock) => lock,
         Err(Failure::AtWork { .. } | Failure::Refused { .. }) => return Ok(Checked::Busy),
-        Err(failure) => return Err(failure),
+        Err(failure) => return Err(failure.into()),
     };
-    let git = subject.repository.git();
+    if !is_unsettled(&context, attempt)? {
+        return Ok(Checked::Settled);
+    }
     let bundle =
         context.with_store(async |store| Ok(store.work_of_attempt(&attempt.agent).await?))?;
-    if !bundle.is_empty() {
-        unpack_bundle(&git, &bundle).map_err(|error| Failure::general(error.to_string()))?;
-    }
-    require_continues(&git, &subject.base, claim)?;
-    receive(&subject, claim)?;
+    receiving::receive(&subject, claim, &bundle)?;
     record_attempt(&context, &id, attempt, finish)?;
     subject.recover()?;
     let open_setup = RunOptions::default().open_setup();
     let checks = CheckOptions { open_setup, ..CheckOptions::default() };
     subject.verify_and_record(RunMode::Both, checks, &[], &mut |_| {})?;
-    Ok(Checked::Done)
+    Ok(Checked::Done { _lock: lock })
 }
 
-/// The commits must continue the base that the attempt was launched on.
-fn require_continues(git: &Git, base: &CommitId, claim: &WorkClaim) -> Result<(), Failure> {
-    let WorkClaim { head, commit } = claim;
-    if !is_object_name(head) || !is_object_name(commit) {
-        return Err(Failure::general("the names of its commits are malformed"));
-    }
-    for name in [head, commit] {
-        if !git.succeeds(["cat-file", "-e", &format!("{name}^{{commit}}")])? {
-            return Err(Failure::general(format!("the commit {name} was not sent")));
-        }
-    }
-    if !git.succeeds(["merge-base", "--is-ancestor", base.as_str(), head])? {
-        return Err(Failure::general(format!("its commits do not continue {base}")));
-    }
-    let parents = git.line(["rev-list", "--parents", "--max-count=1", commit])?;
-    if head != commit && parents != format!("{commit} {head}") {
-        return Err(Failure::general(format!("{commit} is not a commit on {head}")));
-    }
-    Ok(())
-}
-
-/// Puts the work into the worktree. What is found there afterwards is what counts.
-fn receive(subject: &AgentWork, claim: &WorkClaim) -> Result<(), Failure> {
-    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
-    let work = subject.git_work()?;
-    let (head, commit) = (CommitId::new(claim.head.as_str()), CommitId::new(claim.commit.as_str()));
-    work.receive(&head, &commit).map_err(said)?;
-    let found = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
-    let tree = subject.repository.git().line(["rev-parse", &format!("{commit}^{{tree}}")])?;
-    match found.tree.as_str() == tree {
-        true => Ok(()),
-        false => Err(Failure::general("its files cannot be written here as they were sent")),
-    }
+/// Whether the work still waits for its check: a worktree that has moved on must not be reset.
+fn is_unsettled(context: &Context, attempt: &WorkerAttempt) -> Result<bool, Failure> {
+    let row = context.with_store(async |store| Ok(store.queued_attempt(&attempt.agent).await?))?;
+    Ok(row.is_some_and(|row| row.state == QueuedState::Finished && row.fence == attempt.fence))
 }
 
 /// Records the attempt in the ledger of the server, once.
@@ -190,14 +217,12 @@ fn record_attempt(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use bailiwick_fleet::ports::{Engine as _, LaunchedState};
     use bailiwick_fleet::workers::{
-        AttemptSummary, NewWorker, NewWorkerToken, QueuedAttempt, WorkerCapabilities,
+        AttemptSummary, NewWorker, NewWorkerToken, QueuedAttempt, WorkClaim, WorkerCapabilities,
     };
     use bailiwick_model::Source;
-    use bailiwick_source_control::git::create_bundle;
+    use bailiwick_source_control::git::{Git, create_bundle};
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
 
@@ -285,7 +310,7 @@ mod tests {
                         let files = state.work.map(|work| work.files.join(" "));
                         return (state.state, files.unwrap_or(state.detail));
                     }
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 panic!("it is not checked")
             })
@@ -372,5 +397,37 @@ mod tests {
         let (state, why) = scene.state(&made, &unknown);
         assert_eq!(state, LaunchedState::EnforcementLost);
         assert!(why.contains("was not sent"), "{why}");
+    }
+
+    #[test]
+    fn bundle_that_is_none_is_refused() {
+        let scene = scene();
+        let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+        std::fs::write(scene.scratch.place().join("bundle"), "PACK").unwrap();
+        let (state, why) = scene.state(&made, &made);
+        assert_eq!(state, LaunchedState::EnforcementLost);
+        assert!(why.contains("no git bundle"), "{why}");
+    }
+
+    #[test]
+    fn commits_without_a_bundle_are_refused() {
+        let scene = scene();
+        let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+        std::fs::write(scene.scratch.place().join("bundle"), "").unwrap();
+        let (state, why) = scene.state(&made, &made);
+        assert_eq!(state, LaunchedState::EnforcementLost);
+        assert!(why.contains("sent no commits"), "{why}");
+    }
+
+    #[test]
+    fn failed_check_is_tried_again_later() {
+        let (mut agents, start) = (Agents::default(), Instant::now());
+        assert!(agents.begin("mend-1", start));
+        assert!(!agents.begin("mend-1", start));
+        agents.end("mend-1", Some(FailedCheck { at: start, why: "the disk is full".to_owned() }));
+        assert!(!agents.begin("mend-1", start));
+        assert!(agents.begin("mend-1", start + RETRY_DELAY));
+        agents.end("mend-1", None);
+        assert!(agents.begin("mend-1", start));
     }
 }

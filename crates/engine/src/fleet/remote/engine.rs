@@ -78,6 +78,12 @@ impl FleetEngine {
 
     /// The state of an attempt that its worker has ended.
     async fn finished(&self, attempt: WorkerAttempt) -> Result<Option<Launched>, EngineError> {
+        let failure = self.checks.failure(&attempt.agent);
+        if attempt.is_cancelled && failure.is_some() {
+            let next = QueuedState::Stopped;
+            self.store.settle_attempt(&attempt.agent, next, "").await.map_err(failed)?;
+            return Ok(Some(launched(WorkerAttempt { state: next, ..attempt })));
+        }
         let is_completed =
             attempt.finish.as_ref().is_some_and(|finish| finish.ending == ExitReason::Completed);
         if is_completed {
@@ -85,7 +91,11 @@ impl FleetEngine {
                 .start(&self.context, attempt.clone())
                 .map_err(|failure| EngineError(failure.in_one_line()))?;
         }
-        Ok(Some(launched(attempt)))
+        let mut launched = launched(attempt);
+        if let Some(why) = failure {
+            launched.detail = format!("its work cannot be checked now, and is tried again: {why}");
+        }
+        Ok(Some(launched))
     }
 
     /// The state of an attempt whose work was checked here, with what its worker has used.

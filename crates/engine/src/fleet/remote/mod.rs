@@ -4,13 +4,15 @@
 //!  engine     runs attempts here or queues them for workers, as their pool says
 //!  launching  what an attempt is queued with; what cannot run on a worker is refused
 //!  waiting    why no worker has begun an attempt
-//!  checking   the work of a worker: put into a worktree here, and checked here
+//!  checking   the work of a worker is checked here, as that of any other agent
+//!  receiving  its commits are put into a worktree here, or refused
 //!  service    answers the requests of workers
 //! ```
 
 mod checking;
 mod engine;
 mod launching;
+mod receiving;
 mod service;
 mod waiting;
 

@@ -10,8 +10,9 @@ use bailiwick_fleet::workers::{
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::Sha256Hex;
-use bailiwick_source_control::git::{Git, create_bundle};
+use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, create_bundle};
 use bailiwick_store::Store;
+use tokio::sync::Semaphore;
 
 use super::OWN_LABELS;
 use super::waiting::with_capabilities;
@@ -26,6 +27,8 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of a repository that is sent.
 const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
+/// How many repositories are packed at the same time.
+const MAX_PACKED_AT_ONCE: usize = 2;
 const MAX_NAME_LENGTH: usize = 60;
 const MAX_LABELS: usize = 50;
 const CREDENTIAL_PREFIX: &str = "bwc_";
@@ -36,6 +39,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct WorkerService {
     store: Arc<Store>,
     lease_millis: u64,
+    packing: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for WorkerService {
@@ -61,7 +65,7 @@ fn digest(secret: &str) -> String {
 impl WorkerService {
     /// `lease_millis` is how long a worker may be silent before another one can have its attempts.
     pub fn new(store: Arc<Store>, lease_millis: u64) -> Self {
-        Self { store, lease_millis }
+        Self { store, lease_millis, packing: Arc::new(Semaphore::new(MAX_PACKED_AT_ONCE)) }
     }
 
     async fn worker(&self, credential: &str) -> Result<WorkerRecord, WorkerError> {
@@ -195,8 +199,12 @@ impl WorkerApi for WorkerService {
             let launch: RemoteLaunch = serde_json::from_slice(&launch).map_err(|error| {
                 WorkerError::Unavailable(format!("a launch cannot be read: {error}"))
             })?;
-            let has = has.to_vec();
+            let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
+            let permit = Arc::clone(&self.packing).acquire_owned().await;
+            let permit = permit.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
             let made = tokio::task::spawn_blocking(move || {
+                // It is kept until git has ended, also where the worker does not wait for that.
+                let _permit = permit;
                 let has: Vec<&str> = has.iter().map(String::as_str).collect();
                 let mut commits = vec![launch.base.as_str()];
                 commits.extend(launch.kit_from.as_deref());

@@ -14,6 +14,7 @@
 //! recover, rollback  after an interrupted landing; undoing a landing
 //! repository_state   what an agent changed in the repository: spawn_record, moved_refs
 //! import             commits that an agent made in an overlay of the repository
+//! received_work      work that an agent did on another machine: tree_size
 //! ```
 
 mod base_branch;
@@ -48,6 +49,7 @@ mod spawn_record;
 mod submodule;
 mod submodule_commits;
 mod tree_diff;
+mod tree_size;
 mod untracked;
 mod worktree_files;
 mod worktree_paths;
@@ -66,9 +68,11 @@ use bailiwick_verify::facts::{RepositoryFacts, Texts};
 pub use base_branch::BaseBranch;
 pub use import::{ImportLimits, Imported};
 pub use moved_refs::REJECTED_MARKER;
+pub use received_work::ReceiveError;
 pub use recover::{Recovery, recover};
 pub use rollback::RollbackPlan;
 pub use spawn_record::{HeadLog, SpawnRecord, record_spawn};
+pub use tree_size::TreeSize;
 pub use untracked::{ignore_rules, new_files, untracked};
 
 /// Removes unmodified files with a git filter from the changed paths of a checkout: without their filter

@@ -1,0 +1,155 @@
+//! The commits of a worker are put into the worktree of its agent. What is wrong with them is told apart from what is
+//! wrong with this machine: only the first is final.
+
+use bailiwick_fleet::workers::WorkClaim;
+use bailiwick_lifecycle::ports::{Work as _, WorkError};
+use bailiwick_model::CommitId;
+use bailiwick_source_control::git::{
+    BundleError, Git, GitError, Input, ReceiveError, existing_commits, is_object_name,
+    unpack_bundle,
+};
+use thiserror::Error;
+
+use crate::failure::Failure;
+use crate::verifying::AgentWork;
+
+/// What is wrong with the work that a worker sent.
+#[derive(Debug, Error)]
+pub(super) enum Refusal {
+    #[error("it sent no work")]
+    NoWork,
+    #[error("it sent no commits, and has {0}")]
+    NoBundle(String),
+    #[error("the names of its commits are malformed")]
+    MalformedNames,
+    #[error("the commit {0} was not sent")]
+    CommitNotSent(String),
+    #[error("its commits do not continue {0}")]
+    OtherBase(CommitId),
+    #[error("{commit} is not a commit on {head}")]
+    NotOnHead { commit: String, head: String },
+    #[error(transparent)]
+    Bundle(BundleError),
+    #[error(transparent)]
+    Files(ReceiveError),
+    #[error(transparent)]
+    Worktree(WorkError),
+    #[error("its files cannot be written here as they were sent")]
+    OtherFiles,
+}
+
+/// Why work was not checked.
+#[derive(Debug, Error)]
+pub(super) enum CheckError {
+    /// The work is at fault. That is final.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// This machine is at fault, and the work can be checked later.
+    #[error(transparent)]
+    Server(#[from] Failure),
+}
+
+impl From<GitError> for CheckError {
+    fn from(error: GitError) -> Self {
+        Self::Server(error.into())
+    }
+}
+
+impl From<BundleError> for CheckError {
+    fn from(error: BundleError) -> Self {
+        match error {
+            BundleError::Git(_) | BundleError::Unreadable(_) => {
+                Self::Server(Failure::general(error.to_string()))
+            }
+            BundleError::Malformed | BundleError::Corrupt(_) | BundleError::TooLarge { .. } => {
+                Self::Refused(Refusal::Bundle(error))
+            }
+        }
+    }
+}
+
+impl From<WorkError> for CheckError {
+    fn from(error: WorkError) -> Self {
+        match error.caused_by_work {
+            true => Self::Refused(Refusal::Worktree(error)),
+            false => Self::Server(Failure::general(error.to_string())),
+        }
+    }
+}
+
+impl From<ReceiveError> for CheckError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::TooLarge { .. } => Self::Refused(Refusal::Files(error)),
+            ReceiveError::Work(error) => error.into(),
+        }
+    }
+}
+
+/// Puts the work into the worktree. What is found there afterwards is what counts.
+pub(super) fn receive(
+    subject: &AgentWork,
+    claim: &WorkClaim,
+    bundle: &[u8],
+) -> Result<(), CheckError> {
+    let git = subject.repository.git();
+    require_names(claim)?;
+    match bundle.is_empty() {
+        true => require_unchanged(&subject.base, claim)?,
+        false => unpack_bundle(&git, bundle)?,
+    }
+    require_continues(&git, &subject.base, claim)?;
+    let work = subject.git_work()?;
+    let (head, commit) = (CommitId::new(claim.head.as_str()), CommitId::new(claim.commit.as_str()));
+    work.receive(&subject.base, &head, &commit)?;
+    let found = work.snapshot(&work.base()?)?;
+    let tree = git.line(["rev-parse", &format!("{commit}^{{tree}}")])?;
+    match found.tree.as_str() == tree {
+        true => Ok(()),
+        false => Err(Refusal::OtherFiles.into()),
+    }
+}
+
+fn require_names(claim: &WorkClaim) -> Result<(), Refusal> {
+    match is_object_name(&claim.head) && is_object_name(&claim.commit) {
+        true => Ok(()),
+        false => Err(Refusal::MalformedNames),
+    }
+}
+
+/// Only an agent that changed nothing sends no bundle.
+fn require_unchanged(base: &CommitId, claim: &WorkClaim) -> Result<(), Refusal> {
+    match claim.head == base.as_str() && claim.commit == base.as_str() {
+        true => Ok(()),
+        false => Err(Refusal::NoBundle(claim.commit.clone())),
+    }
+}
+
+/// The commits must continue the base that the attempt was launched on.
+fn require_continues(git: &Git, base: &CommitId, claim: &WorkClaim) -> Result<(), CheckError> {
+    let WorkClaim { head, commit } = claim;
+    let existing = existing_commits(git, &[head.as_str(), commit.as_str()])?;
+    let missing = [head, commit].into_iter().find(|name| !existing.contains(&name.as_str()));
+    if let Some(name) = missing {
+        return Err(Refusal::CommitNotSent(name.clone()).into());
+    }
+    if !is_ancestor(git, base, head)? {
+        return Err(Refusal::OtherBase(base.clone()).into());
+    }
+    let parents = git.line(["rev-list", "--parents", "--max-count=1", commit])?;
+    if head != commit && parents != format!("{commit} {head}") {
+        return Err(Refusal::NotOnHead { commit: commit.clone(), head: head.clone() }.into());
+    }
+    Ok(())
+}
+
+/// Git answers by its exit code, and fails with another one.
+fn is_ancestor(git: &Git, base: &CommitId, head: &str) -> Result<bool, GitError> {
+    let arguments = ["merge-base", "--is-ancestor", base.as_str(), head];
+    let output = git.output(arguments, Input::Nothing)?;
+    match output.exit_code {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        Some(_) | None => Err(output.into_error()),
+    }
+}
