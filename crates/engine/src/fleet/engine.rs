@@ -417,6 +417,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         session: attempts.iter().rev().find_map(|attempt| attempt.session.clone()),
         cost: cost(&attempts),
         attempts: u64::try_from(attempts.len()).unwrap_or(u64::MAX),
+        is_claimed: false,
         cursor,
         detail: attempts.last().map(|attempt| attempt.detail.clone()).unwrap_or_default(),
         questions: Vec::new(),

@@ -88,18 +88,13 @@ impl Attempts {
     pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) {
         let Assignment { lease, lease_millis, launch } = assignment;
         let agent = lease.agent.clone();
-        let launching = self.launch((&lease, lease_millis), launch);
-        tokio::pin!(launching);
-        // The lease is kept while the commits are on their way.
-        let launched = loop {
-            tokio::select! {
-                launched = &mut launching => break launched,
-                () = tokio::time::sleep(report_interval(lease_millis)) => {
-                    let report = ProgressReport::default();
-                    let _ = self.api.report(&self.credentials.secret(), &lease, report).await;
-                }
-            }
-        };
+        // The server repeats an assignment if nobody reports on it. This one is followed already.
+        if self.file(&agent).exists() {
+            return;
+        }
+        let kept = (&lease, lease_millis);
+        let nothing = ProgressReport::default();
+        let launched = self.with_lease(kept, &nothing, self.launch(kept, launch)).await;
         match launched {
             Ok(kept) => self.follow(kept).await,
             Err(why) => {
@@ -111,8 +106,32 @@ impl Attempts {
                     work: None,
                 };
                 let _ = self.end(&lease, Vec::new(), finish).await;
+                let _ = std::fs::remove_file(self.file(&agent));
             }
         }
+    }
+
+    /// Does what can take long, and repeats a report meanwhile, so that the lease is kept.
+    async fn with_lease<T>(
+        &self,
+        (lease, lease_millis): (&Lease, u64),
+        report: &ProgressReport,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = self.report_later((lease, lease_millis), report) => {}
+            }
+        }
+    }
+
+    async fn report_later(&self, (lease, lease_millis): (&Lease, u64), report: &ProgressReport) {
+        tokio::time::sleep(report_interval(lease_millis)).await;
+        let secret = self.credentials.secret();
+        // A lost lease ends the work by itself: nothing more can be sent.
+        let _ = self.api.report(&secret, lease, report.clone()).await;
     }
 
     /// Follows an attempt that was begun before this process started.
@@ -133,10 +152,11 @@ impl Attempts {
             Ok((repository, has))
         };
         let (repository, has) = blocking(opened).await.map_err(said)?;
-        let secret = self.credentials.secret();
-        let bundle = self.api.repository(&secret, lease, &has).await;
-        let bundle = bundle.map_err(|error| error.to_string())?;
         let checkout = repository.directory().to_owned();
+        // Written before the first report: from then on the server does not assign it to this worker again.
+        let kept = KeptAttempt { lease: lease.clone(), lease_millis, repository: checkout.clone() };
+        system::write_json(&self.file(&lease.agent), &kept).map_err(said)?;
+        let bundle = self.fetch(lease, &has).await.map_err(|error| error.to_string())?;
         let (base, kit) = (launch.base.clone(), launch.kit_from.clone());
         let add = move || {
             let commits: Vec<&str> =
@@ -144,8 +164,6 @@ impl Attempts {
             repository.add(&bundle, &commits)
         };
         blocking(add).await.map_err(said)?;
-        let kept = KeptAttempt { lease: lease.clone(), lease_millis, repository: checkout.clone() };
-        system::write_json(&self.file(&lease.agent), &kept).map_err(said)?;
         let mut environment = launch.environment;
         // A kit of the user here binds no agent.
         let config = self.directory.join("config").display().to_string();
@@ -174,12 +192,20 @@ impl Attempts {
         Ok(kept)
     }
 
+    /// Fetches the commits that the attempt needs.
+    async fn fetch(&self, lease: &Lease, has: &[String]) -> Result<Vec<u8>, WorkerError> {
+        let request = || -> WorkerAnswer<'_, Vec<u8>> {
+            let secret = self.credentials.secret();
+            Box::pin(async move { self.api.repository(&secret, lease, has).await })
+        };
+        self.retry(request).await
+    }
+
     /// Reports what happens until the attempt has ended and the server has all of it.
     async fn follow(&self, kept: KeptAttempt) {
         let agent = kept.lease.agent.clone();
-        let followed = self.report_to_the_end(&kept).await;
-        let followed = match followed {
-            Ok(()) => self.hand_over(&kept).await,
+        let followed = match self.report_to_the_end(&kept).await {
+            Ok(last) => self.hand_over(&kept, &last).await,
             Err(Dropped) => Err(Dropped),
         };
         if followed.is_err() {
@@ -190,7 +216,8 @@ impl Attempts {
         self.forget(&kept).await;
     }
 
-    async fn report_to_the_end(&self, kept: &KeptAttempt) -> Result<(), Dropped> {
+    /// Returns the last report, without events.
+    async fn report_to_the_end(&self, kept: &KeptAttempt) -> Result<ProgressReport, Dropped> {
         let (agent, interval) = (&kept.lease.agent, report_interval(kept.lease_millis));
         // An empty report says which events the server has.
         let mut answer = self.report(&kept.lease, ProgressReport::default()).await?;
@@ -202,23 +229,22 @@ impl Attempts {
                 tokio::time::sleep(LOOK_INTERVAL).await;
                 unbegun += 1;
                 if unbegun > START_LOOKS {
-                    return Ok(());
+                    return Ok(last);
                 }
                 continue;
             };
             // Events are read after the state: those of an ended agent are all there.
             let events = self.events(agent, answer.stored).await;
-            let is_over = is_over(state.state);
-            if is_over && events.is_empty() {
-                return Ok(());
+            let report = progress(&state);
+            if is_over(state.state) && events.is_empty() && report == last {
+                return Ok(last);
             }
             if state.state == LaunchedState::Starting && !self.is_held(agent).await {
                 unbegun += 1;
                 if unbegun > START_LOOKS {
-                    return Ok(());
+                    return Ok(last);
                 }
             }
-            let report = progress(&state);
             let is_news = report != last || !events.is_empty();
             if is_news || reported_at.elapsed() >= interval {
                 answer =
@@ -260,13 +286,19 @@ impl Attempts {
             let (secret, report) = (self.credentials.secret(), report.clone());
             Box::pin(async move { self.api.report(&secret, lease, report).await })
         };
-        self.retry(request).await
+        self.retry(request).await.map_err(|error| self.dropped(&error))
     }
 
+    fn dropped(&self, error: &WorkerError) -> Dropped {
+        self.context.notices.note(error);
+        Dropped
+    }
+
+    /// Repeats a request while the server is away.
     async fn retry<'a, T>(
         &self,
         request: impl Fn() -> WorkerAnswer<'a, T> + Send,
-    ) -> Result<T, Dropped> {
+    ) -> Result<T, WorkerError> {
         let mut backoff = Duration::from_millis(100);
         loop {
             match request().await {
@@ -278,18 +310,20 @@ impl Attempts {
                     | WorkerError::VersionSkew(_)
                     | WorkerError::LeaseLost(_)
                     | WorkerError::Refused(_)),
-                ) => {
-                    self.context.notices.note(error);
-                    return Err(Dropped);
-                }
+                ) => return Err(error),
             }
             tokio::time::sleep(backoff).await;
             backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
-    /// Sends the work, and reports the end.
-    async fn hand_over(&self, kept: &KeptAttempt) -> Result<(), Dropped> {
+    /// Sends the work, and reports the end. The last report is repeated meanwhile: an empty one would erase the cost.
+    async fn hand_over(&self, kept: &KeptAttempt, last: &ProgressReport) -> Result<(), Dropped> {
+        let lease = (&kept.lease, kept.lease_millis);
+        self.with_lease(lease, last, self.send_the_end(kept)).await
+    }
+
+    async fn send_the_end(&self, kept: &KeptAttempt) -> Result<(), Dropped> {
         let agent = kept.lease.agent.clone();
         let context = self.context_in(kept);
         let ended = blocking(move || ending(&context, &agent)).await;
@@ -316,13 +350,13 @@ impl Attempts {
                 let (secret, bundle) = (self.credentials.secret(), bundle.clone());
                 Box::pin(async move { self.api.send_work(&secret, lease, bundle).await })
             };
-            self.retry(send).await?;
+            self.retry(send).await.map_err(|error| self.dropped(&error))?;
         }
         let report = || -> WorkerAnswer<'_, ()> {
             let (secret, finish) = (self.credentials.secret(), finish.clone());
             Box::pin(async move { self.api.finish(&secret, lease, finish).await })
         };
-        self.retry(report).await
+        self.retry(report).await.map_err(|error| self.dropped(&error))
     }
 
     fn context_in(&self, kept: &KeptAttempt) -> Context {

@@ -11,6 +11,9 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::fleet::world::LocalWorld;
 
+/// The maximum length of a version, in characters. The server refuses longer ones.
+const MAX_TEXT: usize = 200;
+
 pub(super) async fn capabilities(
     context: &Context,
     store: &Arc<Store>,
@@ -20,7 +23,9 @@ pub(super) async fn capabilities(
     let found = world.capabilities().await;
     let programs = found.into_iter().filter_map(|(name, told)| {
         let is_installed = told.get("installed").and_then(Value::as_bool) == Some(true);
-        let version = told.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let version = told.get("version").and_then(Value::as_str).unwrap_or_default();
+        let version: String =
+            version.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT).collect();
         is_installed.then_some((name, version))
     });
     let programs = programs.collect();

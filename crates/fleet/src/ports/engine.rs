@@ -166,6 +166,8 @@ pub struct Launched {
     pub cost: RunCost,
     /// How often its agent was started.
     pub attempts: u64,
+    /// Whether a worker has claimed it, even if that worker has disappeared.
+    pub is_claimed: bool,
     /// The number of its last event.
     pub cursor: u64,
     /// Its final message, or why it failed.

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::protocol::{
     FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport,
+    ProgressAnswer, ProgressReport, ReportError,
 };
 use super::version::VersionSkew;
 
@@ -38,6 +38,15 @@ pub enum WorkerError {
 impl From<VersionSkew> for WorkerError {
     fn from(skew: VersionSkew) -> Self {
         Self::VersionSkew(skew.to_string())
+    }
+}
+
+impl From<ReportError> for WorkerError {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::LeaseLost(error) => Self::LeaseLost(error),
+            ReportError::EventNumber { .. } => Self::Refused(error.to_string()),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub use api::{WorkerAnswer, WorkerApi, WorkerError};
 pub use protocol::{
     Assignment, AttemptSummary, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError,
     MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer, ProgressReport, ProgressState,
-    RemoteLaunch, WorkClaim, WorkerCapabilities,
+    RemoteLaunch, ReportError, WorkClaim, WorkerCapabilities,
 };
 pub use records::{
     ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedState, WorkerAttempt,

@@ -14,6 +14,12 @@ use crate::ports::{AttemptOwner, EngineEvent};
 
 /// The maximum size of the work of an attempt, as a git bundle.
 pub const MAX_WORK_BYTES: usize = 32 * 1024 * 1024;
+/// How much is stored of each text of a report.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+/// How much is stored of the final message of an attempt, which can be its whole answer.
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+/// How many open questions are stored of an attempt.
+const MAX_QUESTIONS: usize = 64;
 
 /// What a machine offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +111,15 @@ pub struct Lease {
 #[error("another claim of this attempt counts, or it has ended; stop it")]
 pub struct LeaseError;
 
+/// Why a report is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ReportError {
+    #[error(transparent)]
+    LeaseLost(#[from] LeaseError),
+    #[error("an event with the number {number} cannot follow the one with the number {last}")]
+    EventNumber { number: u64, last: u64 },
+}
+
 /// What an attempt is launched with on a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +173,25 @@ pub struct ProgressReport {
     pub events: Vec<EngineEvent>,
 }
 
+impl ProgressReport {
+    /// Cuts what is longer than a server stores.
+    pub fn limit(&mut self) {
+        cut(&mut self.detail, MAX_TEXT_BYTES);
+        if let Some(session) = &mut self.session {
+            cut(session, MAX_TEXT_BYTES);
+        }
+        self.questions.retain(|(id, _)| id.len() <= MAX_TEXT_BYTES);
+        self.questions.truncate(MAX_QUESTIONS);
+        for (_, subject) in &mut self.questions {
+            cut(subject, MAX_TEXT_BYTES);
+        }
+    }
+}
+
+fn cut(text: &mut String, max_bytes: usize) {
+    text.truncate(text.floor_char_boundary(max_bytes));
+}
+
 /// What a worker must do next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -203,4 +237,17 @@ pub struct FinishReport {
     /// Its work, if it was completed. The bundle was sent before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkClaim>,
+}
+
+impl FinishReport {
+    /// The report without what is longer than a server stores.
+    #[must_use]
+    pub fn limited(mut self) -> Self {
+        cut(&mut self.detail, MAX_MESSAGE_BYTES);
+        let AttemptSummary { cli, version, model, login, sandbox } = &mut self.summary;
+        for text in [cli, version, model, login, sandbox] {
+            cut(text, MAX_TEXT_BYTES);
+        }
+        self
+    }
 }

@@ -56,6 +56,7 @@ pub(crate) fn standing(state: LaunchedState) -> Launched {
         session: Some("conversation".to_owned()),
         cost: RunCost { tokens: 7, ..RunCost::default() },
         attempts: 1,
+        is_claimed: false,
         cursor: 3,
         detail: "as it says".to_owned(),
         questions: Vec::new(),

@@ -69,7 +69,9 @@ impl Store {
         row.map(|row| Ok(self.queue_row(&row)?.attempt)).transpose()
     }
 
-    /// Claims the oldest attempt that a worker can run: one that nobody has, or whose worker has disappeared.
+    /// Claims the oldest attempt that a worker can run: one that nobody has, or whose worker has disappeared. A worker
+    /// does not claim its own again, because it may still run it. If it has never reported on it, the answer to its
+    /// claim was lost: it gets the same lease again.
     pub async fn claim_attempt(
         &self,
         worker: &WorkerRecord,
@@ -78,12 +80,14 @@ impl Store {
         let now = self.engine().now();
         let claimable = format!(
             "pool = $1 AND cancelled = 0 AND fence < $2 AND \
-             (state = 'queued' OR (state = 'claimed' AND lease_until < {now}))"
+             (state = 'queued' OR (state = 'claimed' AND lease_until < {now} AND \
+              (worker <> $3 OR report = '')))"
         );
         let wanted = format!("SELECT DISTINCT labels FROM worker_attempts WHERE {claimable}");
         let wanted = sqlx::query(sqlx::AssertSqlSafe(wanted))
             .bind(escaped(&worker.pool))
             .bind(signed(MAX_CLAIMS))
+            .bind(escaped(&worker.name))
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.error(&error))?;
@@ -112,7 +116,7 @@ impl Store {
         let (now, skip) = (self.engine().now(), self.engine().skip_locked_rows());
         let mut write = self.begin_queue_write().await?;
         // The row is locked by a query of its own: PostgreSQL may lock more than one in the sub-query of an update.
-        let places: Vec<String> = (3..labels.len() + 3).map(|place| format!("${place}")).collect();
+        let places: Vec<String> = (4..labels.len() + 4).map(|place| format!("${place}")).collect();
         let find = format!(
             "SELECT {}, key_id, nonce, launch FROM worker_attempts WHERE {claimable} AND labels IN ({}) \
              ORDER BY queued_at, agent LIMIT 1 {skip}",
@@ -121,7 +125,8 @@ impl Store {
         );
         let mut find = sqlx::query(sqlx::AssertSqlSafe(find))
             .bind(escaped(&worker.pool))
-            .bind(signed(MAX_CLAIMS));
+            .bind(signed(MAX_CLAIMS))
+            .bind(escaped(&worker.name));
         for labels in labels {
             find = find.bind(labels);
         }
@@ -138,7 +143,8 @@ impl Store {
         let sealed = read().map_err(|error| self.error(&error))?;
         let opened = self.fleet.open_launch(&attempt.agent, sealed);
         let launch = opened.map_err(|error| self.failure(error.to_string()))?;
-        let fence = attempt.fence + 1;
+        let is_own = attempt.worker == worker.name;
+        let fence = if is_own { attempt.fence } else { attempt.fence + 1 };
         let claim = format!(
             "UPDATE worker_attempts SET state = 'claimed', worker = $1, fence = $2, \
              lease_until = {now} + $3, events_before = last_event, report = '', answers = '', \
@@ -176,9 +182,11 @@ impl Store {
     /// Cancels an attempt.
     pub async fn cancel_attempt(&self, agent: &str) -> Result<CancelOutcome, StoreError> {
         let mut write = self.begin_queue_write().await?;
-        let stop = "UPDATE worker_attempts SET state = 'stopped', cancelled = 1 \
-                    WHERE agent = $1 AND state = 'queued'";
-        let stopped = sqlx::query(stop).bind(escaped(agent)).execute(&mut *write).await;
+        // What it would have been launched with has secrets.
+        let stop = "UPDATE worker_attempts SET state = 'stopped', cancelled = 1, launch = $1 \
+                    WHERE agent = $2 AND state = 'queued'";
+        let stop = sqlx::query(stop).bind(Vec::<u8>::new()).bind(escaped(agent));
+        let stopped = stop.execute(&mut *write).await;
         let stopped = stopped.map_err(|error| self.error(&error))?.rows_affected();
         let note = "UPDATE worker_attempts SET cancelled = 1 WHERE agent = $1";
         let noted = sqlx::query(note).bind(escaped(agent)).execute(&mut *write).await;
@@ -266,12 +274,17 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Forgets an attempt that has ended, with its events.
+    /// Forgets an attempt that has ended, with its events; and a cancelled one that no worker runs any more.
     pub async fn forget_attempt(&self, agent: &str) -> Result<(), StoreError> {
+        let now = self.engine().now();
         let mut write = self.begin_queue_write().await?;
-        let delete = "DELETE FROM worker_attempts WHERE agent = $1 AND state NOT IN ('queued', \
-                      'claimed', 'finished')";
-        let deleted = sqlx::query(delete).bind(escaped(agent)).execute(&mut *write).await;
+        let delete = format!(
+            "DELETE FROM worker_attempts WHERE agent = $1 AND \
+             (state NOT IN ('queued', 'claimed', 'finished') OR (cancelled = 1 AND \
+              (state = 'finished' OR (state = 'claimed' AND lease_until < {now}))))"
+        );
+        let delete = sqlx::query(sqlx::AssertSqlSafe(delete)).bind(escaped(agent));
+        let deleted = delete.execute(&mut *write).await;
         if deleted.map_err(|error| self.error(&error))?.rows_affected() > 0 {
             let events = sqlx::query("DELETE FROM worker_events WHERE agent = $1");
             let done = events.bind(escaped(agent)).execute(&mut *write).await;

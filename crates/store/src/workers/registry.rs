@@ -139,18 +139,25 @@ impl Store {
             seen.await.map_err(|error| self.error(&error))?;
             write.commit().await.map_err(|error| self.error(&error))?;
         }
-        let all = self.workers(lease_millis).await?;
-        Ok(all.into_iter().find(|worker| worker.name == unescaped(name.clone())))
+        let own = format!("{} WHERE name = $2", self.select_workers());
+        let own = sqlx::query(sqlx::AssertSqlSafe(own)).bind(signed(lease_millis)).bind(&name);
+        let own = own.fetch_optional(&self.pool).await.map_err(|error| self.error(&error))?;
+        own.map(|row| self.worker(&row)).transpose()
+    }
+
+    /// Selects workers as `worker` reads them. The first parameter is the time of a lease.
+    fn select_workers(&self) -> String {
+        let now = self.engine().now();
+        format!(
+            "SELECT {COLUMNS}, CAST(CASE WHEN seen_at + $1 > {now} THEN 1 ELSE 0 END AS BIGINT), \
+             (SELECT COUNT(*) FROM worker_attempts a WHERE a.worker = workers.name \
+              AND a.state = 'claimed') FROM workers"
+        )
     }
 
     /// All workers, by name. One that was not seen for the time of a lease is absent.
     pub async fn workers(&self, lease_millis: u64) -> Result<Vec<WorkerRecord>, StoreError> {
-        let now = self.engine().now();
-        let all = format!(
-            "SELECT {COLUMNS}, CAST(CASE WHEN seen_at + $1 > {now} THEN 1 ELSE 0 END AS BIGINT), \
-             (SELECT COUNT(*) FROM worker_attempts a WHERE a.worker = workers.name \
-              AND a.state = 'claimed') FROM workers ORDER BY name"
-        );
+        let all = format!("{} ORDER BY name", self.select_workers());
         let rows = sqlx::query(sqlx::AssertSqlSafe(all)).bind(signed(lease_millis));
         let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
         rows.iter().map(|row| self.worker(row)).collect()

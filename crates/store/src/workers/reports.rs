@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
-    FinishReport, Lease, LeaseError, ProgressAnswer, ProgressReport, QueuedState,
+    FinishReport, Lease, LeaseError, ProgressAnswer, ProgressReport, QueuedState, ReportError,
 };
 use bailiwick_lifecycle::ports::StoreError;
 
@@ -16,6 +16,9 @@ use crate::connections::WriteConnection;
 use crate::fleet::Sealed;
 use crate::open::Store;
 use crate::sql::escaped;
+
+/// How far the number of an event may be from the one before. Workers do not report every event that they number.
+const MAX_EVENT_GAP: u64 = 1_000_000;
 
 impl Store {
     /// The attempt of a lease, locked until the transaction ends; `None` if the lease does not count.
@@ -74,26 +77,25 @@ impl Store {
         lease: &Lease,
         mut report: ProgressReport,
         lease_millis: u64,
-    ) -> Result<Result<ProgressAnswer, LeaseError>, StoreError> {
+    ) -> Result<Result<ProgressAnswer, ReportError>, StoreError> {
+        report.limit();
         let events = std::mem::take(&mut report.events);
         let mut write = self.begin_queue_write().await?;
         let Some(row) = self.leased(&mut write, worker, lease).await? else {
             write.rollback().await;
-            return Ok(Err(LeaseError));
+            return Ok(Err(LeaseError.into()));
         };
         let Row { attempt, events_before, answers } = row;
-        let mut last = attempt.last_event;
-        for event in events {
-            // The worker numbers the events of its own claim.
-            let number = event.number.saturating_add(events_before);
-            if number > last {
-                let mut event = EngineEvent { number, ..event };
-                if let Some(own) = event.body.get_mut("number") {
-                    *own = number.into();
-                }
-                self.add_event(&mut write, &lease.agent, event).await?;
-                last = number;
+        let fresh = match numbered(events, events_before, attempt.last_event) {
+            Ok(fresh) => fresh,
+            Err(error) => {
+                write.rollback().await;
+                return Ok(Err(error));
             }
+        };
+        let last = fresh.last().map_or(attempt.last_event, |event| event.number);
+        for event in fresh {
+            self.add_event(&mut write, &lease.agent, event).await?;
         }
         // An answer is repeated until its question is not open any more.
         let mut answers: BTreeMap<String, bool> = self.json_or_default(&answers)?;
@@ -115,6 +117,31 @@ impl Store {
         write.commit().await.map_err(|error| self.error(&error))?;
         let stored = last.saturating_sub(events_before);
         Ok(Ok(ProgressAnswer { stored, cancel: attempt.is_cancelled, answers }))
+    }
+
+    /// Extends a lease.
+    pub async fn keep_lease(
+        &self,
+        worker: &str,
+        lease: &Lease,
+        lease_millis: u64,
+    ) -> Result<Result<(), LeaseError>, StoreError> {
+        let now = self.engine().now();
+        let mut write = self.begin_queue_write().await?;
+        let extend = format!(
+            "UPDATE worker_attempts SET lease_until = {now} + $1 WHERE agent = $2 AND worker = $3 \
+             AND fence = $4 AND state = 'claimed'"
+        );
+        let extended = sqlx::query(sqlx::AssertSqlSafe(extend))
+            .bind(signed(lease_millis))
+            .bind(escaped(&lease.agent))
+            .bind(escaped(worker))
+            .bind(signed(lease.fence))
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(if extended.rows_affected() > 0 { Ok(()) } else { Err(LeaseError) })
     }
 
     async fn add_event(
@@ -195,6 +222,7 @@ impl Store {
         lease: &Lease,
         finish: &FinishReport,
     ) -> Result<Result<(), LeaseError>, StoreError> {
+        let finish = &finish.clone().limited();
         let mut write = self.begin_queue_write().await?;
         if self.leased(&mut write, worker, lease).await?.is_none() {
             write.rollback().await;
@@ -218,4 +246,29 @@ impl Store {
         write.commit().await.map_err(|error| self.error(&error))?;
         Ok(Ok(()))
     }
+}
+
+/// The events after `last`, with their numbers in the attempt. A worker numbers the events of its own claim.
+fn numbered(
+    events: Vec<EngineEvent>,
+    events_before: u64,
+    mut last: u64,
+) -> Result<Vec<EngineEvent>, ReportError> {
+    let mut fresh = Vec::new();
+    for mut event in events {
+        let number = event.number.saturating_add(events_before);
+        if number <= last {
+            continue;
+        }
+        if number - last > MAX_EVENT_GAP {
+            return Err(ReportError::EventNumber { number, last });
+        }
+        event.number = number;
+        if let Some(own) = event.body.get_mut("number") {
+            *own = number.into();
+        }
+        fresh.push(event);
+        last = number;
+    }
+    Ok(fresh)
 }

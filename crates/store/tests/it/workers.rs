@@ -6,7 +6,7 @@ use std::time::Duration;
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
     AttemptSummary, FinishReport, Lease, NewWorker, NewWorkerToken, ProgressReport, QueuedAttempt,
-    QueuedState, WorkerCapabilities, WorkerRecord, WorkerState,
+    QueuedState, ReportError, WorkerCapabilities, WorkerRecord, WorkerState,
 };
 use bailiwick_model::event::ExitReason;
 use bailiwick_resources::RunCost;
@@ -93,6 +93,14 @@ fn finish() -> FinishReport {
 async fn numbers(store: &Store, agent: &str) -> Vec<u64> {
     let events = store.worker_events(agent, 0, 1_000).await.unwrap();
     events.into_iter().map(|event| event.number).collect()
+}
+
+/// What the only attempt is launched with, as it is stored.
+async fn launch_bytes(database: &TestDatabase) -> Vec<u8> {
+    let mut connection = database.connect().await;
+    let row = sqlx::query("SELECT launch FROM worker_attempts");
+    let row = row.fetch_one(&mut connection).await.unwrap();
+    sqlx::Row::get(&row, 0)
 }
 
 /// A lease of no time is over in the next millisecond.
@@ -215,10 +223,7 @@ fn what_an_attempt_is_launched_with_is_not_readable_in_the_database() {
     block_on(async {
         let store = database.open().await;
         queue(&store, "agent", &[]).await;
-        let mut connection = database.connect().await;
-        let row = sqlx::query("SELECT launch FROM worker_attempts");
-        let row = row.fetch_one(&mut connection).await.unwrap();
-        let stored: Vec<u8> = sqlx::Row::get(&row, 0);
+        let stored = launch_bytes(&database).await;
         assert!(stored.len() > 10, "the control: it is there");
         assert!(!String::from_utf8_lossy(&stored).contains("secret"));
     });
@@ -295,7 +300,7 @@ fn an_attempt_is_claimed_again_once() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
-        let one = joined(&store, "one", &[]).await;
+        let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
         let held = store.claim_attempt(&one, HOUR).await.unwrap();
         assert!(held.is_some() && store.claim_attempt(&one, HOUR).await.unwrap().is_none());
@@ -303,8 +308,9 @@ fn an_attempt_is_claimed_again_once() {
         assert!(!store.give_up_attempt(&running, QueuedState::Lost).await.unwrap());
         queue(&store, "again", &[]).await;
         assert_eq!(claim_expired(&store, &one).await.unwrap().fence, 1);
-        assert_eq!(claim_expired(&store, &one).await.unwrap().fence, 2);
+        assert_eq!(claim_expired(&store, &two).await.unwrap().fence, 2);
         assert!(claim_expired(&store, &one).await.is_none());
+        assert!(claim_expired(&store, &two).await.is_none());
         let lost = store.queued_attempt("again").await.unwrap().unwrap();
         assert!(lost.is_expired);
         assert!(store.give_up_attempt(&lost, QueuedState::Lost).await.unwrap());
@@ -313,7 +319,76 @@ fn an_attempt_is_claimed_again_once() {
         queue(&store, "outage", &[]).await;
         assert_eq!(claim_expired(&store, &one).await.unwrap().agent, "outage");
         store.extend_worker_leases(HOUR).await.unwrap();
+        assert!(claim_expired(&store, &two).await.is_none());
+    });
+}
+
+#[test]
+fn a_worker_does_not_claim_again_what_it_may_still_run() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
+        queue(&store, "agent", &[]).await;
+        let lease = claim_expired(&store, &one).await.unwrap();
+        // It has never reported: the answer was lost.
+        assert_eq!(claim_expired(&store, &one).await, Some(lease.clone()));
+        store.report_attempt("one", &lease, report([1], 0), 0).await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(claim_expired(&store, &one).await.is_none());
+        assert_eq!(claim_expired(&store, &two).await.unwrap().fence, 2);
+    });
+}
+
+#[test]
+fn work_that_is_being_sent_keeps_the_lease() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
+        queue(&store, "agent", &[]).await;
+        let lease = claim_expired(&store, &one).await.unwrap();
+        store.keep_lease("one", &lease, HOUR).await.unwrap().unwrap();
+        assert!(store.keep_lease("two", &lease, HOUR).await.unwrap().is_err());
+        assert!(claim_expired(&store, &two).await.is_none());
+    });
+}
+
+#[test]
+fn a_report_that_is_too_large_is_refused_or_cut() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        queue(&store, "agent", &[]).await;
+        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let highest = i64::MAX.unsigned_abs();
+        for events in [vec![highest], vec![1, highest], vec![u64::MAX]] {
+            let stored = store.report_attempt("one", &lease, report(events, 0), HOUR).await;
+            assert!(matches!(stored.unwrap(), Err(ReportError::EventNumber { .. })));
+        }
+        assert!(numbers(&store, "agent").await.is_empty());
+        let long = "ä".repeat(20_000);
+        let questions = (0..100).map(|id| (id.to_string(), long.clone())).collect();
+        let large = ProgressReport {
+            detail: format!("a{long}"),
+            session: Some(long.clone()),
+            questions,
+            ..report([1, 2], 0)
+        };
+        store.report_attempt("one", &lease, large, HOUR).await.unwrap().unwrap();
+        assert_eq!(numbers(&store, "agent").await, [1, 2]);
+        let stored = store.queued_attempt("agent").await.unwrap().unwrap().report;
+        assert_eq!(stored.questions.len(), 64);
+        assert_eq!(stored.questions[0].1.len(), 16 * 1024);
+        assert_eq!(stored.session.unwrap().len(), 16 * 1024);
+        assert_eq!(stored.detail.len(), 16 * 1024 - 1, "no letter is cut in two");
+        let finish = FinishReport { detail: "a".repeat(1_000_000), ..finish() };
+        for _ in 0..2 {
+            store.finish_attempt("one", &lease, &finish).await.unwrap().unwrap();
+        }
+        let stored = store.queued_attempt("agent").await.unwrap().unwrap().finish;
+        assert_eq!(stored.unwrap().detail.len(), 256 * 1024);
     });
 }
 
@@ -336,6 +411,33 @@ fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
         assert!(!cancel().await);
         assert_eq!(store.cancel_attempt("running").await.unwrap(), CancelOutcome::Noted);
         assert!(cancel().await);
+        store.forget_attempt("running").await.unwrap();
+        assert!(store.queued_attempt("running").await.unwrap().is_some(), "its worker has it");
+        store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
+        store.forget_attempt("running").await.unwrap();
+        assert_eq!(store.queued_attempt("running").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn what_is_left_of_a_cancelled_attempt_can_be_deleted() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        queue(&store, "lost", &[]).await;
+        claim_expired(&store, &one).await.unwrap();
+        store.forget_attempt("lost").await.unwrap();
+        assert!(store.queued_attempt("lost").await.unwrap().is_some(), "it is not cancelled");
+        store.cancel_attempt("lost").await.unwrap();
+        store.forget_attempt("lost").await.unwrap();
+        assert_eq!(store.queued_attempt("lost").await.unwrap(), None);
+        queue(&store, "waiting", &[]).await;
+        assert!(!launch_bytes(&database).await.is_empty(), "the control");
+        store.cancel_attempt("waiting").await.unwrap();
+        assert!(launch_bytes(&database).await.is_empty(), "it has secrets");
+        store.forget_attempt("waiting").await.unwrap();
+        assert_eq!(store.queued_attempt("waiting").await.unwrap(), None);
     });
 }
 

@@ -103,6 +103,10 @@ impl Candidate {
     async fn lead(&self, lease: &LeaderLease, shutdown: impl Future<Output = ()>) -> TermEnd {
         tracing::info!("this server is the leader");
         let store = Arc::new(self.store.fenced_by(lease));
+        // Without a database, or without a leader, no worker could keep its lease.
+        if let Err(error) = store.extend_worker_leases(self.worker_lease).await {
+            tracing::warn!(%error, "the leases of workers could not be extended");
+        }
         let plane = Arc::new(plane_with(&self.context, store, self.worker_lease));
         self.monitor.set_role(ServerRole::Leader);
         let retention = Retention::new(self.keep, self.keep_audit);

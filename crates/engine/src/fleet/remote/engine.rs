@@ -105,6 +105,7 @@ impl FleetEngine {
             session: attempt.report.session.clone(),
             cost: attempt.cost(),
             attempts: attempt.report.attempts.max(1),
+            is_claimed: true,
             cursor: attempt.last_event,
             ..found
         }))
@@ -161,6 +162,7 @@ fn launched(attempt: WorkerAttempt) -> Launched {
         session: attempt.report.session.clone(),
         cost: attempt.cost(),
         attempts: attempt.report.attempts,
+        is_claimed: attempt.fence > 0,
         cursor: attempt.last_event,
         detail,
         questions,

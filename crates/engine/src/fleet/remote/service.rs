@@ -31,6 +31,9 @@ const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
 const MAX_PACKED_AT_ONCE: usize = 2;
 const MAX_NAME_LENGTH: usize = 60;
 const MAX_LABELS: usize = 50;
+const MAX_PROGRAMS: usize = 64;
+/// The maximum length of what a worker says of its machine, in characters.
+const MAX_TEXT_LENGTH: usize = 200;
 const CREDENTIAL_PREFIX: &str = "bwc_";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -86,6 +89,7 @@ impl WorkerService {
     }
 
     async fn accept(&self, token: &str, request: JoinRequest) -> Result<JoinAnswer, WorkerError> {
+        require_short(&request)?;
         check_version(VERSION, &request.version)?;
         require_plain(&request)?;
         let (credential, tag) = (
@@ -115,6 +119,26 @@ impl WorkerService {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Every request of a worker reads what it said of its machine.
+fn require_short(request: &JoinRequest) -> Result<(), WorkerError> {
+    let offered = &request.capabilities;
+    if offered.programs.len() > MAX_PROGRAMS {
+        let why = format!("a worker has at most {MAX_PROGRAMS} agent programs");
+        return Err(WorkerError::Refused(why));
+    }
+    let is_short =
+        |text: &str| text.chars().count() <= MAX_TEXT_LENGTH && !text.chars().any(char::is_control);
+    let are_short =
+        offered.programs.iter().all(|(name, version)| is_short(name) && is_short(version));
+    if are_short && is_short(&offered.sandbox) && is_short(&request.version) {
+        return Ok(());
+    }
+    Err(WorkerError::Refused(format!(
+        "the versions, agent programs and sandbox of a worker have at most {MAX_TEXT_LENGTH} printable \
+         characters each"
+    )))
 }
 
 /// Names and labels are shown to people, and labels of ours are set by us.
@@ -196,8 +220,9 @@ impl WorkerApi for WorkerService {
             let worker = self.worker(credential).await?;
             let launch = self.store.launch_of_lease(&worker.name, lease).await;
             let launch = launch.map_err(unavailable)??;
+            // The worker repeats the request as long as this server is unavailable.
             let launch: RemoteLaunch = serde_json::from_slice(&launch).map_err(|error| {
-                WorkerError::Unavailable(format!("a launch cannot be read: {error}"))
+                WorkerError::Refused(format!("a launch cannot be read: {error}"))
             })?;
             let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
             let permit = Arc::clone(&self.packing).acquire_owned().await;
@@ -241,6 +266,8 @@ impl WorkerApi for WorkerService {
                 let why = format!("the work is larger than {MAX_WORK_BYTES} bytes");
                 return Err(WorkerError::Refused(why));
             }
+            let kept = self.store.keep_lease(&worker.name, lease, self.lease_millis).await;
+            kept.map_err(unavailable)??;
             Ok(self.store.store_work(&worker.name, lease, bundle).await.map_err(unavailable)??)
         })
     }
@@ -259,5 +286,38 @@ impl WorkerApi for WorkerService {
                 .await
                 .map_err(unavailable)??)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_fleet::workers::WorkerCapabilities;
+
+    use super::*;
+
+    #[test]
+    fn what_a_worker_says_of_its_machine_is_short() {
+        let joining = |programs: Vec<(String, String)>| JoinRequest {
+            version: VERSION.to_owned(),
+            pool: "inside".to_owned(),
+            name: "one".to_owned(),
+            labels: std::collections::BTreeMap::new(),
+            capabilities: WorkerCapabilities {
+                programs: programs.into_iter().collect(),
+                ..WorkerCapabilities::default()
+            },
+        };
+        let program = |version: String| vec![("codex".to_owned(), version)];
+        let many = |count: usize| -> Vec<(String, String)> {
+            (0..count).map(|at| (at.to_string(), String::new())).collect()
+        };
+        for good in [program("ä".repeat(200)), many(64)] {
+            assert_eq!(require_short(&joining(good)), Ok(()));
+        }
+        for bad in [program("ä".repeat(201)), program("1\n2".to_owned()), many(65)] {
+            assert!(matches!(require_short(&joining(bad)), Err(WorkerError::Refused(_))));
+        }
+        let long = JoinRequest { version: "1".repeat(201), ..joining(Vec::new()) };
+        assert!(require_short(&long).is_err());
     }
 }

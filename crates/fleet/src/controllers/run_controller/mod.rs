@@ -125,7 +125,8 @@ impl<
                 if let Some(why) = run.status.cancel_requested.clone() {
                     return self.statuses.end(run, RunEnd::cancelled(why)).await;
                 }
-                if self.has_waited_too_long(&attempt).await? {
+                // One that a worker has begun waits for another worker as long as it takes.
+                if !launched.is_claimed && self.has_waited_too_long(&attempt).await? {
                     self.engine.cancel(&agent).await?;
                     let end = EndCode::QueueTimeout.because(launched.detail);
                     return self.statuses.not_launched(run, attempt, end).await;
@@ -178,7 +179,7 @@ impl<
         }
     }
 
-    /// Whether an attempt has waited for a worker longer than its pool permits.
+    /// Whether an attempt has waited for its first worker longer than its pool permits.
     async fn has_waited_too_long(
         &self,
         attempt: &Object<AgentDispatchAttempt>,

@@ -54,6 +54,7 @@ fn standing(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
         session: None,
         cost: RunCost::default(),
         attempts: 1,
+        is_claimed: false,
         cursor: 0,
         detail: "as it says".to_owned(),
         questions: Vec::new(),
