@@ -26,6 +26,7 @@ use super::service::FinishedRun;
 use super::{issue_cascade, issue_work};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::managed::Managed;
 use crate::{claiming, issues, policy_file, system};
 
 /// The file of a run that names its issue, where the task does not.
@@ -139,15 +140,42 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
 fn bound_to(running: &LockedRun) -> Result<Option<IssueBinding>, Failure> {
     let bound: Option<IssueBinding> = system::read_json(&running.directory.path().join(BINDING))?;
     let task = &running.subject.bound.task.task;
-    Ok(bound.or_else(|| task.issue.clone().map(to_issue)).map(|bound| IssueBinding {
+    let Some(bound) = bound.or_else(|| task.issue.clone().map(to_issue)) else { return Ok(None) };
+    Ok(Some(IssueBinding {
         phase: task.phase.clone().or(bound.phase),
         milestone: task.milestone.or(bound.milestone),
-        ..bound
+        handed_work: handed_work(running)?,
+        issue: bound.issue,
     }))
 }
 
+/// The binding by a person, who may let the files of the run leave the machine.
 fn to_issue(issue: IssueName) -> IssueBinding {
-    IssueBinding { issue, phase: None, milestone: None, handed_work: HandedWork::default() }
+    IssueBinding { issue, phase: None, milestone: None, handed_work: HandedWork::WithIssue }
+}
+
+/// Where the files of a run may be kept: only where those of every run above it may be.
+fn handed_work(running: &LockedRun) -> Result<HandedWork, Failure> {
+    let context = &running.subject.context;
+    let parent = running.subject.bound.task.task.parent_agent.as_ref();
+    let above = context.with_store(async |store| Ok(store.ancestor_ids(parent).await?))?;
+    for run in std::iter::once(&running.id).chain(&above) {
+        if own_handed_work(context, run)? == HandedWork::OnMachine {
+            return Ok(HandedWork::OnMachine);
+        }
+    }
+    Ok(HandedWork::WithIssue)
+}
+
+/// Where a run itself lets its files be kept. The control plane says so in the binding of each of its runs.
+fn own_handed_work(context: &Context, run: &AgentId) -> Result<HandedWork, Failure> {
+    let directory = RunDirectory::new(&context.state, run.as_str());
+    let bound: Option<IssueBinding> = system::read_json(&directory.path().join(BINDING))?;
+    if let Some(bound) = bound {
+        return Ok(bound.handed_work);
+    }
+    let is_of_control_plane = Managed::of(&directory)?.is_some();
+    Ok(if is_of_control_plane { HandedWork::OnMachine } else { HandedWork::WithIssue })
 }
 
 /// A run that may start, and what was read.

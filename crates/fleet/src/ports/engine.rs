@@ -68,7 +68,7 @@ pub struct IssueBinding {
     /// The milestone that it has then.
     #[serde(default)]
     pub milestone: Option<u64>,
-    /// Where the files of the run are kept for the next agent.
+    /// Where the files of the run are kept for the next agent. A binding of an older version does not say it.
     #[serde(default)]
     pub handed_work: HandedWork,
 }
@@ -78,9 +78,9 @@ pub struct IssueBinding {
 #[serde(rename_all = "kebab-case")]
 pub enum HandedWork {
     /// With the issue, so that another machine can continue.
-    #[default]
     WithIssue,
     /// On their machine: the write-back policy does not allow more.
+    #[default]
     OnMachine,
 }
 

@@ -43,3 +43,12 @@ async fn files_leave_their_machine_only_where_the_policy_allows_it_without_a_per
         assert_eq!(binding.phase.unwrap().as_str(), "repair");
     }
 }
+
+#[test]
+fn binding_that_does_not_say_it_keeps_the_files_on_their_machine() {
+    let read = |binding: Value| serde_json::from_value::<IssueBinding>(binding).unwrap();
+    let old = json!({ "issue": "acme/app#7" });
+    assert_eq!(read(old).handed_work, HandedWork::OnMachine);
+    let new = json!({ "issue": "acme/app#7", "handed_work": "with-issue" });
+    assert_eq!(read(new).handed_work, HandedWork::WithIssue);
+}
