@@ -137,7 +137,8 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         Ok(loaded)
     }
 
-    /// Leaves the result of a run: the comment, then the checkpoint, labels, milestone and assignee.
+    /// Leaves the result of a run: the comment, then the checkpoint, labels and assignee. The milestone is last, and
+    /// its error only a problem: Gitea answers an unknown one with an error of its own, as often as it is tried.
     pub async fn exit(&self, number: u64, run: &RunResult) -> Result<ExitReport, MemoryError> {
         let mut report = ExitReport::default();
         let mut loaded = self.load(number).await?;
@@ -167,18 +168,6 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         let run = Some(run.invocation.as_str());
         let loaded = self.write_body(number, loaded, run, &mut report.problems).await?;
         self.write_labels(number, &loaded, &changes_since(&loaded.state, run)).await?;
-        // A later run may have set another one.
-        let mut later = loaded.state.events.iter().rev();
-        let milestone = later.find_map(|recorded| recorded.event.state_changes.milestone);
-        if has_milestone {
-            match self.memory.set_milestone(number, milestone).await {
-                Ok(()) => {}
-                Err(MemoryError::Refused(why)) => {
-                    report.problems.push(format!("its milestone could not be set: {why}"));
-                }
-                Err(error) => return Err(error),
-            }
-        }
         let next =
             loaded.state.checkpoint.as_ref().and_then(|checkpoint| checkpoint.next_agent.clone());
         if loaded.read.issue.assignee != next && next.is_some() {
@@ -189,7 +178,26 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
                 Err(error) => return Err(error),
             }
         }
+        if has_milestone && let Err(error) = self.write_milestone(number, &loaded).await {
+            report.problems.push(format!("its milestone could not be set: {error}"));
+        }
         Ok(report)
+    }
+
+    /// Sets the milestone of the last run that named one: a later run may have set another one.
+    async fn write_milestone(&self, number: u64, loaded: &Loaded) -> Result<(), MemoryError> {
+        let mut later = loaded.state.events.iter().rev();
+        let milestone = later.find_map(|recorded| recorded.event.state_changes.milestone);
+        let mut attempt = 0;
+        loop {
+            match self.memory.set_milestone(number, milestone).await {
+                Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.memory.back_off(attempt).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Sets the label of the next agent again, as an event that starts its run. What a lost machine did not write after

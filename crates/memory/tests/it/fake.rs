@@ -25,6 +25,8 @@ pub(crate) enum Fault {
 struct Inner {
     issue: Issue,
     milestone: Option<u64>,
+    /// The server fails if this one is set.
+    unknown_milestone: Option<u64>,
     version: u64,
     /// With the issue that each one is on.
     comments: Vec<(u64, Comment)>,
@@ -100,6 +102,11 @@ impl Fake {
 
     pub(crate) fn milestone(&self) -> Option<u64> {
         self.inner().milestone
+    }
+
+    /// This milestone does not exist; the server fails if it is set, as Gitea does.
+    pub(crate) fn without_milestone(&self, id: u64) {
+        self.inner().unknown_milestone = Some(id);
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut Issue)) {
@@ -218,7 +225,13 @@ impl IssueMemory for Fake {
     }
 
     async fn set_milestone(&self, _: u64, milestone: Option<u64>) -> Result<(), MemoryError> {
-        self.call(|inner| inner.milestone = milestone)
+        self.call(|inner| {
+            if milestone.is_some() && milestone == inner.unknown_milestone {
+                return Err(MemoryError::Unavailable("status 500".to_owned()));
+            }
+            inner.milestone = milestone;
+            Ok(())
+        })?
     }
 
     async fn set_locked(&self, _: u64, is_locked: bool) -> Result<(), MemoryError> {

@@ -103,6 +103,22 @@ fn runs_killed_at_random_calls_lead_to_the_state_of_a_plain_model() {
 }
 
 #[test]
+fn unknown_milestone_is_a_problem_and_stops_nothing_else() {
+    let fake = Fake::new(true);
+    fake.without_milestone(404);
+    let protocol = protocol(&fake);
+    run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
+    let left = RunResult { milestone: Some(404), ..result("builder", "i1", 10) };
+    let report = run(protocol.exit(7, &left)).unwrap();
+    assert!(report.has_posted && report.problems.len() == 1, "{:?}", report.problems);
+    assert!(report.problems[0].contains("milestone"), "{:?}", report.problems);
+    assert_eq!((fake.milestone(), fake.issue().assignee.as_deref()), (None, Some("reviewer")));
+    let left = RunResult { milestone: Some(4), ..result("builder", "i2", 10) };
+    assert_eq!(run(protocol.exit(7, &left)).unwrap().problems, Vec::<String>::new());
+    assert_eq!(fake.milestone(), Some(4), "positive control");
+}
+
+#[test]
 fn repeated_exit_writes_nothing_and_needs_two_reads() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
