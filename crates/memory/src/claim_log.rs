@@ -14,6 +14,7 @@ use bailiwick_resources::Moment;
 use crate::claim_table::{ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
 use crate::event::{Event, EventKind, TaskClaim, TokenClaim};
 use crate::issue::Trust;
+use crate::port::StateEvent;
 use crate::recorded::Recorded;
 use crate::reservation::{Reservation, ReservationWish};
 
@@ -51,13 +52,21 @@ pub struct ClaimLog {
 }
 
 impl ClaimLog {
-    /// Makes all changes. `is_over` says that the issue is closed or locked, which revokes all its claims.
-    pub fn read(events: &[Recorded], trust: &Trust, is_over: bool) -> Self {
+    /// Makes all changes. Closing the issue revokes the claims before it, also when it is opened again. `is_over` says
+    /// that it is closed or locked: a lock only suspends the claims.
+    pub fn read(events: &[Recorded], trust: &Trust, states: &[StateEvent], is_over: bool) -> Self {
         let mut log = Self::default();
+        let mut closings: Vec<Moment> =
+            states.iter().filter(|state| !state.is_open).map(|state| state.at).collect();
+        closings.sort_unstable();
+        let mut closings = closings.into_iter().peekable();
         for recorded in events {
+            while closings.next_if(|closed_at| *closed_at < recorded.at).is_some() {
+                log.table.claims.clear();
+            }
             log.apply(recorded, trust);
         }
-        if is_over {
+        if is_over || closings.next().is_some() {
             log.table.claims.clear();
         }
         log

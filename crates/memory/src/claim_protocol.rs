@@ -56,8 +56,8 @@ impl<M: IssueMemory> Protocol<'_, M> {
             ClaimStore::Reference => {
                 self.change_claims(|table| Ok((table.release(fence), ()))).await
             }
-            ClaimStore::Comments { issue, .. } => {
-                let loaded = self.load(issue).await?;
+            ClaimStore::Comments { issue, settle_ms } => {
+                let loaded = self.load_open(Place { issue, settle_ms }).await?;
                 let Some(claim) = claim_of(&loaded, fence) else { return Ok(()) };
                 let release = ClaimRelease { claim: fence, outcome: ClaimOutcome::Done };
                 let event =
@@ -65,6 +65,21 @@ impl<M: IssueMemory> Protocol<'_, M> {
                 let text = format!("## 🔓 Task Claim Release\n\n`{}` has ended.", claim.agent);
                 Ok(self.post_event(issue, &text, event).await.map(drop)?)
             }
+        }
+    }
+
+    /// Ends the claim of an invocation, whose fence may have been lost with the answer. A claim that has ended is no
+    /// error; that the issue for claims is closed or locked is one, because then nobody can tell.
+    pub async fn release_invocation(&self, invocation: &str) -> Result<(), ClaimError> {
+        let table = match self.claim_store {
+            ClaimStore::Reference => self.claims().await?,
+            ClaimStore::Comments { issue, settle_ms } => {
+                self.load_open(Place { issue, settle_ms }).await?.state.claims.table
+            }
+        };
+        match table.claims.iter().find(|claim| claim.invocation == invocation) {
+            Some(own) => self.release(own.fence).await,
+            None => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::port::{BodyEdit, IssueMemory, MemoryError, ReadIssue};
 use crate::prune::prune;
 use crate::recorded::Recorded;
 use crate::signature::SigningKey;
-use crate::state::{State, read_state};
+use crate::state::{State, read_claims, read_state};
 
 /// How often a step is tried again after a conflict or without an answer.
 pub(crate) const MAX_ATTEMPTS: u32 = 8;
@@ -79,8 +79,20 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
     async fn load_once(&self, number: u64) -> Result<Loaded, MemoryError> {
         let read = self.memory.read_issue(number).await?;
         let comments = self.memory.comments(number).await?;
-        let state = read_state(&read.issue, &comments, &self.trust);
+        let mut state = read_state(&read.issue, &comments, &self.trust);
+        if self.has_claims(number) && state.claims.last_change > 0 {
+            let states = self.memory.state_events(number).await?;
+            state.claims = read_claims(&read.issue, &state.events, &self.trust, &states);
+        }
         Ok(Loaded { read, comments, state })
+    }
+
+    /// Whether the claims are in the comments of this issue.
+    fn has_claims(&self, number: u64) -> bool {
+        match self.claim_store {
+            ClaimStore::Comments { issue, .. } => issue == number,
+            ClaimStore::Reference => false,
+        }
     }
 
     /// Gives an issue its first checkpoint, once.

@@ -15,6 +15,7 @@ use crate::event::{Event, EventKind, FooterError, events_of};
 use crate::issue::{Comment, Issue, Trust};
 use crate::issue_body::{BodyError, find_checkpoint};
 use crate::labels::Family;
+use crate::port::StateEvent;
 use crate::recorded::{Recorded, run_of};
 
 /// The longest action of a history entry.
@@ -110,7 +111,7 @@ impl State {
 /// Rebuilds the state of an issue. The comments may come in any order.
 pub fn read_state(issue: &Issue, comments: &[Comment], trust: &Trust) -> State {
     let (events, ignored) = record(issue, comments, trust);
-    let claims = ClaimLog::read(&events, trust, !issue.is_open || issue.is_locked);
+    let claims = read_claims(issue, &events, trust, &[]);
     let in_body = find_checkpoint(&issue.body, issue.number);
     let checkpoint = rebuild(issue, &events, in_body.as_ref().ok());
     let mut inconsistencies: Vec<Inconsistency> =
@@ -123,6 +124,16 @@ pub fn read_state(issue: &Issue, comments: &[Comment], trust: &Trust) -> State {
         (Ok(_), None) => {}
     }
     State { checkpoint, events, claims, ignored, inconsistencies }
+}
+
+/// The claims in the comments of an issue that was closed and opened at these times.
+pub(crate) fn read_claims(
+    issue: &Issue,
+    events: &[Recorded],
+    trust: &Trust,
+    states: &[StateEvent],
+) -> ClaimLog {
+    ClaimLog::read(events, trust, states, !issue.is_open || issue.is_locked)
 }
 
 fn record(issue: &Issue, comments: &[Comment], trust: &Trust) -> (Vec<Recorded>, Vec<Ignored>) {

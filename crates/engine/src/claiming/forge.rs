@@ -180,14 +180,9 @@ fn release_file(context: &Context, path: &Path) -> Result<(), Failure> {
     let Some(claim) = system::read_json::<ForgeClaim>(path)? else { return Ok(()) };
     let invocation = claim.invocation.clone();
     let released = with_claims(context, &claim, async |protocol, _| {
-        let table = protocol.claims().await?;
-        // The response with the fence may have been lost.
-        let own = table.claims.iter().find(|held| held.invocation == invocation);
-        match own {
-            Some(own) => protocol.release(own.fence).await,
-            None => Ok(()),
-        }
+        protocol.release_invocation(&invocation).await
     })?;
+    // Without a release the record stays, so that it can be released later.
     released.map_err(Failure::refused_by)?;
     std::fs::remove_file(path)
         .map_err(|error| Failure::general(format!("{} cannot be removed: {error}", path.display())))

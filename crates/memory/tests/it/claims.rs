@@ -200,8 +200,8 @@ fn claims_by_comments_are_renewed_released_and_refused_like_those_on_a_reference
     let never = Moment::from_millis(0);
     let before = fake.calls();
     let first = run(protocol.claim(&wish("a", &["src/parser"]), never)).unwrap();
-    // Two reads, the comment, and two reads when it has settled.
-    assert_eq!(fake.calls() - before, 5);
+    // Two reads, the comment, and three reads when it has settled: now the issue may have been closed.
+    assert_eq!(fake.calls() - before, 6);
     run(fake.wait(5_000));
     let comments = fake.all_comments().len();
     assert_eq!(run(protocol.claim(&wish("a", &["src/parser"]), never)), Ok(first));
@@ -225,6 +225,28 @@ fn claims_by_comments_are_renewed_released_and_refused_like_those_on_a_reference
     run(protocol.claim(&wish("c", &["src/parser/lexer.rs"]), never)).unwrap();
     let state = run(protocol.load(CLAIMS_ISSUE)).unwrap().state;
     assert_eq!(state.inconsistencies, []);
+}
+
+#[test]
+fn closing_the_issue_takes_all_claims_away_also_when_it_is_opened_again() {
+    let fake = Fake::new(true);
+    let protocol = by_comments(&fake, 5_000);
+    let never = Moment::from_millis(0);
+    let first = run(protocol.claim(&wish("a", &["src"]), never)).unwrap();
+    assert_eq!(run(protocol.require_claim(first, &[], never, 600_000)), Ok(()), "control");
+    run(fake.set_open(CLAIMS_ISSUE, false)).unwrap();
+    let closed = ClaimError::Refused(ClaimRefusal::Closed(CLAIMS_ISSUE));
+    assert_eq!(run(protocol.release_invocation("a/1")), Err(closed.clone()));
+    assert_eq!(run(protocol.claim(&wish("b", &["src"]), never)), Err(closed));
+    run(fake.set_open(CLAIMS_ISSUE, true)).unwrap();
+    assert_eq!(run(protocol.claims()).unwrap().claims, []);
+    let lost = run(protocol.require_claim(first, &[], never, 600_000));
+    assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+    // What is claimed after it counts, although the lease of the old claim has not ended.
+    let second = run(protocol.claim(&wish("b", &["src/x.rs"]), never)).unwrap();
+    assert_eq!(run(protocol.require_claim(second, &[], never, 600_000)), Ok(()));
+    run(protocol.release_invocation("b/1")).unwrap();
+    assert_eq!(run(protocol.claims()).unwrap().claims, []);
 }
 
 #[test]

@@ -35,6 +35,8 @@ struct Inner {
     /// How late the next comment appears.
     lateness: u64,
     references: BTreeMap<String, RefContent>,
+    /// When the issue for claims was closed and opened.
+    claims_states: Vec<StateEvent>,
     now: u64,
     calls: u64,
     fault: Option<(u64, Fault)>,
@@ -148,14 +150,14 @@ impl IssueMemory for Fake {
     }
 
     async fn read_issue(&self, number: u64) -> Result<ReadIssue, MemoryError> {
-        let claims = || Issue {
+        let claims = |inner: &Inner| Issue {
             repository: "acme/app".to_owned(),
             number: CLAIMS_ISSUE,
-            is_open: true,
+            is_open: inner.claims_states.last().is_none_or(|state| state.is_open),
             ..Issue::default()
         };
         self.call(|inner| ReadIssue {
-            issue: if number == CLAIMS_ISSUE { claims() } else { inner.issue.clone() },
+            issue: if number == CLAIMS_ISSUE { claims(inner) } else { inner.issue.clone() },
             body_version: self.has_versions.then_some(inner.version),
             is_body_cut: false,
             now: Moment::from_millis(inner.now),
@@ -176,8 +178,9 @@ impl IssueMemory for Fake {
         self.call(|_| Vec::new())
     }
 
-    async fn state_events(&self, _: u64) -> Result<Vec<StateEvent>, MemoryError> {
-        self.call(|_| Vec::new())
+    async fn state_events(&self, number: u64) -> Result<Vec<StateEvent>, MemoryError> {
+        let is_claims = number == CLAIMS_ISSUE;
+        self.call(|inner| if is_claims { inner.claims_states.clone() } else { Vec::new() })
     }
 
     async fn post_comment(&self, number: u64, body: &str) -> Result<Comment, MemoryError> {
@@ -238,8 +241,15 @@ impl IssueMemory for Fake {
         self.call(|inner| inner.issue.is_locked = is_locked)
     }
 
-    async fn set_open(&self, _: u64, is_open: bool) -> Result<(), MemoryError> {
-        self.call(|inner| inner.issue.is_open = is_open)
+    async fn set_open(&self, number: u64, is_open: bool) -> Result<(), MemoryError> {
+        self.call(|inner| {
+            if number == CLAIMS_ISSUE {
+                let at = Moment::from_millis(inner.now);
+                inner.claims_states.push(StateEvent { is_open, by: "ada".to_owned(), at });
+            } else {
+                inner.issue.is_open = is_open;
+            }
+        })
     }
 
     async fn open_issues(&self) -> Result<Vec<u64>, MemoryError> {
