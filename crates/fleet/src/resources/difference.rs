@@ -105,26 +105,37 @@ impl Mask {
 
     /// What people declare of an object: nothing that the store or the control plane has written.
     fn declared(&self, object: &AnyObject) -> Result<String, DeclareError> {
-        let Metadata { name, namespace, labels, annotations, .. } = object.metadata.clone();
+        let Metadata { name, namespace, mut labels, mut annotations, .. } = object.metadata.clone();
+        let texts = labels.values_mut().chain(annotations.values_mut());
+        texts.for_each(|text| self.hide_in(text));
         let metadata = Metadata { name, namespace, labels, annotations, ..Metadata::default() };
         let mut spec = object.canonical_spec()?;
+        // Before it is written as YAML: there, the letter of an escape such as `\t` can stand right before a word.
         self.hide_values(&mut spec);
         let plain = AnyObject { metadata, spec, status: Value::Null, ..object.clone() };
         let text = serde_saphyr::to_string(&plain)
             .map_err(|error| unavailable(format!("it cannot be written as YAML: {error}")))?;
-        let hide = |text: String, word: &String| hide_word(&text, word);
-        Ok(self.words.iter().fold(self.redactor.redact(&text).text, hide))
+        Ok(self.hidden(&text))
     }
 
     fn hide_values(&self, value: &mut Value) {
         match value {
-            Value::String(text) if self.values.contains(text.as_str()) => {
-                PLACEHOLDER.clone_into(text);
-            }
+            Value::String(text) => self.hide_in(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide_values(item)),
             Value::Object(fields) => fields.values_mut().for_each(|field| self.hide_values(field)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+
+    /// Hides what is secret in the value of a field.
+    fn hide_in(&self, text: &mut String) {
+        let is_secret = self.values.contains(text.as_str());
+        *text = if is_secret { PLACEHOLDER.to_owned() } else { self.hidden(text) };
+    }
+
+    fn hidden(&self, text: &str) -> String {
+        let hide = |text: String, word: &String| hide_word(&text, word);
+        self.words.iter().fold(self.redactor.redact(text).text, hide)
     }
 }
 
@@ -136,8 +147,14 @@ fn is_plain_word(value: &str) -> bool {
             || value.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// Replaces a word where it stands alone.
+/// Replaces a word where it stands alone. What is hidden already stays, even if the word is `secret`.
 fn hide_word(text: &str, word: &str) -> String {
+    let parts: Vec<String> =
+        text.split(PLACEHOLDER).map(|part| hide_word_in_part(part, word)).collect();
+    parts.join(PLACEHOLDER)
+}
+
+fn hide_word_in_part(text: &str, word: &str) -> String {
     let continues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let mut hidden = String::with_capacity(text.len());
     let mut rest = text;
@@ -154,7 +171,26 @@ fn hide_word(text: &str, word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{PLACEHOLDER, hide_word, is_plain_word};
+    use serde_json::json;
+
+    use super::{Mask, PLACEHOLDER, hide_word, is_plain_word};
+
+    #[test]
+    fn words_are_hidden_in_values_before_these_are_escaped() {
+        let mask = Mask::new(vec!["test".to_owned(), "secret".to_owned()]).unwrap();
+        let mut spec = json!({
+            "prompt": "a\ttest\u{7}\ntest.",
+            "list": [{ "whole": "test" }, "a secret", "contest", 7],
+        });
+        mask.hide_values(&mut spec);
+        let expected = json!({
+            "prompt": "a\t[secret]\u{7}\n[secret].",
+            "list": [{ "whole": "[secret]" }, "a [secret]", "contest", 7],
+        });
+        assert_eq!(spec, expected);
+        let text = serde_saphyr::to_string(&spec).unwrap();
+        assert_eq!(mask.hidden(&text), text, "nothing is hidden twice");
+    }
 
     #[test]
     fn words_are_hidden_only_where_they_stand_alone() {
