@@ -22,6 +22,8 @@ use crate::output::{self, Colour};
 
 /// How long agents may take to stop before they are killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long killed processes may take to end: one that waits for a disk does not.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a signal has to end and to remove.
@@ -104,43 +106,73 @@ fn outcome(ended: ExitStatus) -> Result<(), Failure> {
     }
 }
 
+/// Whether the processes of the demo have ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    All,
+    /// Some do not end, even killed.
+    NotAll,
+}
+
+impl Stopped {
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::All => "the demo's agents were stopped",
+            Self::NotAll => "some of the demo's processes do not end and are left",
+        }
+    }
+}
+
 /// Stops everything and removes the directory; says so.
 fn interrupted(started: &SharedStarted, keep: bool) -> Option<String> {
     let Started { directory, group } = std::mem::take(&mut *lock(started));
     let directory = directory?;
-    if let Some(group) = group {
-        stop(group);
-    }
+    let stopped = group.map_or(Stopped::All, stop);
     let path = directory.path().to_owned();
+    let agents = stopped.sentence();
     if keep {
         return Some(format!(
-            "interrupted: the demo's agents were stopped; its directory was kept: {}",
+            "interrupted: {agents}; its directory was kept: {}",
+            directory.keep().display()
+        ));
+    }
+    // A process that is left may still write there.
+    if stopped == Stopped::NotAll {
+        return Some(format!(
+            "interrupted: {agents}, and its directory as well: {}",
             directory.keep().display()
         ));
     }
     Some(match directory.close() {
-        Ok(()) => {
-            "interrupted: the demo's agents were stopped and its directory was removed".to_owned()
-        }
+        Ok(()) => format!("interrupted: {agents} and its directory was removed"),
         Err(error) => format!(
-            "interrupted: the demo's agents were stopped, but its directory cannot be removed \
-             ({error}): {}",
+            "interrupted: {agents}, but its directory cannot be removed ({error}): {}",
             path.display()
         ),
     })
 }
 
-/// Ends all processes of the group, and waits for them.
-fn stop(group: Pid) {
+/// Ends all processes of the group, and waits for them until the deadline.
+fn stop(group: Pid) -> Stopped {
     // An error means that the group has ended.
     let _ = killpg(group, Signal::SIGTERM);
+    if have_ended_within(STOP_TIMEOUT) {
+        return Stopped::All;
+    }
+    let _ = killpg(group, Signal::SIGKILL);
+    if have_ended_within(KILL_TIMEOUT) { Stopped::All } else { Stopped::NotAll }
+}
+
+/// Waits for the children of this process; whether they ended in time.
+fn have_ended_within(timeout: Duration) -> bool {
     let started = Instant::now();
     while has_children() {
-        if started.elapsed() > STOP_TIMEOUT {
-            let _ = killpg(group, Signal::SIGKILL);
+        if started.elapsed() > timeout {
+            return false;
         }
         thread::sleep(POLL_INTERVAL);
     }
+    true
 }
 
 /// Whether this process has children, after it has collected those that ended.
