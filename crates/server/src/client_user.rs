@@ -7,6 +7,8 @@ use axum::http::request::Parts;
 use crate::app::Peer;
 
 const TABLE: &str = "/proc/self/net/tcp";
+/// Also has sockets that a program opened for IPv6 and connected to an IPv4 address.
+const TABLE_OF_V6: &str = "/proc/self/net/tcp6";
 
 /// Whether this system tells whose connections are.
 pub fn knows_client_users() -> bool {
@@ -19,19 +21,26 @@ pub fn client_user(parts: &Parts) -> Option<u32> {
     let (SocketAddr::V4(client), SocketAddr::V4(server)) = (ends.client, ends.server) else {
         return None;
     };
-    user_in(&std::fs::read_to_string(TABLE).ok()?, client, server)
+    let in_table = |table: &str, shown: fn(SocketAddrV4) -> String| {
+        user_in(&std::fs::read_to_string(table).ok()?, &shown(client), &shown(server))
+    };
+    in_table(TABLE, shown).or_else(|| in_table(TABLE_OF_V6, shown_as_v6))
 }
 
-fn user_in(table: &str, client: SocketAddrV4, server: SocketAddrV4) -> Option<u32> {
-    let (client, server) = (shown(client), shown(server));
+fn user_in(table: &str, client: &str, server: &str) -> Option<u32> {
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let is_it =
-            fields.get(1) == Some(&client.as_str()) && fields.get(2) == Some(&server.as_str());
+        let is_it = fields.get(1) == Some(&client) && fields.get(2) == Some(&server);
         // The kernel shows a socket that its program has closed as one of root, with inode 0.
         let is_open = fields.get(9).is_some_and(|inode| *inode != "0");
         fields.get(7)?.parse().ok().filter(|_| is_it && is_open)
     })
+}
+
+/// The same address as a socket for IPv6 has it: `::ffff:127.0.0.1`.
+fn shown_as_v6(address: SocketAddrV4) -> String {
+    let prefix = u32::from_ne_bytes([0, 0, 0xFF, 0xFF]);
+    format!("{prefix:024X}{}", shown(address))
 }
 
 /// An address as the kernel's table shows it.
@@ -62,11 +71,11 @@ mod tests {
         let (from, to) = (v4(from), v4(accepted.local_addr().unwrap()));
         let table = || std::fs::read_to_string(TABLE).unwrap();
         let own = std::fs::metadata("/proc/self").unwrap().uid();
-        assert_eq!(user_in(&table(), from, to), Some(own));
+        assert_eq!(user_in(&table(), &shown(from), &shown(to)), Some(own));
         let other = SocketAddrV4::new(*from.ip(), from.port().wrapping_add(1));
-        assert_eq!(user_in(&table(), other, to), None, "another connection");
+        assert_eq!(user_in(&table(), &shown(other), &shown(to)), None, "another connection");
         drop(client);
-        assert_eq!(user_in(&table(), from, to), None, "nobody holds it any more");
+        assert_eq!(user_in(&table(), &shown(from), &shown(to)), None, "nobody holds it any more");
     }
 
     #[test]
@@ -76,6 +85,16 @@ mod tests {
             \x20  1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 12 1 0\n";
         let (client, server) =
             ("127.0.0.1:50000".parse().unwrap(), "127.0.0.1:8080".parse().unwrap());
-        assert_eq!(user_in(table, client, server), Some(1001));
+        assert_eq!(user_in(table, &shown(client), &shown(server)), Some(1001));
+    }
+
+    #[test]
+    fn the_user_of_a_socket_for_ipv6_is_known() {
+        let table = "  sl  local_address remote_address st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+            \x20  0: 0000000000000000FFFF00000100007F:C350 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 12 1 0\n";
+        let (client, server) =
+            ("127.0.0.1:50000".parse().unwrap(), "127.0.0.1:8080".parse().unwrap());
+        assert_eq!(user_in(table, &shown_as_v6(client), &shown_as_v6(server)), Some(1001));
+        assert_eq!(user_in(table, &shown(client), &shown(server)), None);
     }
 }

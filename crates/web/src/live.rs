@@ -76,7 +76,7 @@ pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
         response
     };
     // 204 tells the browser not to reconnect.
-    let Some(session) = session(&site.api, &parts).await else {
+    let Some(session) = session(&site.api, &site.link, &parts).await else {
         return plain(StatusCode::NO_CONTENT, "");
     };
     let Ok(Query(wanted)) = Query::<Subscription>::try_from_uri(&parts.uri) else {

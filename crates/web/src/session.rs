@@ -3,10 +3,12 @@
 use axum::http::request::Parts;
 use axum::response::Response;
 use bailiwick_server::{
-    Api, CookieRules, SameSite, Session, cookie, cookie_name, is_loopback, set_cookie,
+    Api, CookieRules, SameSite, Session, client_user, cookie, cookie_name, is_loopback, set_cookie,
 };
 use hyper::HeaderMap;
 use hyper::header::SET_COOKIE;
+
+use crate::sign_in_link::SignInLink;
 
 const NAME: &str = "bailiwick_session";
 
@@ -14,9 +16,13 @@ fn session_cookie(headers: &HeaderMap) -> Option<&str> {
     cookie(headers, &cookie_name(NAME, !is_loopback(headers)))
 }
 
-/// The session of a request; none if nobody is signed in.
-pub(crate) async fn session(api: &Api, parts: &Parts) -> Option<Session> {
-    api.session(parts, session_cookie(&parts.headers)?).await
+/// The session of a request; none if nobody is signed in, or if it is that of another user of this machine.
+pub(crate) async fn session(api: &Api, link: &SignInLink, parts: &Parts) -> Option<Session> {
+    let cookie = session_cookie(&parts.headers)?;
+    if !link.allows_session(cookie, || client_user(parts)) {
+        return None;
+    }
+    api.session(parts, cookie).await
 }
 
 /// Sets the cookie of a session, or deletes it.

@@ -71,7 +71,7 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let next = Query::<Next>::try_from_uri(&parts.uri).map(|query| query.0.next);
     let next = next.unwrap_or_default();
-    match session(&site.api, &parts).await {
+    match session(&site.api, &site.link, &parts).await {
         Some(_) => see_other(&own_path(&site.base, &next)),
         None => sign_in_page(site, next, None),
     }
@@ -124,7 +124,7 @@ pub(crate) async fn link(site: &Site, secret: &str, request: Request) -> Respons
         }
         Err(refusal) => refusal,
     };
-    if session(&site.api, &parts).await.is_some() {
+    if session(&site.api, &site.link, &parts).await.is_some() {
         return see_other(&next);
     }
     sign_in_page(site, String::new(), Some(refusal.to_string()))
@@ -135,7 +135,7 @@ pub(crate) async fn sign_out(site: &Site, request: Request) -> Response {
     if !is_same_origin(&parts.headers) {
         return foreign_request(&site.base);
     }
-    if let Some(session) = session(&site.api, &parts).await
+    if let Some(session) = session(&site.api, &site.link, &parts).await
         && let Err(error) = site.api.sign_out(&parts, &session).await
     {
         return sign_in_page(site, String::new(), Some(error.to_string()));

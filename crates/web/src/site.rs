@@ -79,7 +79,7 @@ impl Site {
 
     /// The session of a request, or the response that asks the person to sign in.
     pub(crate) async fn require_session(&self, parts: &Parts) -> Result<Session, Response> {
-        match session(&self.api, parts).await {
+        match session(&self.api, &self.link, parts).await {
             Some(session) => Ok(session),
             None => {
                 let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
