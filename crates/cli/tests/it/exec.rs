@@ -395,7 +395,7 @@ fn what_cannot_be_held_is_refused_before_anything_starts() {
         (&["claude", "--settings", "mine.json"], "--settings"),
         (&["claude", "--bare"], "it would not ask the gate"),
         (&["codex", "-c", "features.hooks=false"], "codex cannot be given `-c`"),
-        (&["vi"], "`vi` is no agent program that is known"),
+        (&["vi"], "`vi` is not a known agent program"),
     ];
     for (words, why) in cases {
         let mut console = Console::start(&scratch, &[&role, words].concat(), &[model]);

@@ -21,7 +21,7 @@ fn lint_names_what_run_refuses_and_where_it_stands() {
             "no agent program `claude`",
             "did you mean `claude-code`?",
         ),
-        ("[budget]\nusd = 2.0\n", 6, "needs [agent] model", "tokens and turns always can"),
+        ("[budget]\nusd = 2.0\n", 6, "needs [agent] model", "limit tokens or turns"),
         (
             "[budget]\nusd = 2.0\n[agent]\nmodel = \"sonnet\"\n",
             6,

@@ -11,12 +11,13 @@ use crate::BAILIWICK;
 use crate::run::{scene, started, wait_for, write};
 
 /// Commands that print no result of their own, and why.
-const WITHOUT_JSON: [(&str, &str); 9] = [
+const WITHOUT_JSON: [(&str, &str); 10] = [
     ("demo", "it is a show for people"),
     ("exec", "the terminal belongs to the agent program"),
     ("mcp", "it speaks a protocol of its own"),
     ("gate", "it answers in the words of the agent program"),
     ("serve", "it prints its address and logs"),
+    ("worker", "it prints what it does"),
     ("ui", "it prints the address of the page"),
     ("completions", "it prints a script for a shell"),
     ("man", "it prints nothing"),
@@ -152,6 +153,12 @@ const CALLS: &[(&str, &[&str], i32)] = &[
     ("tokens new", &["ada"], 0),
     ("tokens list", &[], 0),
     ("tokens revoke", &["tok-none"], 2),
+    ("workers token", &["--pool", "none"], 0),
+    ("workers list", &[], 0),
+    ("workers cordon", &["none"], 2),
+    ("workers uncordon", &["none"], 2),
+    ("workers drain", &["none"], 2),
+    ("workers remove", &["none"], 2),
     ("audit", &["--last", "2"], 0),
     ("edit", &["configmap", "none"], 2),
     ("api-resources", &["stack.spec"], 0),

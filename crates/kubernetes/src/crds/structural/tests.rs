@@ -1,3 +1,5 @@
+//! A schema becomes structural, or the reason why it cannot be.
+
 use serde_json::{Map, Value, json};
 
 use super::{Defaults, Reader, SchemaError, Unsupported};
