@@ -23,7 +23,7 @@ use super::refs::{full_branch_name, ref_exists};
 use super::repository::Repository;
 use super::take_over::TakeOver;
 use super::work::record_spawn;
-use super::worktree_list::{ListedWorktree, list_worktrees};
+use super::worktree_list::{ListedWorktree, MAX_RETRIES, RETRY_DELAY, list_worktrees};
 
 /// Runs the setup commands in a worktree. Its processes read the lock file, so that they keep the lock.
 pub type SetupRunner =
@@ -209,8 +209,27 @@ impl WorktreeWorkspaces {
         under_way.finish()
     }
 
-    /// Creates the worktree and the branch of an agent; `options` are further ones of `git worktree add`.
+    /// Creates the worktree and the branch of an agent; `options` are further ones of `git worktree add`. Git fails while
+    /// a program that does not know our lock adds another worktree, so this is tried again.
     fn register(&self, id: &AgentId, base: &str, options: &[&str]) -> Result<(), WorkspaceError> {
+        let mut retries = 0;
+        loop {
+            match self.try_to_register(id, base, options) {
+                Err(_) if retries < MAX_RETRIES => {
+                    retries += 1;
+                    std::thread::sleep(RETRY_DELAY);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_to_register(
+        &self,
+        id: &AgentId,
+        base: &str,
+        options: &[&str],
+    ) -> Result<(), WorkspaceError> {
         let path = self.worktree_path(id);
         let what = format!("the worktree {} cannot be created", path.display());
         let Some(shown) = path.to_str() else {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::command::{Git, GitError, Input};
 
 /// Git lists no worktree at all while another process writes the files of a new one.
-const MAX_RETRIES: u32 = 10;
-const RETRY_DELAY: Duration = Duration::from_millis(50);
+pub(super) const MAX_RETRIES: u32 = 10;
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A worktree that git has registered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -42,6 +42,7 @@ impl Engine for Agents {
             session: Some("conversation".to_owned()),
             cost: RunCost::default(),
             attempts: 1,
+            is_claimed: true,
             cursor: 1,
             detail: String::new(),
             questions: Vec::new(),
