@@ -465,7 +465,7 @@ pub(crate) async fn serve_at(path_prefix: &str) -> TestServer {
 }
 
 pub(crate) async fn serve_with<F: Fleet>(path_prefix: &str, fleet: Arc<F>) -> TestServer {
-    let limits = Limits { failed_auth_cost: 0.0, ..Limits::default() };
+    let limits = Limits { failed_auth_cost: 0.0, sign_in_cost: 0.0, ..Limits::default() };
     serve_limited(path_prefix, fleet, limits).await
 }
 
