@@ -204,7 +204,7 @@ async fn identify(
         known.require(server, &pool)?;
         match api.renew(known.secret()).await {
             Ok(renewed) => return Ok(Identity::new(server, &pool, renewed)),
-            // It goes on with what it has, and renews it later.
+            // It keeps using what it has, and renews it later.
             Err(WorkerError::Unavailable(_)) => return Ok(known),
             Err(WorkerError::Unauthorized) if token.is_some() => {}
             Err(error) => return Err(refused(error)),

@@ -130,7 +130,7 @@ fn random_claims_have_at_most_one_holder_of_each_file() {
             }
         }
         losers += (1..=last).filter(|id| log(&comments).outcome(*id).unwrap().is_err()).count();
-        // Whoever sees the same comments comes to the same table, in whatever order they are listed.
+        // The same comments give the same table, in any order.
         let expected = log(&comments);
         let turned = random.below(comments.len());
         comments.rotate_left(turned);

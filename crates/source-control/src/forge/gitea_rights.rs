@@ -53,7 +53,7 @@ pub(super) async fn permission(api: &Api, actor: &str) -> Result<Rights, ForgeEr
     }
     let Some(access) = common::access(api, actor, response)? else { return Ok(Rights::Unknown) };
     match (access, teams(api).await?) {
-        // Whoever administers a repository may write everything in it.
+        // An administrator of a repository may write everything in it.
         (Access::Admin, _) | (Access::Write, Teams::None) => Ok(Rights::Write),
         (Access::Read, Teams::None) => Ok(Rights::Read),
         (Access::Write | Access::Read, Teams::Hidden) => Ok(Rights::Unknown),

@@ -46,7 +46,7 @@ pub struct WorkerCommand {
     /// Directory for everything that it stores; default: `worker` in the state directory
     #[arg(long = "directory", value_name = "DIR")]
     own_directory: Option<PathBuf>,
-    /// Allow http:// to another machine: whoever is in between can read everything
+    /// Allow http:// to another machine: others in between can read everything
     #[arg(long)]
     insecure_http: bool,
 }

@@ -1,4 +1,4 @@
-//! Who is trusted on the real server: whoever may write code, wherever that right comes from, and nobody else.
+//! Who is trusted on the real server: every account that may write code, by any kind of right, and no other.
 
 use bailiwick_testkit::gitea_server::GiteaServer;
 use serde_json::{Value, json};

@@ -112,7 +112,7 @@ impl FleetEngine {
     }
 }
 
-/// What the queue tells of an attempt.
+/// The state of an attempt, from its row in the queue.
 fn launched(attempt: WorkerAttempt) -> Launched {
     let finish = attempt.finish.as_ref();
     let (state, detail) = match attempt.state {
