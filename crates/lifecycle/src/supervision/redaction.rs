@@ -60,6 +60,20 @@ impl Redaction {
         }
         redacted(&text)
     }
+
+    /// The value with every text and every name in it cleaned.
+    pub fn clean_json(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.clean(&text)),
+            Value::Array(all) => all.into_iter().map(|one| self.clean_json(one)).collect(),
+            Value::Object(fields) => {
+                let clean =
+                    |(name, value): (String, Value)| (self.clean(&name), self.clean_json(value));
+                fields.into_iter().map(clean).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+        }
+    }
 }
 
 /// A value, and what is telling in one that is a file: programs show files line by line, with numbers

@@ -9,7 +9,7 @@ use bailiwick_lifecycle::ports::{Judge, Judgement};
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::protocol::Question;
-use bailiwick_policy::record::RecordedCall;
+use bailiwick_policy::record::{Record, RecordedCall};
 use bailiwick_policy::tool_lists::own;
 use bailiwick_policy::{Decision, Policy};
 use serde_json::Value;
@@ -62,6 +62,8 @@ enum NotJudged {
     LogLost,
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error("the decision cannot be logged: {0}")]
+    Record(#[from] serde_json::Error),
 }
 
 impl PolicyJudge {
@@ -77,8 +79,11 @@ impl PolicyJudge {
         let dialect = (question.dialect, self.servers.as_slice());
         let mut record = evaluate_call(&self.policy, &self.digest, dialect, payload, &surroundings);
         record.call.command = record.call.command.map(|command| self.redaction.clean(&command));
+        // Commands, paths and the reasons that quote them can all contain a secret.
+        let logged: Record =
+            serde_json::from_value(self.redaction.clean_json(serde_json::to_value(&record)?))?;
         let log = self.log.lock().map_err(|_| NotJudged::LogLost)?;
-        append(&log, &record)?;
+        append(&log, &logged)?;
         drop(log);
         let value: Value = serde_json::from_str(&question.payload).unwrap_or_default();
         let input = ["tool_input", "args"].iter().find_map(|key| value.get(key));
@@ -159,5 +164,45 @@ mod tests {
                 (shown.is_empty(), None)
             );
         }
+    }
+
+    /// Reasons quote the call. What the agent is given back is its own text.
+    #[test]
+    fn the_log_of_decisions_contains_no_secret() {
+        let scratch = Scratch::repository();
+        let policy = json!({
+            "format": 1, "role": "test", "tools": ["Write"], "approval": [],
+            "rules": [{"capability": "scope::files-whitelist", "gate": "gates::scope_files_whitelist", "tools": ["*"],
+                "severity": "block"}],
+            "whitelist": ["src/**"], "escalation": "ask-via-return",
+        });
+        let log = scratch.place().join("decisions");
+        let judge = PolicyJudge {
+            policy: Policy::parse(policy.to_string().as_bytes()).unwrap(),
+            digest: String::new(),
+            worktree: scratch.root(),
+            home: scratch.root(),
+            enforcement: Enforcement::TextOnly,
+            servers: Vec::new(),
+            redaction: Redaction::new(["quite-own-value".to_owned()]),
+            log: Mutex::new(log.clone()),
+        };
+        for name in ["other/plain-name", "other/quite-own-value"] {
+            let payload = json!({
+                "hook_event_name": "PreToolUse", "tool_name": "Write", "cwd": scratch.root(),
+                "tool_input": {"file_path": scratch.root().join(name), "content": "x"},
+            });
+            let judged = judge.judge(&Question {
+                version: VERSION,
+                dialect: Dialect::Claude,
+                directory: String::new(),
+                payload: payload.to_string(),
+                announces: false,
+            });
+            assert_eq!(judged.decision.outcome, Outcome::Deny, "{judged:?}");
+        }
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(log.contains("plain-name"), "positive control: reasons name the file: {log}");
+        assert!(!log.contains("quite-own-value"), "{log}");
     }
 }
