@@ -201,8 +201,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             let why = format!("the pool `{}` does not take its repository any more", pool.name());
             return self.statuses.end(run, RunEnd::failed(why)).await;
         }
-        let entered = run.status.queue_entered_at.unwrap_or_default();
-        let late = pool.spec.queue_timeout.map(|span| entered.plus_millis(span.millis()));
+        let entered = run.status.queue_entered_at;
+        let queue_timeout = pool.spec.queue_timeout;
+        let late = entered.zip(queue_timeout).map(|(at, span)| at.plus_millis(span.millis()));
         if late.is_some_and(|late| self.world.now() >= late) {
             return self.statuses.end(run, EndCode::QueueTimeout.because("no pool had room")).await;
         }
