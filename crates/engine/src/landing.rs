@@ -198,7 +198,13 @@ impl LandRequest {
         let title =
             chosen.unwrap_or_else(|| commit_subject(&subject.bound.task.body.text, &run.id));
         let policy = subject.context.state.join("runs").join(run.id.as_str()).join("policy.json");
-        let policy = std::fs::read(policy).ok().map(|text| Sha256Hex::of(text).to_string());
+        let policy = match std::fs::read(&policy) {
+            Ok(text) => Some(Sha256Hex::of(text).to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                return Err(Failure::general(format!("cannot read {}: {error}", policy.display())));
+            }
+        };
         Ok(landing::message(&title, run, policy.as_deref()))
     }
 
@@ -279,10 +285,9 @@ fn already_landed(
     run: &Run,
     branch: &str,
 ) -> Result<Option<LandedRecord>, Failure> {
-    let Ok(text) = std::fs::read(pending_landing_file(subject, run.id.as_str())) else {
-        return Ok(None);
-    };
-    let Ok(pending) = serde_json::from_slice::<PendingLanding>(&text) else { return Ok(None) };
+    let pending =
+        system::read_json::<PendingLanding>(&pending_landing_file(subject, run.id.as_str()))?;
+    let Some(pending) = pending else { return Ok(None) };
     let tip = subject.repository.commit(branch)?.filter(|_| pending.branch == branch);
     let Some(tip) = tip else { return Ok(None) };
     let range = format!("{}..{tip}", pending.onto);

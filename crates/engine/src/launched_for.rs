@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::RunDirectory;
 
+use crate::context::Context;
+use crate::failure::Failure;
+
 const CHECKOUT: &str = "checkout";
 /// How long a launch waits for another launch of the same run.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,7 +46,23 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// The checkout that the control plane launched a run for; `None` for a run that a person started.
-pub fn checkout(state: &Path, id: &AgentId) -> Option<PathBuf> {
-    std::fs::read_to_string(file(state, id)).ok().map(PathBuf::from)
+/// The checkout that the control plane launched a run for; `None` for a run that a person started, and for a launch
+/// that was killed before it wrote the path.
+pub fn checkout(state: &Path, id: &AgentId) -> io::Result<Option<PathBuf>> {
+    match std::fs::read_to_string(file(state, id)) {
+        Ok(path) => Ok(Some(path).filter(|path| !path.is_empty()).map(PathBuf::from)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The context of a run: in the checkout that it was launched for, if the control plane launched it.
+pub fn context_of(context: &Context, id: &AgentId) -> Result<Context, Failure> {
+    let checkout = checkout(&context.state, id).map_err(|error| {
+        Failure::general(format!("cannot read which checkout `{id}` works for: {error}"))
+    })?;
+    Ok(match checkout {
+        Some(directory) => Context { directory, ..context.clone() },
+        None => context.clone(),
+    })
 }

@@ -516,10 +516,7 @@ fn finished(
 ) -> Result<Option<FinishedWork>, Failure> {
     let (Some(commit), Some(tree)) = (&shown.work, &shown.worktree_tree) else { return Ok(None) };
     // Its worktree may be put away by now, and where we were started is of no matter.
-    let context = match launched_for::checkout(&context.state, id) {
-        Some(directory) => Context { directory, ..context.clone() },
-        None => context.clone(),
-    };
+    let context = launched_for::context_of(context, id)?;
     let repository = context.require_repository()?;
     let git = repository.git();
     let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());

@@ -72,10 +72,7 @@ impl Rebases {
 /// Replays and checks the work of an agent on a commit.
 fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Failure> {
     let onto = &CommitId::new(onto);
-    let context = match launched_for::checkout(&context.state, id) {
-        Some(directory) => Context { directory, ..context.clone() },
-        None => context.clone(),
-    };
+    let context = launched_for::context_of(context, id)?;
     let Some(verified) = verified(&context, id)? else {
         return Ok(Rebased::Rejected("its work was not verified".to_owned()));
     };

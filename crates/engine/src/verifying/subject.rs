@@ -186,7 +186,12 @@ impl AgentWork {
         })?;
         let bound = bind(&kit, source)?;
         let settings = settings?;
-        let checkout = agent.as_ref().and_then(|id| launched_for::checkout(&context.state, id));
+        let checkout = match &agent {
+            Some(id) => launched_for::checkout(&context.state, id).map_err(|error| {
+                Failure::general(format!("cannot read which checkout `{id}` works for: {error}"))
+            })?,
+            None => None,
+        };
         let work = match options.against {
             ComparisonBase::Launch if checkout.is_some() && options.base.is_none() => {
                 opened.map(|work| work.on_commit(begun.clone()))
@@ -258,7 +263,10 @@ impl AgentWork {
     /// Locks the agent against a concurrent landing, rejection or spawn.
     pub fn lock(&self, id: &AgentId) -> Result<SpawnLock, Failure> {
         let directory = RunDirectory::new(&self.context.state, id.as_str());
-        if directory.is_supervised().unwrap_or(false) {
+        let is_supervised = directory.is_supervised().map_err(|error| {
+            Failure::general(format!("cannot find out whether `{id}` is running: {error}"))
+        })?;
+        if is_supervised {
             return Err(self.busy(id)?);
         }
         let workspaces = WorktreeWorkspaces::new(self.repository.clone(), &self.context.state);

@@ -134,7 +134,8 @@ fn record(
 
 fn check(context: &Context, attempt: &WorkerAttempt) -> Result<Checked, CheckError> {
     let id = AgentId::parse(&attempt.agent).map_err(|error| Failure::general(error.to_string()))?;
-    let checkout = launched_for::checkout(&context.state, &id);
+    let checkout = launched_for::checkout(&context.state, &id)
+        .map_err(|error| Failure::general(format!("cannot read its checkout: {error}")))?;
     let checkout: PathBuf =
         checkout.ok_or_else(|| Failure::general("the checkout of the run is not known"))?;
     let context = Context { directory: checkout, ..context.clone() };
