@@ -22,7 +22,9 @@ const MAX_BATCH_SIZE: usize = 128;
 /// The maximum payload of a transaction with more than one delivery.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 
-/// Deliveries that arrive within this time of each other are a burst.
+/// So many deliveries are a burst if each arrives within `BURST_GAP` of the one before it. A push or a comment causes
+/// fewer, and is evaluated at once.
+const BURST_SIZE: u32 = 8;
 const BURST_GAP: Duration = Duration::from_millis(50);
 
 type Answer = Result<Received, FleetError>;
@@ -44,19 +46,20 @@ struct Queue {
 struct Burst {
     /// The arrival of the last delivery.
     last: Option<Instant>,
-    /// Whether another delivery arrived shortly before it.
-    is_active: bool,
+    /// How many arrived shortly after one another, up to the last one.
+    count: u32,
 }
 
 impl Burst {
     fn record_arrival(&mut self, now: Instant) {
-        self.is_active = self.last.is_some_and(|last| now.duration_since(last) < BURST_GAP);
+        let follows = self.last.is_some_and(|last| now.duration_since(last) < BURST_GAP);
+        self.count = if follows { self.count.saturating_add(1) } else { 1 };
         self.last = Some(now);
     }
 
     /// The end of the current burst if nothing else arrives; none if there is no burst.
     fn end(&self, now: Instant) -> Option<Instant> {
-        let end = self.last.filter(|_| self.is_active).map(|last| last + BURST_GAP);
+        let end = self.last.filter(|_| self.count >= BURST_SIZE).map(|last| last + BURST_GAP);
         end.filter(|end| *end > now)
     }
 }
@@ -331,19 +334,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_delivery_is_no_burst_and_a_burst_ends_when_nothing_else_arrives() {
+    fn a_few_deliveries_are_no_burst_and_a_burst_ends_when_nothing_else_arrives() {
         let begin = Instant::now();
         let at = |millis: u64| begin + Duration::from_millis(millis);
         let mut burst = Burst::default();
         assert_eq!(burst.end(begin), None);
-        burst.record_arrival(begin);
-        assert_eq!(burst.end(begin), None);
-        burst.record_arrival(at(10));
-        assert_eq!(burst.end(at(10)), Some(at(60)));
-        burst.record_arrival(at(40));
-        assert_eq!(burst.end(at(80)), Some(at(90)));
-        assert_eq!(burst.end(at(90)), None);
-        burst.record_arrival(at(200));
-        assert_eq!(burst.end(at(200)), None);
+        let few = u64::from(BURST_SIZE) - 1;
+        for arrival in 0..few {
+            burst.record_arrival(at(arrival * 10));
+            assert_eq!(burst.end(at(arrival * 10)), None);
+        }
+        burst.record_arrival(at(few * 10));
+        assert_eq!(burst.end(at(few * 10)), Some(at(few * 10 + 50)));
+        burst.record_arrival(at(few * 10 + 40));
+        assert_eq!(burst.end(at(few * 10 + 80)), Some(at(few * 10 + 90)));
+        assert_eq!(burst.end(at(few * 10 + 90)), None);
+        burst.record_arrival(at(few * 10 + 200));
+        assert_eq!(burst.end(at(few * 10 + 200)), None);
     }
 }
