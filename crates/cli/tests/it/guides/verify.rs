@@ -56,7 +56,7 @@ pub(crate) fn follow(guide: &mut Guide) {
             assert_eq!(place.scratch.git(&["show", "main:src/new.txt"]), "new\n");
         }
     }
-    assert_eq!(place.scratch.git(&["show", "agents/fix-43:src/other.txt"]), "other\n");
+    assert_eq!(place.scratch.git(&["show", "pr/fix-43:src/other.txt"]), "other\n");
     let files = place.scratch.git(&["ls-tree", "-r", "--name-only", "main"]);
     assert!(!files.contains("src/new.txt"), "it was taken back: {files}");
 }
