@@ -12,9 +12,9 @@ use crate::output::{self, Format, FormatOption};
 
 /// Start a new attempt at a task, with the reasons of the failure in its prompt
 ///
-/// Rejects the previous attempt if it is not rejected, and keeps its work. Landed work must be
-/// rolled back first. The new agent starts from today's base with the same task and the report of
-/// the last verification.
+/// Rejects the previous run if it is not rejected, and keeps its work. Landed work must be rolled
+/// back first. The new agent starts from `HEAD`, or from `--base`, with the same task and the
+/// report of the last verification. Start it with `run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick respawn fix-42\n  bailiwick respawn fix-42 \
                         --agent-id fix-42-again --reason 'keep the old name'")]
