@@ -18,7 +18,8 @@ const LIBRARY: &str = "#[test]\nfn passes() {}\n";
 
 pub(crate) fn follow(guide: &mut Guide) {
     let home = std::env::var("HOME").unwrap_or_default();
-    let toolchain = |name: &str, below: &str| std::env::var(name).unwrap_or(format!("{home}/{below}"));
+    let toolchain =
+        |name: &str, below: &str| std::env::var(name).unwrap_or(format!("{home}/{below}"));
     let place = Place::new()
         .variable("CARGO_HOME", toolchain("CARGO_HOME", ".cargo"))
         .variable("RUSTUP_HOME", toolchain("RUSTUP_HOME", ".rustup"));
