@@ -59,7 +59,8 @@ pub fn openapi() -> String {
 pub fn resources() -> String {
     let mut page = String::from(
         "<!-- Generated; update it with UPDATE=1. -->\n# Resources\n\nEvery kind of \
-         `bailiwick.dev/v1alpha1`. Unknown keys are errors. The schemas are in `docs/schema/fleet/`.\n",
+         `bailiwick.dev/v1alpha1`. Unknown keys are errors. The schemas are in `docs/schema/fleet/`. \
+         `bailiwick api-resources KIND.FIELD` lists the values of a field, and what each means.\n",
     );
     let schemas = bailiwick_server::schemas();
     for kind in Kind::ALL {

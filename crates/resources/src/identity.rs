@@ -19,10 +19,10 @@ pub struct AgentServiceAccount {
     pub service_account_name: String,
     /// The owner of the identity. Only the owner may use it.
     pub owner: Owner,
-    /// The repositories that it may work on, as globs. If empty, it may work on none.
+    /// The repositories that a stack with this identity may work on, as globs. If empty, none.
     #[serde(default)]
     pub allowed_repositories: Vec<String>,
-    /// The names of the runner pools that it may use. If empty, it may use none.
+    /// The names of the runner pools that a stack with this identity may use. If empty, none.
     #[serde(default)]
     pub allowed_runner_pools: Vec<String>,
     /// The audience of its tokens. It is only shown: the control plane creates no tokens for identities.

@@ -38,7 +38,7 @@ pub struct Repository {
     /// Limits for every stack in this repository.
     #[serde(default)]
     pub policy: RepositoryPolicy,
-    /// The polling interval for missed events, such as `10m`. If left out, the forge is not polled.
+    /// The polling interval for missed events, such as `10m`. If left out, the forge is asked only after each start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_every: Option<super::Span>,
     /// If true, runs that are started from an issue keep their state in it: the control plane reads the issue before a

@@ -19,7 +19,7 @@ pub struct AgentStack {
     /// The agent program.
     pub base_agent: BaseAgent,
     /// The adapter that controls the program. If left out, the adapter of the base agent. For `external`, the name of
-    /// an agent manifest in the settings.
+    /// an adapter file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub adapter: String,
     /// The model. If left out, the program chooses.

@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
 use crate::view::verification::Live;
 
-/// Verify an agent's work on today's base and land exactly that tree
+/// Verify an agent's work on the base branch and land exactly that tree
 ///
 /// The branch moves by compare-and-swap: if it moved meanwhile, the new merge is verified first. A
 /// checkout of the branch with uncommitted changes is refused; a clean one is updated. With

@@ -20,7 +20,7 @@ pub enum SandboxOption {
     Full,
     /// What this machine can give.
     Partial,
-    /// None: checks run as you, with your network and your secrets.
+    /// None: everything runs as you, with your network and your secrets.
     Off,
 }
 

@@ -1,4 +1,4 @@
-//! `bailiwick respawn`: a new attempt at a task, told what was wrong with the last.
+//! `bailiwick respawn`: a new run of a task, told what was wrong with the last.
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::{agent_names, respawning};
@@ -10,18 +10,18 @@ use super::spawn::print;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
-/// Start a new attempt at a task, with the reasons of the failure in its prompt
+/// Prepare a new run of a task, with the reasons of the failure in its prompt
 ///
-/// Rejects the previous attempt if it is not rejected, and keeps its work. Landed work must be
-/// rolled back first. The new agent starts from today's base with the same task and the report of
-/// the last verification.
+/// Rejects the previous run if it is not rejected, and keeps its work. Landed work must be rolled
+/// back first. The new agent starts from `HEAD`, or from `--base`, with the same task and the
+/// report of the last verification. Start it with `run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick respawn fix-42\n  bailiwick respawn fix-42 \
                         --agent-id fix-42-again --reason 'keep the old name'")]
 pub struct Respawn {
     /// The agent whose task to try again
     agent: AgentId,
-    /// The new agent's id; default: the previous id with a number. Required if a new attempt exists
+    /// The new agent's id; default: the previous id with a number. Required if a new run exists
     /// already
     #[arg(long, value_name = "ID")]
     agent_id: Option<AgentId>,

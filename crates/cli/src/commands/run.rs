@@ -37,8 +37,9 @@ use crate::view::{View, forget_typed};
 /// Run an agent on a task: in a sandboxed worktree, supervised, checked, landed
 ///
 /// Creates the worktree, tests that the agent CLI obeys the gate, starts it in a sandbox and shows
-/// what it does. Then its work is checked, as it is and merged onto today's base. Work that passes
-/// lands if you confirm. Ctrl-C stops the agent and keeps its work.
+/// what it does. Then its work is checked, as it is and merged onto the base branch. Work that
+/// passes lands on your local branch if you confirm; nothing is pushed. Ctrl-C stops the agent and
+/// keeps its work.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bailiwick run .bailiwick/tasks/example.toml\n  bailiwick run \

@@ -18,7 +18,7 @@ use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
 use crate::view::verification::Live;
 
-/// Check an agent's work, on its own tree and merged onto today's base
+/// Check an agent's work, on its own tree and merged onto the base branch
 ///
 /// Runs every check of the agent's role on a copy of its work: first as it is, then merged onto the
 /// base branch. The agent's worktree is not changed. Exits with 0 if all checks pass and with 2 if
@@ -60,7 +60,7 @@ pub struct Verify {
 pub enum Mode {
     /// What the agent made, on the base that it started from.
     Worktree,
-    /// The same merged onto today's base.
+    /// The same merged onto the base branch.
     SimulatedMerge,
     /// The one, then the other.
     #[default]

@@ -578,7 +578,7 @@ pub fn next_step_hint(run: &Run) -> String {
             )
         }
         RunState::Failed | RunState::RolledBack | RunState::Rejected => {
-            format!("a new attempt at its task: bailiwick respawn {id}")
+            format!("a new run of its task: bailiwick respawn {id}")
         }
     }
 }
@@ -595,7 +595,7 @@ fn require_not_quarantined(id: &AgentId, attempts: &[Attempt]) -> Result<(), Fai
         "`{id}` is quarantined ({ending}): {}",
         first_line(&attempt.detail)
     ))
-    .help(format!("a new attempt at its task: bailiwick respawn {id}")))
+    .help(format!("a new run of its task: bailiwick respawn {id}")))
 }
 
 /// Returns an error if the work of a run may not land by what its attempts were: only one that came to its

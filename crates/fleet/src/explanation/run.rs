@@ -129,7 +129,7 @@ fn standing(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String,
         }
         RunPhase::WaitingForApproval => {
             let waits = open().count();
-            (format!("it waits for people: {waits} questions are open"), answers())
+            (format!("it waits for people; open questions: {waits}"), answers())
         }
         RunPhase::Succeeded => (format!("it is done: {why}"), Vec::new()),
         RunPhase::Failed => {

@@ -10,10 +10,10 @@ use super::{Held, Scenario};
 
 pub(super) const KILL: Scenario = Scenario {
     name: "kill in the middle of a tool",
-    how: "A tool sleeps, and so does a process that it started in a session of its own. `bailiwick \
-          stop`: nothing runs any more, the run is stopped. It is taken up again, sleeps, and its \
-          supervisor is killed: nothing runs any more, the run was cut off. Taken up once more, it \
-          is held as before and completes.",
+    how: "A tool sleeps, and so does a process that it started in a session of its own. After \
+          `bailiwick stop` no process of the agent runs, and the run is stopped. It is resumed, \
+          sleeps, and its supervisor is killed: no process of the agent runs, and the run was \
+          cut off. It is resumed again, with the same limits, and completes.",
     happens: kill,
 };
 
@@ -67,9 +67,9 @@ fn in_the_tool(agent: &Agent<'_>, working: &mut Working, mark: &str) {
 
 pub(super) const BUDGET: Scenario = Scenario {
     name: "budget reached",
-    how: "The task has two turns. Nothing passes to the model after the second, and the run ends; \
-          what was done until then is there. With more turns it is taken up again, held as before, \
-          and completes.",
+    how: "The task has two turns. No request reaches the model after the second, and the run \
+          ends; its work until then is kept. With more turns it is resumed, with the same \
+          limits, and completes.",
     happens: budget,
 };
 

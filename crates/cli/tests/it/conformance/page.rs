@@ -16,8 +16,9 @@ Each agent CLI, in the versions below and in the full sandbox, is started by `ba
 scripted model on loopback, and looked at from outside: files, references, processes, events.
 
 - **enforced**: what is not allowed did not happen, and what is allowed did.
-- **quarantined**: the gate could not be heard. The run was ended, nothing of it runs any more or has
-  left the sandbox, and `bailiwick land` refuses its work.
+- **quarantined**: it could not be proven that the limits applied, because the gate was not asked or its
+  answer was lost. The run was ended, nothing of it runs any more or has left the sandbox, and
+  `bailiwick land` refuses its work.
 
 There is no third: anything else fails the tests.
 

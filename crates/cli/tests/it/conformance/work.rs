@@ -154,9 +154,9 @@ fn sub_agent(stage: &Stage) -> Held {
 
 pub(super) const RESUME: Scenario = Scenario {
     name: "resume",
-    how: "A person says something with `bailiwick attach` while the agent works. Its conversation is \
-          taken up again with that: the model sees all that was before, a push is denied, a file \
-          that may be written is.",
+    how: "While the agent works, a person sends it a message with `bailiwick attach`. Its \
+          conversation continues with that message: the model sees everything from before, a \
+          push is denied, and a file that may be written is written.",
     happens: resume,
 };
 

@@ -30,17 +30,17 @@ pub(crate) fn follow(guide: &mut Guide) {
     let demonstrated = "new_user::the_demo_runs_on_embedded_defaults_and_leaves_nothing runs it";
     guide.elsewhere("cargo run --release -- demo", demonstrated);
     guide.run(&mut shell);
-    guide.elsewhere("scripts/test", "this test is a part of it");
-    guide.run(&mut shell);
     guide.elsewhere("cargo install", "the programs of this build are used");
-    guide.run(&mut shell);
-    guide.elsewhere("scripts/dist", "scripts/test runs it at full depth");
     guide.run(&mut shell);
     begin(guide, &place, &mut shell);
     run_with_a_subscription(guide, &place, &mut shell);
     run_agents(guide, &place, &mut shell);
     stop_agents(guide, &place, &mut shell);
     land(guide, &place, &mut shell);
+    guide.elsewhere("scripts/dist", "scripts/test runs it at full depth");
+    guide.run(&mut shell);
+    guide.elsewhere("scripts/test", "this test is a part of it");
+    guide.run(&mut shell);
 }
 
 fn begin(guide: &mut Guide, place: &Place, shell: &mut Shell) {
@@ -49,7 +49,8 @@ fn begin(guide: &mut Guide, place: &Place, shell: &mut Shell) {
     let said = guide.run(shell);
     assert!(said.of("bailiwick lint").out.contains("no problems"));
     assert!(said.of("bailiwick prepare").out.contains("Mend_the_greeting."), "it was not edited");
-    let ran = &said.of("bailiwick run").out;
+    let started = guide.run(shell);
+    let ran = &started.of("bailiwick run").out;
     assert!(ran.contains("completed") && !ran.contains("FAIL "), "{ran}");
 }
 

@@ -42,6 +42,9 @@ when = "on-return"
 
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new();
+    // Somebody copies it as it is.
+    place.scratch.write("copied.toml", &guide.text("toml"));
+    place.shell().run("bailiwick prepare copied.toml").expect_code(0);
     let own = ".bailiwick/capabilities/policy/house-style";
     place.scratch.write(".bailiwick/roles/edit-local.toml", ROLE);
     place.scratch.write(&format!("{own}/capability.toml"), CAPABILITY);

@@ -35,7 +35,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert!(prepared.of("bailiwick lint").out.contains("no problems"));
 
     let ran = guide.run(&mut shell);
-    guide.has_shown("denies Bash", ran.of("bailiwick run"));
+    guide.has_shown("allows Bash", ran.of("bailiwick run"));
     let landed = guide.run(&mut shell);
     guide.has_shown("Hello, stranger", landed.of("python3 -c"));
     assert!(landed.of("git log").out.contains("Greet people who give no name"));
@@ -45,6 +45,10 @@ pub(crate) fn follow(guide: &mut Guide) {
 
     write(".bailiwick/tasks/real.toml", guide.text("toml"));
     guide.fill("ANTHROPIC_API_KEY=…", format!("ANTHROPIC_API_KEY={KEY}"));
+    guide.run(&mut shell);
+    let subscription = "bailiwick run .bailiwick/tasks/real.toml --login subscription";
+    guide.elsewhere(subscription, "the scene of README.md runs a task with a subscription");
+    guide.run(&mut shell);
     let real = guide.run(&mut shell);
     let subject = &real.of("git log").out;
     assert!(subject.contains("Add a test for a greeting without a name"), "{subject}");

@@ -18,7 +18,8 @@ const LIBRARY: &str = "#[test]\nfn passes() {}\n";
 
 pub(crate) fn follow(guide: &mut Guide) {
     let home = std::env::var("HOME").unwrap_or_default();
-    let toolchain = |name: &str, below: &str| std::env::var(name).unwrap_or(format!("{home}/{below}"));
+    let toolchain =
+        |name: &str, below: &str| std::env::var(name).unwrap_or(format!("{home}/{below}"));
     let place = Place::new()
         .variable("CARGO_HOME", toolchain("CARGO_HOME", ".cargo"))
         .variable("RUSTUP_HOME", toolchain("RUSTUP_HOME", ".rustup"));
@@ -56,7 +57,7 @@ pub(crate) fn follow(guide: &mut Guide) {
             assert_eq!(place.scratch.git(&["show", "main:src/new.txt"]), "new\n");
         }
     }
-    assert_eq!(place.scratch.git(&["show", "agents/fix-43:src/other.txt"]), "other\n");
+    assert_eq!(place.scratch.git(&["show", "pr/fix-43:src/other.txt"]), "other\n");
     let files = place.scratch.git(&["ls-tree", "-r", "--name-only", "main"]);
     assert!(!files.contains("src/new.txt"), "it was taken back: {files}");
 }
