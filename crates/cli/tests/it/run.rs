@@ -128,6 +128,18 @@ fn work_that_does_not_hold_is_not_landed() {
 }
 
 #[test]
+fn commits_of_an_agent_have_the_person_as_author() {
+    let role = ROLE.replace("\"policy::git-read-only\", ", "");
+    let steps = [shell("echo b > src/b.txt"), shell("git add src && git commit -qm Mine")];
+    let scratch = scene_with(&role, "", &[&steps[0], &steps[1]]);
+    let settings = "[user]\nname = Ada Example\nemail = ada@example.org\n";
+    std::fs::write(scratch.place().join("home/.gitconfig"), settings).unwrap();
+    run(&scratch, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]).expect_code(0);
+    let commits = scratch.git(&["log", "--format=%s: %an <%ae>, %cn", "main"]);
+    assert!(commits.contains("Mine: Ada Example <ada@example.org>, Ada Example"), "{commits}");
+}
+
+#[test]
 fn what_the_gate_cannot_see_meets_the_sandbox() {
     let script = "git commit --quiet --allow-empty -m mine && echo COMMITTED\n\
                   echo x > /usr/escaped && echo ESCAPED\ncat /proc/1/environ\nenv\n";

@@ -110,7 +110,23 @@ pub(super) fn enclosed(
     let closed =
         read_only_enclosure(found, work.common_dir(), work.git_dir(), Level::from(sandbox))?;
     let Scope { access, protected } = scope;
-    Ok(Enclosure { access, commits: commits(policy), frozen: protected, ..closed })
+    let mut enclosure = Enclosure { access, commits: commits(policy), frozen: protected, ..closed };
+    if enclosure.commits {
+        enclosure.variables.extend(author_variables(work));
+    }
+    Ok(enclosure)
+}
+
+/// Who makes the agent's commits: it cannot read the person's git configuration.
+fn author_variables(work: &GitWork) -> [(String, String); 4] {
+    let (name, email) = work.author();
+    [
+        ("GIT_AUTHOR_NAME", name.clone()),
+        ("GIT_AUTHOR_EMAIL", email.clone()),
+        ("GIT_COMMITTER_NAME", name),
+        ("GIT_COMMITTER_EMAIL", email),
+    ]
+    .map(|(variable, value)| (variable.to_owned(), value))
 }
 
 /// What an agent sees that may write nothing, with these directories of git.

@@ -182,6 +182,12 @@ impl GitWork {
         }
     }
 
+    /// The name and address of the person whose commits land: those of the git configuration.
+    pub fn author(&self) -> (String, String) {
+        let committer = landing_commits::Committer::observe(&self.paths);
+        (committer.name, committer.email)
+    }
+
     /// Starts the next snapshot in the background: it records the work as it is now. `object` is the
     /// name of any object of the repository.
     pub fn start_snapshot(&self, object: &str) -> Result<(), WorkError> {
