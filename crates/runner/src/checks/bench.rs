@@ -18,7 +18,7 @@ use crate::process::{self, Cancellation, Capture, Limits};
 use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
 use crate::toolchain::{self, Host, Toolchain, VisibleToolchain};
 
-/// What cargo gets of the person's settings.
+/// The person's settings of cargo, as far as they are passed on.
 const SETTINGS: &str = "cargo.toml";
 
 /// Runs programs of checks in a sandbox around a slot.
@@ -34,14 +34,14 @@ pub(super) struct Bench {
     tree: PathBuf,
     target: PathBuf,
     settled: Option<TimedTree>,
-    /// What no check may change.
+    /// Detects changes that no check may make.
     guard: Option<TreeGuard>,
     /// The compilers that rustup chooses.
     toolchain: Option<Toolchain>,
-    /// Where git finds the objects of the tree's repository.
+    /// The object directories of the tree's repository.
     objects: Vec<PathBuf>,
     apart: WriteIsolation,
-    /// The number of directories that were made for programs.
+    /// The number of directories that were created for programs.
     made: AtomicU32,
     level: Level,
     pub(super) limits: Limits,
@@ -49,7 +49,7 @@ pub(super) struct Bench {
     pub(super) launcher: Launcher,
     pub(super) host: Host,
     visible: VisibleToolchain,
-    /// What trees are given besides their own files.
+    /// What trees contain besides their own files.
     pub(super) environment: ProjectEnvironment,
     /// Those of its directories that the tree has room for.
     shares: Vec<Share>,
@@ -82,7 +82,7 @@ pub(super) struct Program<'a> {
     /// As a person would write it.
     pub(super) line: String,
     pub(super) argv: Vec<String>,
-    /// Where it starts, as it sees it.
+    /// Its working directory, as it sees it.
     pub(super) directory: &'a Path,
     /// Additions to the default environment, or the whole environment.
     pub(super) environment: Environment<'a>,
@@ -159,7 +159,7 @@ impl Bench {
         self.level == Level::Off
     }
 
-    /// What holds programs.
+    /// The level of the sandbox.
     pub(super) fn level(&self) -> Level {
         self.level
     }
@@ -169,7 +169,7 @@ impl Bench {
         self.visible.binds.iter().map(|bind| bind.source.clone()).collect()
     }
 
-    /// Copies single files that the setup made into the tree, where it has none.
+    /// Copies single files of the setup into the tree, unless it has them.
     pub(super) fn place_files(&self) -> io::Result<()> {
         for share in &self.environment.files {
             let target = self.tree.join(&share.place);
@@ -186,12 +186,12 @@ impl Bench {
         Ok(())
     }
 
-    /// Where the tree is on the host.
+    /// The path of the tree on the host.
     pub(super) fn tree(&self) -> &Path {
         &self.tree
     }
 
-    /// Makes room for the next tree, for which what was fetched is there as well.
+    /// Prepares for the next tree, which can use what was fetched, too.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.keep_times();
         self.guard = None;
@@ -208,8 +208,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
-    /// it.
+    /// Sets the times of the tree's files and reads its settings, before anything runs on it.
     pub(super) fn prepare_tree(&mut self) -> Result<(), TreeNotRunnable> {
         self.guard_tree().map_err(|error| TreeNotRunnable {
             why: format!("the tree cannot be read: {error}"),
@@ -263,7 +262,7 @@ impl Bench {
         }
     }
 
-    /// How many programs can run at once without sharing their writes.
+    /// How many programs can run in parallel without sharing their writes.
     pub(super) fn most_at_once(&self) -> usize {
         match self.apart {
             WriteIsolation::Jobs | WriteIsolation::Copies => 1,
@@ -277,7 +276,7 @@ impl Bench {
         self.run(&job, &self.shell_program(line)).map(|(ran, _)| ran)
     }
 
-    /// Runs a command line that makes the tree ready; what it writes there stays.
+    /// Runs a command line that prepares the tree; what it writes there stays.
     pub(super) fn prepare(&self, line: &str, network: Network) -> Result<CommandResult, JobError> {
         let job = self.begin(WriteMode::Shared, WriteMode::Private)?;
         let mut program = self.shell_program(line);
@@ -291,7 +290,7 @@ impl Bench {
         ran
     }
 
-    /// What was fetched is for the next tree too, but must not settle how that is built.
+    /// Fetched files stay for the next tree, but must not configure its build.
     fn forget_settings(&self) -> io::Result<()> {
         for name in ["config", "config.toml", "credentials", "credentials.toml", "bin", "env"] {
             let path = self.slot.cargo().join(name);
@@ -339,7 +338,7 @@ impl Bench {
         self.limits
     }
 
-    /// Runs a program within limits of its own, and tells how many bytes it printed.
+    /// Runs a program with its own limits, and returns how many bytes it printed.
     pub(super) fn run_within(
         &self,
         work: &Work,
@@ -403,7 +402,7 @@ impl Bench {
         let in_tree = in_tree.map(|one| Bind::new(&one.source, places.tree.join(&one.place)));
         let within = |share: &&Share| {
             let setup = self.environment.setup_home.as_ref();
-            // Cargo has a home of its own, and what the setup has left is in the whole of its home.
+            // Cargo has a separate home, and the share of the setup is its whole home.
             !share.place.starts_with(".cargo")
                 && !setup.is_some_and(|home| share.source.starts_with(home))
         };
@@ -449,12 +448,12 @@ impl Bench {
                 let own = Bind::new(self.slot.cargo(), &places.cargo);
                 match network {
                     Network::Host => writable.push(own),
-                    // What a change runs must not settle how the next one is built.
+                    // What a change runs must not influence the next build.
                     Network::None => layered.push(own),
                 }
             }
         }
-        // Also where there are none: nobody else is to say how cargo builds.
+        // Also if they are empty: nothing else may configure cargo.
         let settings = self.slot.tools().join(SETTINGS);
         if settings.is_file() {
             read_only.push(Bind::new(settings, places.cargo.join("config.toml")));
@@ -481,7 +480,7 @@ impl Bench {
         }
     }
 
-    /// Made from nothing, so that nothing of the person's is in it.
+    /// Built from nothing, so that it contains nothing of the person's.
     fn environment(&self, network: Network, more: &[(String, String)]) -> Vec<(String, String)> {
         let places = &self.places;
         let shown = |path: &Path| path.to_string_lossy().into_owned();
@@ -499,10 +498,10 @@ impl Bench {
             ("CARGO_TERM_PROGRESS_WHEN", "never".to_owned()),
             ("CARGO_HOME", cargo),
             ("CARGO_TARGET_DIR", shown(&places.target)),
-            // A toolchain that is not there is an error that says so.
+            // A missing toolchain is an error that says so.
             ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
             (toolchain::NO_BYTECODE.0, toolchain::NO_BYTECODE.1.to_owned()),
-            // Cargo takes these before what a tree sets.
+            // Cargo prefers these to what a tree sets.
             ("RUSTC_WRAPPER", String::new()),
             ("RUSTC_WORKSPACE_WRAPPER", String::new()),
         ];
@@ -519,7 +518,7 @@ impl Bench {
             Network::Host => {
                 let proxies = self.host.proxies.iter();
                 all.extend(proxies.map(|(name, value)| (name.as_str(), value.clone())));
-                // What is fetched is not to be run where there is a network.
+                // Fetched packages must not run where there is a network.
                 all.push(("npm_config_ignore_scripts", "true".to_owned()));
                 all.push(("YARN_ENABLE_SCRIPTS", "false".to_owned()));
             }

@@ -45,7 +45,7 @@ pub struct Cancellation {
 /// The interval at which cancellation is checked.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// What becomes of standard output.
+/// What happens to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capture {
     /// Merged with standard error, in order of arrival.
@@ -73,7 +73,7 @@ pub struct Finished {
 
 /// Runs a program in a sandbox; returns when it and all processes that it started have ended.
 ///
-/// They also end when this process ends, for whatever reason.
+/// They also end when this process ends, for any reason.
 pub fn run(
     launcher: &Launcher,
     sandbox: &Sandbox,
@@ -122,7 +122,7 @@ pub(crate) fn run_with_door(
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
     let seen = watch(&mut running, deadline, &until.gone, doorkeeper);
-    // In every case: after this no process of it is left that holds the pipes.
+    // In every case: after this, no process remains that has the pipes open.
     running.end();
     let read = reading.finish();
     let ended = match (read.too_much, seen) {

@@ -23,20 +23,18 @@ const CONNECT_TIME: Duration = Duration::from_secs(30);
 /// How long the model may be silent.
 const SILENCE: Duration = Duration::from_mins(10);
 
-/// All that a program is told when there is no key any more: what a person's own programs say of their
-/// login is not for it.
+/// The message for the CLI when there is no valid key: errors of the person's login programs are not for it.
 const LOGIN_OVER: &str = "the login has expired; a person must log in again";
 
 /// The model's endpoint and its key.
 #[derive(Debug, Clone)]
 pub struct Upstream {
-    /// What stands before the paths of the wire, as the wire's own programs are told it:
-    /// `https://api.anthropic.com`, `https://api.openai.com/v1`,
+    /// The base URL of the API, as its own CLIs have it: `https://api.anthropic.com`, `https://api.openai.com/v1`,
     /// `https://generativelanguage.googleapis.com`.
     pub base: String,
     /// The key.
     pub key: Key,
-    /// Where the key comes from, in words that a person looks for: a variable, a file, a login.
+    /// The source of the key, as a person would look for it: a variable, a file, a login.
     pub origin: Option<String>,
 }
 
@@ -75,8 +73,7 @@ impl Key {
         Self(Credential::Signature(Signer::new(id, secret, session, region)))
     }
 
-    /// A key that is good for a while: before its time is over, another one is asked for. That may take a
-    /// moment, and must come to an end.
+    /// A key with an expiry: it is renewed before. That may take a moment, and must end.
     pub fn renewed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         first: RenewedKey,
         source: impl Fn() -> Result<RenewedKey, E> + Send + Sync + 'static,
@@ -156,7 +153,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Headers by which a program says who it is; what it says there is a placeholder.
+/// Headers with credentials of the CLI; they contain a placeholder.
 const WHO: [HeaderName; 12] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
@@ -172,7 +169,7 @@ const WHO: [HeaderName; 12] = [
     HeaderName::from_static("x-amz-content-sha256"),
 ];
 
-/// Parts of a query that say the same.
+/// Query parameters with credentials.
 const WHO_IN_QUERY: [&str; 4] = ["key", "api_key", "api-key", "access_token"];
 
 /// Headers that are about a connection, and not about what goes over it.
@@ -203,7 +200,7 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The query without what says who asks.
+/// The query without credentials.
 pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
     let keeps = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
@@ -214,8 +211,8 @@ pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
     (!kept.is_empty()).then(|| kept.join("&"))
 }
 
-/// A part of a query that is none of those a program sends to this model: at Google's, others say in
-/// which words the answer comes, or for whom it is paid.
+/// A query parameter that no CLI sends to this model: at Google, others choose the format of the response, or who
+/// pays for it.
 pub(super) fn foreign_query(wire: ModelApi, query: Option<&str>) -> Option<&str> {
     let known = |part: &&str| match part.split_once('=') {
         Some(("beta", value)) => value.chars().all(|c| c.is_ascii_alphanumeric()),
@@ -273,8 +270,8 @@ impl Model {
         if !matches!(base.scheme(), "http" | "https") || !plain || !nobody {
             return Err(bad());
         }
-        // A redirect would carry the key to a host that nobody has named.
-        // An earlier caller has chosen the same.
+        // A redirect would send the key to a host that was not configured. An earlier caller has installed the same
+        // provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .redirect(Policy::none())
@@ -301,7 +298,7 @@ impl Model {
         for name in WHO.iter().chain(&[HOST, CONTENT_LENGTH, EXPECT]) {
             headers.remove(name);
         }
-        // What is compressed could not be read on its way.
+        // Compressed data could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let over = |error: LoginExpired| UpstreamError {
             told: LOGIN_OVER.to_owned(),
@@ -343,7 +340,7 @@ impl Model {
     }
 }
 
-/// Whether the key was not taken. Amazon says of one whose time is over that it is forbidden, as it says of much else.
+/// Whether the key was refused. Amazon reports an expired key as forbidden, like much else.
 fn refuses_key(answer: &reqwest::Response) -> bool {
     let kind = answer.headers().get("x-amzn-errortype").and_then(|kind| kind.to_str().ok());
     match answer.status() {

@@ -16,7 +16,7 @@ pub struct RunLock {
     _file: File,
 }
 
-/// Keeps a run without a supervisor from being started.
+/// Prevents a run without a supervisor from being started.
 #[derive(Debug)]
 pub struct StartBlock {
     _file: File,
@@ -213,7 +213,7 @@ impl RunDirectory {
         self.0.join("stderr.log")
     }
 
-    /// Takes the supervisor's lock; `None` if another process has it. Readers are waited for.
+    /// Acquires the supervisor's lock; `None` if another process has it. Waits for readers.
     pub fn lock(&self) -> io::Result<Option<RunLock>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let file = self.lock_file()?;
@@ -237,7 +237,7 @@ impl RunDirectory {
         Ok(None)
     }
 
-    /// Keeps a run from being started; `None` if it has a supervisor. It is held for moments: a supervisor that
+    /// Prevents a run from being started; `None` if it has a supervisor. It is held for moments: a supervisor that
     /// starts meanwhile waits.
     pub fn block_start(&self) -> io::Result<Option<StartBlock>> {
         let file = self.lock_file()?;
@@ -250,7 +250,7 @@ impl RunDirectory {
 
     /// Whether this process supervises the run now.
     pub fn is_supervised_by(&self, process: u32) -> io::Result<bool> {
-        // Reading the pid first: testing the lock takes it for a moment, which could disturb its owner.
+        // Reads the pid first: a test of the lock acquires it for a moment, which could disturb its owner.
         match fs::read_to_string(self.0.join("lock")) {
             Ok(holder) => Ok(holder == process.to_string() && self.is_supervised()?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -282,7 +282,7 @@ fn is_cut_off(file: &File) -> io::Result<bool> {
     Ok(byte != *b"\n")
 }
 
-/// Takes the lock shared; false if a supervisor has it.
+/// Acquires the lock shared; false if a supervisor has it.
 fn is_shared(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => Ok(true),

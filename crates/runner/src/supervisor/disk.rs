@@ -1,9 +1,9 @@
-//! How much an agent may write to the disk: what its directories hold is looked at while it runs.
+//! Limits how much an agent writes to the disk: the size of its directories is measured while it runs.
 //!
-//! Nothing here needs quotas. A walk takes as long as there are files, so the next one is the further
-//! away; if the disk fills quickly, it comes at once. Files that have no name any more count as long as a
-//! process of the agent has them open. Some cannot be seen, so the disk itself is looked at, too, however
-//! long a walk takes: an attempt ends before it is full.
+//! This needs no quotas. A walk takes time in proportion to the number of files, so a longer walk has a longer pause
+//! after it; if the disk fills quickly, it starts at once. Deleted files count while a process of the agent has them
+//! open. Some cannot be seen, so the free space is measured, too, however long a walk takes: an attempt ends before
+//! the disk is full.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,19 +23,19 @@ use super::attempt_state::AttemptState;
 use super::disk_usage::DiskUsage;
 use super::unlinked_files;
 
-/// How often the disk is looked at.
+/// How often the free space is measured.
 const BEAT: Duration = Duration::from_millis(500);
 /// How much longer than a walk took it is until the next one.
 const REST: u32 = 20;
-/// No walk comes sooner than this, unless space on the disk goes: hundreds of idle agents cost next to nothing.
+/// The minimum pause between walks, unless free space decreases: hundreds of idle agents cost next to nothing.
 const NEAREST: Duration = Duration::from_secs(5);
 /// No walk is further away than this.
 const FURTHEST: Duration = Duration::from_secs(60);
-/// How many files an attempt may add. Each of them takes time and memory to count.
+/// The maximum number of files that an attempt may add. Each takes time and memory to count.
 const MAX_FILES: u64 = 2_000_000;
 /// The maximum number of counted files.
 const COUNTED: u64 = 4 * MAX_FILES;
-/// What must be left on the disk, if it was there at the beginning.
+/// The free space that must remain, if there was as much at the beginning.
 const RESERVE: u64 = 512 << 20;
 
 /// Monitors the disk until it is dropped.
@@ -48,7 +48,7 @@ pub(super) struct DiskMonitor {
 }
 
 impl DiskMonitor {
-    /// Begins to look at the directories of an attempt, before it does.
+    /// Starts to measure the directories of an attempt, before it runs.
     pub(super) fn begin(supervision: &Supervision, attempt_state: &Arc<AttemptState>) -> Self {
         let directory = &supervision.directory;
         let worktree = supervision.assignment.worktree.clone();
@@ -78,7 +78,7 @@ impl DiskMonitor {
         self.root.store(root, Ordering::SeqCst);
     }
 
-    /// Each look has a pace of its own: what is left is told at once, what is held when it was counted.
+    /// Both measurements have their own pace: free space is reported at once, usage after it was counted.
     fn with(
         most: u64,
         root: Arc<AtomicU32>,
@@ -107,7 +107,7 @@ impl Drop for DiskMonitor {
         // The one that hurries the walk ends, and with it the walk's reason to wait.
         self.stop = None;
         for looking in self.looking.drain(..) {
-            // It has nothing to say any more.
+            // The attempt has ended.
             let _ = looking.join();
         }
     }
@@ -124,7 +124,7 @@ fn look(
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
         match space.now(left()) {
             FreeSpaceState::Enough => {}
-            // One that is asked for already comes.
+            // A requested walk is coming already.
             FreeSpaceState::Low => {
                 let _ = hurry.try_send(());
             }
@@ -135,7 +135,7 @@ fn look(
     }
 }
 
-/// Counts what is held, whenever it is due.
+/// Measures the usage whenever it is due.
 fn walk(
     hurried: &Receiver<()>,
     most: u64,
@@ -143,7 +143,7 @@ fn walk(
     end: impl Fn(&str),
     over: &AtomicBool,
 ) {
-    // What was there before the attempt: of the worktree, and of what earlier attempts have left.
+    // The initial usage: of the worktree, and of what earlier attempts have left.
     let begun = Instant::now();
     let before = held();
     let mut rest = pause(begun.elapsed());
@@ -204,7 +204,7 @@ impl Space {
             self.last = left;
             return FreeSpaceState::Low;
         }
-        // What was freed may be filled again.
+        // Freed space may be filled again.
         self.last = self.last.max(left);
         FreeSpaceState::Enough
     }
@@ -221,7 +221,7 @@ fn one_of_each_disk(mut places: Vec<PathBuf>) -> Vec<PathBuf> {
     places
 }
 
-/// What is left on the fullest disk that has some of these.
+/// The free space on the fullest disk of these.
 fn left(places: &[PathBuf]) -> u64 {
     let seen = places.iter().filter_map(|place| statvfs(place.as_path()).ok());
     let left = seen.map(|seen| seen.blocks_available().saturating_mul(seen.fragment_size()));
@@ -238,13 +238,13 @@ fn held(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     taken
 }
 
-/// Only directories wait: of the files in one, the next is looked at when the last one is done.
+/// Only directories are queued; the files of one are read one by one.
 fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, taken: &mut DiskUsage) {
     let Ok(found) = fs::symlink_metadata(place) else { return };
     count(&found, linked, taken);
     let mut open: Vec<PathBuf> = found.is_dir().then(|| place.to_path_buf()).into_iter().collect();
     while let Some(next) = open.pop() {
-        // What goes while it is looked at takes nothing.
+        // Files that disappear meanwhile use no space.
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
             if over.load(Ordering::Relaxed) || taken.files >= COUNTED {
                 return;
@@ -313,7 +313,7 @@ mod tests {
         ] {
             assert_eq!(space.now(left), room, "{left}");
         }
-        // Who began with less goes on.
+        // An attempt that started with less continues.
         assert_eq!(Space::new(RESERVE - 2, 1).now(RESERVE - 2), FreeSpaceState::Enough);
     }
 
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// Why attempts ended, and a guard that tells it.
+    /// Runs a guard and returns why attempts ended.
     fn guarded(
         left: impl Fn() -> u64 + Send + 'static,
         held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
@@ -354,7 +354,7 @@ mod tests {
         let held = move |_: &AtomicBool| {
             let mut walks = walks.lock().unwrap();
             *walks += 1;
-            // What was there before does not count.
+            // The initial usage does not count.
             DiskUsage { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
         };
         let (_guard, told) = guarded(filling(), held);

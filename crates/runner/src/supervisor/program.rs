@@ -36,10 +36,9 @@ pub use super::launch::Enclosure;
 const MAX_DETAIL_CHARS: usize = 4000;
 /// How much longer than approval and checks an answer may take: less than the gate waits for it.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often limits of time are checked. Other reasons to end are seen at once.
+/// How often time limits are checked. Other reasons to end take effect at once.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long background work may go on when all else is done: as long as a program waits for it whose input
-/// is closed.
+/// How long background work may continue when all else is done: as long as a CLI with closed input waits for it.
 const BACKGROUND_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) fn run(
@@ -208,7 +207,7 @@ impl Conclusion {
 struct ProcessEnd {
     /// The exit code, or 128 plus the signal; `None` if the supervisor ended it.
     code: Option<i32>,
-    /// What went wrong.
+    /// The error.
     wrong: Option<String>,
 }
 
@@ -382,15 +381,15 @@ fn final_reason(
         return Conclusion::exhausted(by, why);
     }
     let said = reason_from_program(attempt_state, wrong, verdict, announced);
-    // A program that ended by itself has run all calls of its model: an undecided one may have run, and its
-    // result was never seen. Only with an exhausted budget calls stay undone.
+    // A CLI that exited has run all calls of its model: an undecided one may have run, and its result was never
+    // seen. Only with an exhausted budget, calls may remain.
     match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
         Some(lost) => Conclusion::of(ExitReason::EnforcementLost, lost.to_string()),
         None => said,
     }
 }
 
-/// What the program reports, where the supervisor had no reason to end it.
+/// The reason that the CLI reports, if the supervisor had no reason to end it.
 fn reason_from_program(
     attempt_state: &AttemptState,
     wrong: Option<String>,
@@ -400,7 +399,7 @@ fn reason_from_program(
     match wrong {
         Some(why) => Conclusion::of(ExitReason::Failed, why),
         None if !verdict.completed => match attempt_state.budget_state() {
-            // Some programs know their budget, and end before anything is refused.
+            // Some CLIs know their budget, and end before anything is refused.
             BudgetState::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
                 Conclusion::exhausted(exhausted_by(limit), why)

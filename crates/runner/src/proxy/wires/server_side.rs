@@ -1,5 +1,5 @@
-//! What a request has the model's host do by itself: tools that run there, and addresses that it fetches.
-//! Only kinds that are known to run on the program's side are left out; any other counts.
+//! What a request lets the model's host do itself: tools that run there, and addresses that it fetches. Only kinds
+//! that are known to run in the CLI are left out; all others count.
 
 use serde_json::{Map, Value};
 
@@ -16,10 +16,9 @@ pub(in crate::proxy) enum ServerSide {
     Address {
         /// For what.
         what: &'static str,
-        /// Where.
         url: String,
     },
-    /// It runs this, or takes it from where nobody sees it.
+    /// It runs this, or fetches it without being seen.
     Other(String),
 }
 
@@ -28,11 +27,11 @@ type Found = Result<Vec<ServerSide>, Unreadable>;
 /// Kinds of Anthropic's tools whose calls the program answers itself. The last one finds tools among those
 /// of the request.
 const ANTHROPIC_CLIENT: [&str; 4] = ["bash_", "text_editor_", "memory_", "tool_search_tool_"];
-/// The same of OpenAI's.
+/// The same for OpenAI's.
 const RESPONSES_CLIENT: [&str; 5] =
     ["function", "custom", "local_shell", "apply_patch", "tool_search"];
 
-/// Fields of the wires that are looked at: nobody may write them in another way, which a host might read.
+/// Fields of the APIs that are inspected: they must not be written in another way, which a host might accept.
 const WATCHED: [&str; 22] = [
     "background",
     "cachedContent",
@@ -109,7 +108,7 @@ fn anthropic(body: &Value) -> Found {
 fn responses(body: &Value) -> Found {
     let mut found = responses_tools(body)?;
     for item in list(body, "input") {
-        // What was listed is no declaration.
+        // A listing is not a declaration.
         if text(item, "type") != "mcp_list_tools" {
             found.extend(responses_tools(item)?);
         }
@@ -223,7 +222,7 @@ fn address(what: &'static str, url: &str) -> ServerSide {
     ServerSide::Address { what, url: url.to_owned() }
 }
 
-/// The fields of these names that say something.
+/// The fields with these names that are set.
 fn fields_set<'a>(body: &'a Value, names: &'a [&str]) -> impl Iterator<Item = ServerSide> + 'a {
     let set = |name: &&&str| body.get(**name).is_some_and(is_set);
     names.iter().filter(set).map(|name| ServerSide::Other((*name).to_owned()))
