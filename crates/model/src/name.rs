@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::checked;
 use crate::nearest::nearest;
 
-/// The pattern of every slug, as it stands in the schemas and in error messages.
+/// The pattern of every slug, as in the schemas and in error messages.
 pub const SLUG_PATTERN: &str = "^[a-z][a-z0-9-]{0,63}$";
 const AGENT_ID_PATTERN: &str = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$";
 const CAPABILITY_PATTERN: &str =
@@ -18,16 +18,16 @@ const CAPABILITY_PATTERN: &str =
 const MAX_AGENT_ID: usize = 64;
 
 const PHASE_PATTERN: &str = "^[a-z][a-z0-9-]{0,42}$";
-/// With `phase::` before it, a label of Gitea, which has 50 characters at most.
+/// With `phase::` in front, it is a label of Gitea, which has at most 50 characters.
 const MAX_PHASE: usize = 43;
 
-/// Why a text is not a name of the kind that was asked for.
+/// Why a text is not a name of the required kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// Not a slug.
     #[error("`{text}` is not a {kind}: it must match {SLUG_PATTERN}")]
     Slug {
-        /// What the slug was to name.
+        /// The kind of name.
         kind: &'static str,
         /// The offending text.
         text: String,
@@ -44,7 +44,7 @@ pub enum NameError {
         /// The offending text.
         text: String,
     },
-    /// The part before `::` is none of the categories.
+    /// The part before `::` is not a category.
     #[error("`{text}` is not a category: use one of {}{}", Category::list(), did_you_mean(.near))]
     Category {
         /// The offending text.
@@ -57,7 +57,7 @@ pub enum NameError {
     AgentId {
         /// The offending text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -87,7 +87,7 @@ macro_rules! checked_text {
         }
 
         impl $name {
-            /// Checks `text` and keeps it.
+            /// Checks `text`.
             pub fn parse(text: &str) -> Result<Self, NameError> {
                 $parse(text)?;
                 Ok(Self(text.to_owned()))
@@ -151,7 +151,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// A phase of the work on an issue, as its label `phase::<name>` says it.
+    /// A phase of the work on an issue, as in its label `phase::<name>`.
     PhaseName,
     PHASE_PATTERN,
     |text: &str| match is_slug(text) && text.len() <= MAX_PHASE {
@@ -210,7 +210,7 @@ fn agent_id(text: &str) -> Result<(), NameError> {
 }
 
 impl AgentId {
-    /// Makes an id for an agent that was given none: `ag-<role>-<unix ms in hex>-<4 hex>`.
+    /// Generates the ID of an agent: `ag-<role>-<unix ms in hex>-<4 hex>`.
     pub fn make(role: &RoleName, unix_ms: u64, random: u16) -> Self {
         let tail = format!("{unix_ms:x}-{random:04x}");
         let room = MAX_AGENT_ID.saturating_sub("ag--".len() + tail.len());
@@ -224,25 +224,25 @@ impl AgentId {
     }
 }
 
-/// What kind of limit or duty a capability is.
+/// The kind of limit or duty that a capability is.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
-    /// What an agent may do at all.
+    /// The general permissions of the agent.
     Policy,
     /// Which files it may touch.
     Scope,
-    /// What its work must fulfil.
+    /// Requirements on its work.
     Quality,
-    /// What it must not put at risk.
+    /// Risks that it must not take.
     Safety,
-    /// What it must return.
+    /// Requirements on its report.
     Output,
     /// Which tools it may use.
     Tools,
-    /// What a review of its work must find.
+    /// Requirements on a review of its work.
     Verify,
 }
 
@@ -307,7 +307,7 @@ impl<'de> Deserialize<'de> for CapabilityName {
     }
 }
 
-/// Names of an earlier version and what they are called now.
+/// Old names with their current names.
 const RENAMED: [(&str, &str); 2] = [
     ("tools::read-only", "tools::deny-tools"),
     ("tools::cargo-only-bash", "tools::bash-allowlist"),
@@ -333,7 +333,7 @@ impl CapabilityName {
         &self.slug
     }
 
-    /// What a renamed capability is called now; nothing for a name that is still in use.
+    /// The current name of a renamed capability; none if the name is current.
     pub fn renamed_to(&self) -> Option<Self> {
         let old = self.to_string();
         let (_, new) = RENAMED.iter().find(|(name, _)| *name == old)?;
@@ -342,7 +342,7 @@ impl CapabilityName {
 }
 
 impl CapabilityName {
-    /// What it was called in earlier versions.
+    /// Its old names.
     pub fn old_names(&self) -> impl Iterator<Item = Self> {
         let name = self.to_string();
         let old = RENAMED.iter().filter(move |(_, new)| *new == name);

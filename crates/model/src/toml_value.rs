@@ -1,4 +1,4 @@
-//! Parsed TOML into types, with errors that say by their type what is wrong and where.
+//! Deserializes parsed TOML, with typed errors for what is wrong and where.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,6 @@ use serde_spanned::Spanned;
 use serde_spanned::de::{SpannedDeserializer, is_spanned};
 use toml::de::{DeInteger, DeString, DeTable, DeValue};
 
-/// What is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     UnknownKey {
@@ -29,7 +28,7 @@ pub(crate) enum Fault {
         found: String,
         expected: String,
     },
-    /// What a type itself says of its text.
+    /// A type refused the text, with this reason.
     Refused(String),
 }
 
@@ -157,7 +156,7 @@ impl<'de> de::Deserializer<'de> for TomlValue<'de> {
         self.visit(visitor).map_err(|error| error.at(&span))
     }
 
-    // A key that stands there has a value.
+    // A key that exists has a value.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
         let span = self.span.clone();
         visitor.visit_some(self).map_err(|error: ValueError| error.at(&span))
@@ -267,7 +266,7 @@ where
     }
 }
 
-/// A type may refuse what it has read; that is about the value, and not about what is around it.
+/// An error of a type after reading is about the value itself, not about what is around it.
 fn read_in_place<'de, T: DeserializeSeed<'de>>(
     seed: T,
     value: Spanned<DeValue<'de>>,
@@ -367,7 +366,7 @@ mod tests {
         absent: Option<String>,
     }
 
-    /// Refuses what it has read.
+    /// Refuses a value after reading it.
     fn short<'de, D: de::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
         let text = String::deserialize(deserializer)?;
         if text.len() < 3 { Ok(text) } else { Err(de::Error::custom("is too long")) }
