@@ -1,4 +1,4 @@
-//! What the control plane says of a resource, so that people and programs know why.
+//! The conditions of a resource: its state, as the control plane sees it, with reasons.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
