@@ -1,7 +1,7 @@
 //! Exclusive leases on paths: who is in whose way, and whether a fence still proves anything.
 //!
-//! A claim is taken as a whole or not at all, and never grows. So nobody holds one part while it
-//! waits for another, and there is no deadlock; leases end, so nobody waits for ever.
+//! A claim is all or nothing, and never grows, so no run waits while it holds a part, and there is no deadlock.
+//! Leases expire, so no run waits forever.
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::claim::{Claim, Release};
@@ -22,15 +22,15 @@ use serde::{Deserialize, Serialize};
 pub struct ClaimRequest {
     /// Who.
     pub run: AgentId,
-    /// The runs that it was started by, at whatever distance.
+    /// The runs above it.
     pub line: Vec<AgentId>,
     /// The repository, by its path.
     pub repository: String,
-    /// What it is on.
+    /// The claimed paths, as globs.
     pub inside: Vec<String>,
-    /// What it is not on, though those have it.
+    /// Exceptions from those paths.
     pub except: Vec<String>,
-    /// For how many milliseconds.
+    /// The duration in milliseconds.
     pub lease: u64,
 }
 
@@ -40,7 +40,7 @@ impl ClaimRequest {
         Area::new(&self.inside, &self.except)
     }
 
-    /// The claim that comes of it.
+    /// The claim that is created from it.
     pub fn granted(&self, fence: Fence, now: u64) -> Claim {
         Claim {
             fence,
@@ -56,12 +56,11 @@ impl ClaimRequest {
     }
 }
 
-/// Where an agent may write, by the policy that binds it; `None` if it may write nowhere. What no list bounds
-/// is everything.
+/// The paths that an agent may write under its policy; `None` if none. Without a list, every path.
 pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     let tools = policy.tools.as_ref();
     let has = |name| tools.is_none_or(|tools| tools.iter().any(|glob| matches(glob, name)));
-    // A gate that only warns keeps nobody from writing.
+    // A gate that only warns denies no write.
     let bound = |gate| {
         let blocks = |rule: &Rule| rule.severity == GateSeverity::Block;
         policy.rules.iter().any(|rule| rule.gate == Some(gate) && blocks(rule))
@@ -90,29 +89,29 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
-    /// The same in words.
+    /// The reason as a sentence.
     pub fn reason(&self) -> String {
         let Self { claim, at } = self;
         format!("`{}` has claim {} there: {}", claim.run, claim.fence, where_both_meet(at))
     }
 }
 
-/// The claims that are in the way of a wish, oldest first.
+/// The claims that conflict with a request, oldest first.
 pub fn obstacles(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
     let live = others.iter().filter(|claim| claim.is_live(now));
     meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), live)
 }
 
-/// The claims whose time is over and which end because this wish is granted.
+/// The expired claims that end because this request is granted.
 pub fn overtaken(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
     let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
     let met = meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), over);
     met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
 }
 
-/// The first of those who came before and wait for paths of this wish, and where both meet. Nobody
-/// overtakes them, but a run whose own line has what they wait for: as long as it works, they wait
-/// anyhow, and would wait for ever if it waited for them.
+/// The first earlier request that waits for paths of this one, with the overlap. It is not overtaken, except by a
+/// run whose own line of runs holds those paths: the earlier request must wait for that line anyway, and waiting for
+/// it would be a deadlock.
 pub fn ahead<'a>(
     wish: &ClaimRequest,
     before: &'a [ClaimRequest],
@@ -136,7 +135,7 @@ pub fn ahead<'a>(
     })
 }
 
-/// Where two meet, in words.
+/// Describes where two areas overlap.
 pub fn where_both_meet(at: &Overlap) -> String {
     match at {
         Overlap::At(path) => format!("both have `{path}`"),
@@ -178,14 +177,14 @@ pub enum FenceState {
     Stale(Box<Obstacle>),
 }
 
-/// What a claim still proves, seeing the claims of the same repository that came after it.
+/// What a claim still proves, given the later claims of the same repository.
 pub fn holding(own: &Claim, later: &[Claim]) -> FenceState {
     use bailiwick_model::claim::ClaimOutcome;
     let later = later.iter().filter(|claim| claim.fence > own.fence);
     let met = meeting(&own.run, &own.line, &own.repository, &own.area(), later);
     match (met.into_iter().next(), own.release) {
         (Some(obstacle), _) => FenceState::Stale(Box::new(obstacle)),
-        // One whose time was over without anybody taking it.
+        // An expired claim that no other run has claimed.
         (None, None | Some(Release { outcome: ClaimOutcome::Expired, .. })) => FenceState::Valid,
         (None, Some(release)) => FenceState::Released(release),
     }
@@ -221,7 +220,7 @@ pub enum Released {
     Now(Claim),
     /// It had ended before, and stays as it was.
     Before(Claim),
-    /// There is no such claim.
+    /// The claim does not exist.
     Unknown,
 }
 
@@ -230,12 +229,12 @@ pub enum Released {
 pub enum ConflictAction {
     /// Try again later.
     Wait,
-    /// Give up.
+    /// Refuse the run.
     Refuse,
 }
 
-/// What is to be done, as the repository's settings say. Who waits for too long gives up: the lease
-/// of a claim in the way can be renewed for ever.
+/// The action that the repository's settings require. After the timeout, the request is refused, because a
+/// conflicting lease can be renewed forever.
 pub fn next(on_overlap: OnOverlap, waited: u64, timeout: u64) -> ConflictAction {
     match on_overlap {
         OnOverlap::Wait if waited < timeout => ConflictAction::Wait,
@@ -372,7 +371,7 @@ mod tests {
         let all: Option<&[&str]> = Some(&["*"]);
         assert_eq!(writable(&policy(all, &both)), lists("src/**", &["src/gen/**"]));
         assert_eq!(writable(&policy(None, &both[..1])), lists("src/**", &[]));
-        // What no list bounds is everything.
+        // Without a list, every path is writable.
         assert_eq!(writable(&policy(all, &[])), lists("**", &[]));
         let reader = Policy { read_only: true, ..policy(all, &both) };
         assert_eq!(writable(&reader), None);
@@ -407,9 +406,9 @@ mod tests {
         assert_eq!(holding(&own, &[]), FenceState::Valid);
         let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
         assert_eq!(by.claim.fence, Fence(5));
-        // The other one holds: the lower fence came first and is over.
+        // The other one is valid: the lower fence came first and has ended.
         assert_eq!(holding(&higher, std::slice::from_ref(&own)), FenceState::Valid);
-        // Also if nothing came of it: what it did to the base is not known here.
+        // Also after a failure: what it changed in the base is not known here.
         let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
         assert!(matches!(holding(&own, &[Claim { release, ..higher }]), FenceState::Stale(_)));
     }
@@ -435,7 +434,7 @@ mod tests {
         let claims = std::slice::from_ref(&holder);
         let (met, at) = ahead(&wish("second", "src/b/x"), before, claims, 0).unwrap();
         assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
-        // Elsewhere, in another repository, or of the same line, nobody waits for it.
+        // Other paths, another repository, or the same line: nobody waits for it.
         assert_eq!(ahead(&wish("second", "docs/**"), before, claims, 0), None);
         let elsewhere =
             ClaimRequest { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
@@ -445,7 +444,7 @@ mod tests {
         // The holder's child works on: the first waits for its parent anyhow.
         let child = ClaimRequest { line: vec![id("holder")], ..wish("child", "src/a/x") };
         assert_eq!(ahead(&child, before, claims, 0), None);
-        // But among siblings the first comes first.
+        // Among siblings, the earlier request is first.
         let older = ClaimRequest { line: vec![id("holder")], ..wish("older", "src/a/**") };
         assert!(ahead(&child, &[older], claims, 0).is_some());
         // When the holder's time is over, the first need not wait for it.
