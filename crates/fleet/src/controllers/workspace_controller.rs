@@ -150,7 +150,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(true)
     }
 
-    /// The writes that record that the files of a workspace are now those of `made`.
+    /// The writes that record that `made` now owns the files of a workspace.
     async fn given_to(
         &self,
         earlier: &str,
@@ -196,7 +196,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             run: Some(agent_of(attempt)),
         };
         let mut workspace = Object::new(metadata_beside(&run.metadata, name), spec);
-        // Its agent is running: git is asked after its end.
+        // Its agent is running: git is read after its end.
         workspace.status.state = WorkspaceState::Active;
         workspace.status.git.branch.clone_from(&workspace.spec.branch);
         workspace.status.git.head.clone_from(&run.spec.sha);

@@ -10,14 +10,14 @@ use super::Fact;
 /// The stored objects around a run.
 #[derive(Debug, Clone, Default)]
 pub struct RelatedObjects {
-    /// What the rule did that made it.
+    /// The execution of the rule that created it.
     pub execution: Option<Object<AgentTriggerExecution>>,
-    /// Who was asked.
+    /// Its approvals.
     pub approvals: Vec<Object<AgentApproval>>,
     /// The runs that it started.
     pub children: Vec<Object<AgentDispatchRun>>,
     pub pool: Option<Object<RunnerPool>>,
-    /// Where it works.
+    /// Its workspaces.
     pub workspaces: Vec<Object<AgentWorkspace>>,
     /// Its last events, the oldest first: when, and what.
     pub events: Vec<String>,

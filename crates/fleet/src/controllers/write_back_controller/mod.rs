@@ -108,7 +108,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 break;
             }
             let tried = match &record.moved_to {
-                // Both are large, and are kept off the stack.
+                // Both futures are large, so they are boxed.
                 None => Box::pin(self.settle_write(&repository, &run, attempt, record.clone()))
                     .await
                     .map(|(settled, line)| (settled, Vec::from_iter(line))),
@@ -153,7 +153,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 *kept = settled;
             }
             if changed {
-                // Each result is stored at once, whatever happens to the next.
+                // Each result is stored immediately, whatever happens to the next.
                 let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
                 writes.extend(more);
                 writes.extend(unwritten(&said, &run, self.world.now()));

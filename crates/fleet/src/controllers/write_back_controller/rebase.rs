@@ -23,7 +23,7 @@ use crate::write_back::{Plan, Proposal};
 /// How often one change is rebased: a branch that moves more often is left to a new run.
 const MAX_REBASES: u32 = 10;
 
-/// What a rebase did to a record.
+/// The effect of a rebase on a record.
 pub(super) enum RebaseStep {
     /// It is under way.
     Running,
@@ -159,7 +159,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         Ok(writes)
     }
 
-    /// Closes the request for the change as it was, if nobody has answered it.
+    /// Closes the approval of the old change, if it is open.
     async fn close_request(
         &self,
         before: &WriteBackRecord,

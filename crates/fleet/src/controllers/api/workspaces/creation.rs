@@ -1,4 +1,4 @@
-//! New workspaces: provisioned here, or linked worktrees that people made.
+//! New workspaces: provisioned here, or linked worktrees of people.
 
 use bailiwick_resources::{
     AgentWorkspace, AnyObject, Kind, LinkSource, Metadata, Object, Ownership, Repository,

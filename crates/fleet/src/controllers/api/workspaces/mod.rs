@@ -294,7 +294,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(writes)
     }
 
-    /// Unlinks a work item, or a worktree that was not made here.
+    /// Unlinks a work item, or a worktree of a person.
     async fn unlink(
         &self,
         caller: &Caller,
@@ -342,7 +342,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(answer(&workspace, "forgotten; its files are where they were".to_owned()))
     }
 
-    /// Whether a directory was made by the control plane.
+    /// Whether a directory was created by the control plane.
     fn is_ours(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
         self.world.workspace_path(name).is_some_and(|ours| ours == path)
