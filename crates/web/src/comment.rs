@@ -44,7 +44,7 @@ async fn send(
         return Err(bad_request("the comment has no text"));
     }
     let (detail, diff) = read(site, session, name).await?;
-    let files = changed_files(&diff.map_err(|why| conflict(&why))?);
+    let files = changed_files(&diff.map_err(|gone| conflict(&gone.to_string()))?);
     let found = files.iter().enumerate().find_map(|(index, file)| {
         Some((index + 1, find(file, comment).filter(|_| file.path == comment.file)?))
     });
