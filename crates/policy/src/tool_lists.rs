@@ -1,7 +1,7 @@
 //! The tool lists of agent templates: what one allows, and what is left when they are laid over each
 //! other.
 //!
-//! A list means the same for every CLI: an exact name stands for its tool, whatever a CLI calls it.
+//! A list means the same for every CLI: an exact name means its tool, whatever a CLI calls it.
 
 use bailiwick_model::template::ToolLists;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::call::Call;
 use crate::decision::Objection;
 use crate::tool::{Class, Tool, ToolName, matches};
 
-/// What an objection of a list is called.
+/// The name of an objection by a list.
 pub(crate) const RULE: &str = "template::tools";
 
-/// What the CLIs call a patch.
+/// The names of a patch in the CLIs.
 const PATCHES: [&str; 2] = ["apply_patch", "patch"];
 
 /// The MCP server through which our own tools are called.
 pub const OWN_SERVER: &str = "bailiwick";
 
-/// Lists that must all allow a tool. There is no way to take one off, so rights only shrink.
+/// Lists that must all allow a tool. None can be removed, so rights only shrink.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolStack(Vec<TemplateLists>);
@@ -27,7 +27,7 @@ pub struct ToolStack(Vec<TemplateLists>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TemplateLists {
-    /// Whose they are.
+    /// The template of the lists.
     template: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     allow: Option<Vec<String>>,
@@ -45,7 +45,7 @@ impl ToolStack {
     #[must_use]
     pub fn narrowed_by(&self, template: &str, lists: &ToolLists) -> Self {
         let mut stack = self.clone();
-        // Lists that say nothing limit nothing.
+        // Empty lists limit nothing.
         if lists.allow_list.is_some() || lists.deny_list.is_some() {
             stack.0.push(TemplateLists {
                 template: template.to_owned(),
@@ -106,7 +106,7 @@ impl TemplateLists {
 /// Every name of one tool.
 struct Names<'a> {
     shown: &'a str,
-    /// What it is called where it is used: by the CLI, by our server, in the vocabulary.
+    /// Its names here: of the CLI, of our server, in the vocabulary.
     here: Vec<&'a str>,
     /// The tools of the vocabulary that it is.
     tools: Vec<&'static Tool>,
@@ -141,11 +141,11 @@ impl<'a> Names<'a> {
             || alike.any(|name| matches(entry, name))
     }
 
-    /// Narrow: an exact name stands for its tool; a glob for what is called so here. One that
-    /// matches what another CLI calls a tool was not written for it.
+    /// Narrow: an exact name means its tool; a glob matches the names here. A glob that matches the name in another
+    /// CLI was not written for it.
     fn allowed_by(&self, entry: &str) -> bool {
         if entry.contains(['*', '?']) {
-            // Who writes `mcp*` thinks of other people's servers, not of ours.
+            // A pattern such as `mcp*` means other servers, not ours.
             let ours = |name: &str| {
                 own(name).is_some() && entry != "*" && !entry.starts_with("mcp__bailiwick__")
             };

@@ -1,4 +1,4 @@
-//! Directories of ours that Codex's own sandbox lets commands write to: ours is made inside of it.
+//! Our directories that Codex's sandbox lets commands write to, because our sandbox runs inside it.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn put(config: &mut DocumentMut, source: &Source, roots: &[PathBuf]) -> Resu
     Ok(())
 }
 
-/// Takes directories out, and what was made for them.
+/// Removes directories, and what was created for them.
 pub fn take(config: &mut DocumentMut, roots: &[PathBuf]) {
     let Some(table) = config.get_mut(TABLE).and_then(Item::as_table_like_mut) else { return };
     let Some(list) = table.get_mut(KEY).and_then(Item::as_array_mut) else { return };

@@ -1,4 +1,4 @@
-//! The plugin that asks the gate for OpenCode, which has no hooks of its own.
+//! The plugin that asks the gate for OpenCode, which has no hooks.
 
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 
@@ -13,8 +13,8 @@ const BODY: &str = r#"
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 
-// A plugin that fails while it is loaded is left out in silence: so say that this one was loaded,
-// and let no failure to say it leave the gate out.
+// A plugin that fails while it is loaded is ignored silently: so this one announces itself, and a failure of that
+// does not disable the gate.
 const announce = (directory) => {
   try {
     const said = { digest, pid: process.pid, directory, loaded: new Date().toISOString() };

@@ -167,7 +167,7 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
         },
         CandidatePath::Below(path) => match facts.paths.get(path) {
             None => vec![target(Place::Unknown, write.how, None)],
-            // What a search by name finds is listed.
+            // The result of a search by name is listed.
             Some(resolved) if is_listed(write, path, facts) && !removes => {
                 found(candidate, path, resolved, facts)
             }
@@ -205,7 +205,7 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
                 }
                 Some(None) | None => found.push(target(Place::Unknown, write.how, None)),
             }
-            // What the command itself makes, or what is named so by the letter.
+            // What the command itself creates, or names literally.
             let deletes = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree);
             if !deletes || removes {
                 let rest = glob.get(directory.len()..).unwrap_or_default();

@@ -19,7 +19,7 @@ const MAX_COUNT: usize = 16;
 enum Quoting {
     /// Split at blanks; patterns are patterns.
     Unquoted,
-    /// One piece, as it is.
+    /// One unchanged piece.
     Quoted,
 }
 
@@ -50,7 +50,7 @@ impl Walker {
         all
     }
 
-    /// The field that a word stands for if nothing in it is expanded.
+    /// The field of a word in which nothing is expanded.
     fn plain_word(&mut self, word: &str) -> Option<Field> {
         let text = literal_text(word).filter(|_| !word.is_empty())?;
         self.spend(word.len()).then(|| {
@@ -78,7 +78,7 @@ impl Walker {
         product(alternatives, more)
     }
 
-    /// The texts that a word may stand for where it is not split: in an assignment, behind `<<<`.
+    /// The possible texts of a word that is not split: in an assignment, behind `<<<`.
     pub(super) fn scalar(&mut self, word: &str) -> Value {
         if let Some(text) = literal_text(word)
             && self.spend(word.len())
@@ -119,7 +119,7 @@ impl Walker {
             self.hide(HiddenReason::Unreadable, text);
             return vec![vec![Field::unknown_many()]];
         };
-        // Words inside of words are looked at more than once.
+        // Words inside words are read more than once.
         if !self.spend(text.len() + 100) {
             return vec![vec![Field::unknown_many()]];
         }
@@ -128,7 +128,7 @@ impl Walker {
         for piece in &pieces {
             growing = self.piece(growing, piece, quoting);
             if growing.len() > MAX_COUNT {
-                // What the rest of it runs is still to be seen.
+                // The rest may still run something.
                 lost = true;
                 growing = vec![FieldBuilder::default()];
             }
@@ -244,7 +244,7 @@ impl Walker {
         growing.iter().flat_map(with).collect()
     }
 
-    /// All of the texts, each a field of its own.
+    /// All texts, as separate fields.
     fn fields(
         &self,
         growing: Vec<FieldBuilder>,

@@ -1,4 +1,4 @@
-//! Texts of simple commands only: read directly, since the general parser takes about ten times as long.
+//! Parses texts of simple commands directly, because the general parser takes about ten times as long.
 //!
 //! Words, redirections, pipes, `&&`, `||`, `;`, `&` and comments give the tree that brush-parser gives. Anything
 //! else (compound commands, substitutions, here documents, syntax errors) is left to it.
@@ -45,7 +45,7 @@ enum Token<'a> {
     Ampersand,
     Newline,
     End,
-    /// What simple commands do not have.
+    /// Syntax that simple commands do not have.
     Unsupported,
 }
 
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
     use crate::shell::parse;
 
-    /// What brush-parser makes of a text, without places.
+    /// The syntax tree of brush-parser, without places.
     fn parsed(text: &str) -> Option<String> {
         let options = parse::options();
         let text = format!("{text}\n\n");

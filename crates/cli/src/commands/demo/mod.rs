@@ -39,7 +39,7 @@ impl Demo {
     pub fn run(self) -> Result<(), Failure> {
         match &self.place {
             Some(place) => {
-                // The process that started this one keeps the signals for itself, and passes them on.
+                // The parent process handles the signals, and passes them on.
                 interrupt::begin();
                 show(place)
             }
@@ -47,7 +47,7 @@ impl Demo {
         }
     }
 
-    /// Shows it in a process of its own, so that Ctrl-C leaves nothing behind.
+    /// Runs it in a separate process, so that Ctrl-C leaves nothing behind.
     fn supervise(&self) -> Result<(), Failure> {
         preconditions::require_sandbox(SandboxLevel::Full)?;
         match interruptible::run(self.keep)? {

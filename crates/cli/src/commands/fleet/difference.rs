@@ -24,7 +24,7 @@ pub fn run(fleet: &FleetAccess, files: &[PathBuf], format: Format) -> Result<(),
     if found.is_empty() { Ok(()) } else { Err(Failure::AlreadyReported(DIFFERENT)) }
 }
 
-/// What could not be compared is no difference.
+/// A failed comparison is not a difference.
 fn not_said(failure: Failure) -> Failure {
     match failure {
         Failure::Service(

@@ -60,7 +60,7 @@ impl Validate {
     }
 }
 
-/// Says what was found; an error if anything is missing.
+/// Prints the result; an error if anything is missing.
 fn told(format: Format, run: &str, missing: Vec<String>, text: &str) -> Result<(), Failure> {
     let complete = missing.is_empty();
     match (format, complete) {

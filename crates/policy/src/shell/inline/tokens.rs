@@ -34,10 +34,10 @@ impl Token {
     }
 }
 
-/// How deep code may stand inside of texts inside of code.
+/// The maximum nesting of code in texts in code.
 const MAX_DEPTH: usize = 4;
 
-/// The pieces of a code; `None` if it cannot be told apart.
+/// The tokens of a code; `None` if they cannot be separated.
 pub(super) fn tokens(style: Style, text: &str) -> Option<Vec<Token>> {
     let mut reader =
         Reader { style, text: text.chars().collect(), at: 0, tokens: Vec::new(), depth: 0 };
@@ -172,7 +172,7 @@ impl Reader {
         Some(())
     }
 
-    /// What stands before the sign that closes this one.
+    /// The text before the closing sign of this one.
     fn passed(&mut self, open: char) -> Option<String> {
         let close = match open {
             '(' => ')',
@@ -328,7 +328,7 @@ impl Reader {
         }
         match name {
             "s" if letters.contains('e') => {
-                // What takes the place of the text is code.
+                // The replacement is code.
                 let code = second.unwrap_or_default();
                 if letters.contains("ee") {
                     self.tokens.push(Token::Name("eval".to_owned()));
@@ -341,7 +341,7 @@ impl Reader {
                 self.tokens.push(Token::Text(plain.then_some(text)));
                 return Some(());
             }
-            // Code in braces may stand in a pattern.
+            // A pattern may contain code in braces.
             "s" | "m" | "qr" if text.contains("(?{") || text.contains("(??{") => return None,
             _ => {}
         }

@@ -119,7 +119,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     }
 }
 
-/// What is copied, and every file that may come of it.
+/// The sources of a copy, and every possible target.
 fn sources_and_targets(
     name: &str,
     given: &ParsedArguments,

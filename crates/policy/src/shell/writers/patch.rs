@@ -99,7 +99,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
         if backs_up {
             walker.wrote(backup(&file), WriteKind::Change, "patch");
         }
-        // Where it does not fit, both versions are left.
+        // If it does not apply, both versions are kept.
         for ending in [".orig", ".rej"] {
             walker.wrote(file.followed_by(ending), WriteKind::Change, "patch");
         }
