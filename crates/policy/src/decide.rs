@@ -224,5 +224,5 @@ fn approval_objection(
 ) -> Option<Objection> {
     let patterns = policy.ask_commands.as_ref()?;
     let context = Context::new(policy, call, effects, &[], facts);
-    gates::asked_commands(&context, patterns)
+    gates::commands_needing_approval(&context, patterns)
 }

@@ -146,7 +146,7 @@ impl RecordedCall {
         };
         let tool = |name: &String| match Tool::named(name) {
             Some(tool) => ToolName::of(tool),
-            None => ToolName::kept(name),
+            None => ToolName::from_record(name),
         };
         Call {
             native: self.native.clone(),

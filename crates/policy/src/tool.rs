@@ -152,7 +152,7 @@ impl ToolName {
     }
 
     /// A name that was stored with a decision.
-    pub(crate) fn kept(name: &str) -> Self {
+    pub(crate) fn from_record(name: &str) -> Self {
         Self(name.to_owned())
     }
 

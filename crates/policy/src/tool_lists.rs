@@ -185,7 +185,7 @@ mod tests {
     fn call(native: &str, tools: &[&str]) -> Call {
         Call {
             native: native.to_owned(),
-            tools: tools.iter().map(|name| ToolName::kept(name)).collect(),
+            tools: tools.iter().map(|name| ToolName::from_record(name)).collect(),
             action: Action::NoKnownEffect,
             directory: None,
             ungated_terminal_input: false,

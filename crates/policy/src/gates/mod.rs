@@ -99,7 +99,10 @@ fn is_enforced_by_mounts(module: GateModule) -> bool {
 }
 
 /// The first command that needs an approval: one that matches, or that cannot be read.
-pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Option<Objection> {
+pub(crate) fn commands_needing_approval(
+    context: &Context<'_>,
+    patterns: &Patterns,
+) -> Option<Objection> {
     const RULE: &str = "limit::ask-commands";
     const INSTEAD: &str = "wait for the answer, or continue with what needs no approval";
     for text in context.command_lines() {

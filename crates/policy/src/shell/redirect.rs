@@ -43,7 +43,7 @@ impl Walker {
                     }
                 }
                 IoRedirect::HereDocument(number, document) => {
-                    if !is_where_it_is_said(&self.source, document) {
+                    if !follows_announcement(&self.source, document) {
                         self.hide(HiddenReason::Unreadable, "a here document");
                     }
                     let texts = self.document_texts(document);
@@ -128,7 +128,7 @@ impl Walker {
 
 /// Whether the text of a here document really follows the line that announces it. The parser gets confused by `((`
 /// in a substitution, and two documents on one line are not supported.
-fn is_where_it_is_said(source: &str, document: &IoHereDocument) -> bool {
+fn follows_announcement(source: &str, document: &IoHereDocument) -> bool {
     let said = &document.here_end.value;
     let tag: String = said.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let pending = source.match_indices("<<").filter_map(|(at, _)| {

@@ -122,7 +122,7 @@ impl Walker {
 
     /// Records created directories, with their missing parents. Those are on the way to what is recorded, except for
     /// `a/..`.
-    fn made_directories(&mut self, paths: &[Field], by: &str) {
+    fn create_directories(&mut self, paths: &[Field], by: &str) {
         for path in paths {
             let text = path.known().unwrap_or_default();
             let mut above = text.as_str();

@@ -76,7 +76,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         written.clone_from(operands);
     }
     if name == "mkdir" {
-        return walker.made_directories(&written, name);
+        return walker.create_directories(&written, name);
     }
     if name == "strip" && !outputs.is_empty() {
         written.clear();

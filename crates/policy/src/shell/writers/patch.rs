@@ -103,7 +103,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
         for ending in [".orig", ".rej"] {
             walker.wrote(file.followed_by(ending), WriteKind::Change, "patch");
         }
-        walker.made_directories(&[file], "patch");
+        walker.create_directories(&[file], "patch");
     }
 }
 
