@@ -45,7 +45,7 @@ pub trait Adapter: Send + Sync {
 
     /// The names of an assigned model in requests: a CLI may use short names, and more than one model. `None` if
     /// only one model will be used, but not which.
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
         model.map(str::to_owned).into_iter().collect()
     }
 
@@ -260,10 +260,10 @@ impl Assignment {
     /// The models that it may use: its own and those of its sub-agents, or the first one that it requests.
     pub fn models(&self, adapter: &dyn Adapter) -> Models {
         let side = adapter.side_models().iter().map(|&name| name.to_owned()).collect();
-        let own = adapter.asked_as(self.model.as_deref());
+        let own = adapter.request_names(self.model.as_deref());
         let is_known = !own.is_empty();
         let agents = self.sub_agents.iter().filter_map(|agent| agent.model.as_ref());
-        let agents = agents.flat_map(|model| adapter.asked_as(Some(model.as_str())));
+        let agents = agents.flat_map(|model| adapter.request_names(Some(model.as_str())));
         let own = own.into_iter().chain(agents).collect();
         if is_known { Models::Named { own, side } } else { Models::First { own, side } }
     }

@@ -86,8 +86,8 @@ impl Adapter for Interactive {
         self.inner.side_models()
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
-        self.inner.asked_as(model)
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
+        self.inner.request_names(model)
     }
 
     fn no_late_model_clients(&self) -> bool {
@@ -201,8 +201,8 @@ impl Adapter for Unattended {
         self.inner.side_models()
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
-        self.inner.asked_as(model)
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
+        self.inner.request_names(model)
     }
 
     fn no_late_model_clients(&self) -> bool {

@@ -263,7 +263,7 @@ impl Bench {
     }
 
     /// How many programs can run in parallel without sharing their writes.
-    pub(super) fn most_at_once(&self) -> usize {
+    pub(super) fn max_parallel(&self) -> usize {
         match self.apart {
             WriteIsolation::Jobs | WriteIsolation::Copies => 1,
             WriteIsolation::Overlays => std::thread::available_parallelism().map_or(1, usize::from),

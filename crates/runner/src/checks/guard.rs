@@ -102,7 +102,7 @@ impl TreeGuard {
         self.files.iter().chain(&self.links)
     }
 
-    fn holds(&self, path: &Path) -> bool {
+    fn contains(&self, path: &Path) -> bool {
         self.files.contains(path) || self.links.contains(path)
     }
 
@@ -135,7 +135,7 @@ impl LayerScan<'_> {
             let hides = is_directory && is_opaque(&entry.path())?;
             if is_directory && in_tree.is_dir() && !hides {
                 self.directory(&path, changed)?;
-            } else if self.guard.holds(&path) && !is_directory {
+            } else if self.guard.contains(&path) && !is_directory {
                 if self.undone_counts || !is_same(self.tree, self.layer, &path) {
                     changed.insert(path);
                 }

@@ -169,7 +169,7 @@ impl TestRunner<'_> {
             }
             Ok(done)
         };
-        let workers = self.bench.most_at_once().min(tests.len());
+        let workers = self.bench.max_parallel().min(tests.len());
         let mut all = std::thread::scope(|scope| {
             let working: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             let mut all = Vec::new();

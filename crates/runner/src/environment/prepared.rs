@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::{BaseTrust, Share};
 
 /// How long an unused result is stored.
-const KEPT: Duration = Duration::from_hours(24 * 30);
+const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// As many directories as can be shared: each is a mount in every sandbox.
 const MAX_DIRECTORIES: usize = 100;
 
@@ -282,7 +282,7 @@ fn sweep(all: &Path) {
     let Ok(entries) = fs::read_dir(all) else { return };
     for entry in entries.flatten() {
         let old = entry.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-        if old.is_some_and(|age| age > KEPT) && entry.path().is_dir() {
+        if old.is_some_and(|age| age > MAX_UNUSED_AGE) && entry.path().is_dir() {
             // What cannot be removed now is removed another time.
             let _ = remove_setup(&entry.path());
         }

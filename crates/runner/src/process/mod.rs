@@ -43,7 +43,7 @@ pub struct Cancellation {
 }
 
 /// The interval at which cancellation is checked.
-const BEAT: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What happens to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +165,7 @@ fn watch(
     let mut _open = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match running.next_report(left.min(BEAT)) {
+        match running.next_report(left.min(POLL_INTERVAL)) {
             Received::Report(Report::Confinement(_)) => {}
             Received::Report(Report::Door(_)) => {
                 let Some(keeper) = doorkeeper else { continue };
@@ -189,7 +189,7 @@ fn watch(
             }
             Received::Report(Report::Refused(error)) => return WaitResult::Refused(error),
             Received::TimedOut if gone.load(Ordering::SeqCst) => return WaitResult::Unneeded,
-            Received::TimedOut if left <= BEAT => return WaitResult::TimedOut,
+            Received::TimedOut if left <= POLL_INTERVAL => return WaitResult::TimedOut,
             Received::TimedOut => {}
             Received::Closed => return WaitResult::Lost,
         }

@@ -99,7 +99,7 @@ impl ObservedAnswer {
     }
 
     fn tell(&mut self) {
-        for call in self.seen.untold() {
+        for call in self.seen.unreported_calls() {
             self.observer.on_tool_call(self.agent.as_deref(), call);
         }
     }

@@ -8,7 +8,7 @@ use super::ToolCall;
 /// All calls of one answer together may not be longer than this.
 pub(super) const MAX_CALLS: usize = 16 << 20;
 /// Text beyond this size is not kept.
-const KEPT_TEXT: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// The estimated size of a token.
 const BYTES_A_TOKEN: u64 = 4;
 
@@ -41,7 +41,7 @@ impl ParsedAnswer {
 
     /// Keeps text that was counted before.
     pub(super) fn keep(&mut self, text: &str) {
-        let room = KEPT_TEXT.saturating_sub(self.text.len());
+        let room = MAX_TEXT_BYTES.saturating_sub(self.text.len());
         let end = text.floor_char_boundary(room.min(text.len()));
         self.text.push_str(text.get(..end).unwrap_or_default());
     }
@@ -80,7 +80,7 @@ impl ParsedAnswer {
     }
 
     /// The calls that were not reported yet.
-    pub(super) fn untold(&mut self) -> &[ToolCall] {
+    pub(super) fn unreported_calls(&mut self) -> &[ToolCall] {
         let told = std::mem::replace(&mut self.told, self.calls.len());
         self.calls.get(told..).unwrap_or_default()
     }
@@ -153,7 +153,7 @@ mod tests {
         for _ in 0..3 {
             seen.say(&"é".repeat(400_000));
         }
-        assert!(seen.text.len() <= KEPT_TEXT);
+        assert!(seen.text.len() <= MAX_TEXT_BYTES);
         let part = "x".repeat(1 << 20);
         assert!((0..17).any(|_| seen.assemble(&part).is_err()));
     }
@@ -164,10 +164,10 @@ mod tests {
         let call = |id: &str| ToolCall { id: id.into(), tool: "t".into(), input: json!({}) };
         seen.call_once(call("a")).unwrap();
         seen.call_once(call("a")).unwrap();
-        assert_eq!(seen.untold(), [call("a")]);
+        assert_eq!(seen.unreported_calls(), [call("a")]);
         seen.call(call("b")).unwrap();
-        assert_eq!(seen.untold(), [call("b")]);
-        assert!(seen.untold().is_empty());
+        assert_eq!(seen.unreported_calls(), [call("b")]);
+        assert!(seen.unreported_calls().is_empty());
         seen.ended = true;
         assert!(seen.call(call("c")).is_err());
     }

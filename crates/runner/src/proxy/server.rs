@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_mins(10);
 /// How long one that has to leave may take to hand over what is on its way.
 const LEAVING: Duration = Duration::from_secs(1);
 /// How often to check for a free seat if all are taken.
-const BEAT: Duration = Duration::from_millis(100);
+const SEAT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The configuration of a proxy.
 pub struct Setup {
@@ -132,7 +132,7 @@ async fn listen(
         tokio::select! {
             _ = &mut stopped => break,
             Some(_) = connections.join_next() => {}
-            () = tokio::time::sleep(BEAT), if full => {}
+            () = tokio::time::sleep(SEAT_CHECK_INTERVAL), if full => {}
             accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, peer)) => {
                     connections.spawn(serve(stream, peer, seats.take(), Arc::clone(&shared)));

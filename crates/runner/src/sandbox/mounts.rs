@@ -109,7 +109,7 @@ fn restrict(target: &Path, access: Access) -> io::Result<()> {
     let mounts = match fs::symlink_metadata(target)?.is_dir() {
         true => below(&fs::read_to_string("/.old/proc/self/mountinfo")?, target),
         // Nothing is mounted below a file, and the table is long.
-        false => vec![(target.to_owned(), kept(statvfs(target)?.flags()))],
+        false => vec![(target.to_owned(), mount_flags(statvfs(target)?.flags()))],
     };
     for (place, has) in mounts {
         let mut flags =
@@ -167,7 +167,7 @@ fn flags(options: &str) -> MsFlags {
 }
 
 /// The same flags as mount flags; those about times stay if none are named.
-fn kept(seen: FsFlags) -> MsFlags {
+fn mount_flags(seen: FsFlags) -> MsFlags {
     let pairs = [
         (FsFlags::ST_RDONLY, MsFlags::MS_RDONLY),
         (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),

@@ -17,7 +17,7 @@ use super::wire::{self, Confinement, Inactive, Input, LaunchRequest, Report};
 use super::{SandboxError, program};
 
 /// How often it is looked whether the program has ended, in milliseconds.
-const BEAT: u16 = 10;
+const POLL_MILLISECONDS: u16 = 10;
 
 /// Signals that a terminal sends to its foreground group.
 const FROM_TERMINALS: [Signal; 6] = [
@@ -52,7 +52,7 @@ pub(super) fn run(
         if let Some(ended) = reap(order, child) {
             break Some(ended);
         }
-        if wire::hung_up(above, PollTimeout::from(BEAT)).unwrap_or(true) {
+        if wire::hung_up(above, PollTimeout::from(POLL_MILLISECONDS)).unwrap_or(true) {
             break None;
         }
     };

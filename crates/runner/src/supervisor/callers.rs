@@ -54,10 +54,10 @@ impl Callers for AgentProcesses {
         let (own, others): (Vec<_>, Vec<_>) = there.into_iter().partition(|one| {
             known.iter().any(|known| (known.id, known.started) == (one.id, one.started))
         });
-        if own.iter().any(|process| holds(process.id, socket)) {
+        if own.iter().any(|process| has_open(process.id, socket)) {
             return Ok(());
         }
-        let stranger = others.iter().find(|process| holds(process.id, socket));
+        let stranger = others.iter().find(|process| has_open(process.id, socket));
         let program = stranger.and_then(|stranger| name(stranger.id));
         Err(UnauthorizedProcess { program: program.unwrap_or_else(|| UNNAMED.to_owned()) })
     }
@@ -146,7 +146,7 @@ fn address(address: Ipv4Addr) -> u32 {
     u32::from_ne_bytes(address.octets())
 }
 
-fn holds(process: u32, socket: u64) -> bool {
+fn has_open(process: u32, socket: u64) -> bool {
     let wanted = format!("socket:[{socket}]");
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     entries

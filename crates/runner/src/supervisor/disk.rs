@@ -24,13 +24,13 @@ use super::disk_usage::DiskUsage;
 use super::unlinked_files;
 
 /// How often the free space is measured.
-const BEAT: Duration = Duration::from_millis(500);
+const FREE_SPACE_INTERVAL: Duration = Duration::from_millis(500);
 /// How much longer than a walk took it is until the next one.
-const REST: u32 = 20;
+const PAUSE_FACTOR: u32 = 20;
 /// The minimum pause between walks, unless free space decreases: hundreds of idle agents cost next to nothing.
-const NEAREST: Duration = Duration::from_secs(5);
+const MIN_PAUSE: Duration = Duration::from_secs(5);
 /// No walk is further away than this.
-const FURTHEST: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of files that an attempt may add. Each takes time and memory to count.
 const MAX_FILES: u64 = 2_000_000;
 /// The maximum number of counted files.
@@ -63,7 +63,7 @@ impl DiskMonitor {
             root,
             move || left(&places),
             move |over| {
-                let taken = held(&walked, over);
+                let taken = measure(&walked, over);
                 taken.with(match seen.load(Ordering::SeqCst) {
                     0 => DiskUsage::default(),
                     root => unlinked_files::unlinked_usage(root, over),
@@ -83,7 +83,7 @@ impl DiskMonitor {
         most: u64,
         root: Arc<AtomicU32>,
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
+        measure: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
         end: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (stop, stopped) = channel();
@@ -95,7 +95,7 @@ impl DiskMonitor {
             look(&stopped, Space::new(left(), most), &hurry, left, |why| ending(why));
         });
         let walk = std::thread::spawn(move || {
-            walk(&hurried, most, || held(&walked), |why| end(why), &walked);
+            walk(&hurried, most, || measure(&walked), |why| end(why), &walked);
         });
         Self { stop: Some(stop), over, root, looking: vec![space, walk] }
     }
@@ -121,7 +121,7 @@ fn look(
     left: impl Fn() -> u64,
     end: impl Fn(&str),
 ) {
-    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(FREE_SPACE_INTERVAL) {
         match space.now(left()) {
             FreeSpaceState::Enough => {}
             // A requested walk is coming already.
@@ -139,17 +139,17 @@ fn look(
 fn walk(
     hurried: &Receiver<()>,
     most: u64,
-    held: impl Fn() -> DiskUsage,
+    measure: impl Fn() -> DiskUsage,
     end: impl Fn(&str),
     over: &AtomicBool,
 ) {
     // The initial usage: of the worktree, and of what earlier attempts have left.
     let begun = Instant::now();
-    let before = held();
+    let before = measure();
     let mut rest = pause(begun.elapsed());
     while let Ok(()) | Err(RecvTimeoutError::Timeout) = hurried.recv_timeout(rest) {
         let begun = Instant::now();
-        let now = held();
+        let now = measure();
         rest = pause(begun.elapsed());
         if over.load(Ordering::SeqCst) {
             continue;
@@ -169,7 +169,7 @@ fn walk(
 }
 
 fn pause(took: Duration) -> Duration {
-    took.saturating_mul(REST).clamp(NEAREST, FURTHEST)
+    took.saturating_mul(PAUSE_FACTOR).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 /// The state of the free space.
@@ -229,7 +229,7 @@ fn left(places: &[PathBuf]) -> u64 {
 }
 
 /// The space of all files below these directories, each counted once. Stops when cancelled or at the maximum.
-fn held(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
+fn measure(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     let mut linked = HashSet::new();
     let mut taken = DiskUsage::default();
     for place in places {
@@ -283,7 +283,7 @@ mod tests {
             fs::write(file, vec![7; 1 << 20]).unwrap();
         };
         let over = AtomicBool::new(false);
-        let count = || held(&[place.path().to_path_buf()], &over).bytes >> 20;
+        let count = || measure(&[place.path().to_path_buf()], &over).bytes >> 20;
         write("before");
         assert_eq!(count(), 1);
         write("one");
@@ -291,7 +291,7 @@ mod tests {
         fs::hard_link(place.path().join("one"), place.path().join("again")).unwrap();
         std::os::unix::fs::symlink("/usr", place.path().join("away")).unwrap();
         assert_eq!(count(), 3);
-        let files = held(&[place.path().to_path_buf()], &over).files;
+        let files = measure(&[place.path().to_path_buf()], &over).files;
         assert_eq!(files, 8, "five names, and three directories");
         fs::remove_file(place.path().join("before")).unwrap();
         assert_eq!(count(), 2);
@@ -330,12 +330,12 @@ mod tests {
     /// Runs a guard and returns why attempts ended.
     fn guarded(
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
+        measure: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
     ) -> (DiskMonitor, Receiver<String>) {
         let (tell, told) = channel();
         let tell = Mutex::new(tell);
         let end = move |why: &str| drop(tell.lock().unwrap().send(why.to_owned()));
-        (DiskMonitor::with(16 << 20, Arc::default(), left, held, end), told)
+        (DiskMonitor::with(16 << 20, Arc::default(), left, measure, end), told)
     }
 
     #[test]
@@ -351,13 +351,13 @@ mod tests {
     #[test]
     fn what_is_added_ends_an_attempt() {
         let walks = Mutex::new(0_u64);
-        let held = move |_: &AtomicBool| {
+        let measure = move |_: &AtomicBool| {
             let mut walks = walks.lock().unwrap();
             *walks += 1;
             // The initial usage does not count.
             DiskUsage { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
         };
-        let (_guard, told) = guarded(filling(), held);
+        let (_guard, told) = guarded(filling(), measure);
         let why = told.recv_timeout(TIMEOUT).unwrap();
         assert!(why.contains("disk, of which it may add 16 MiB"), "{why}");
     }
@@ -366,11 +366,11 @@ mod tests {
     fn files_without_number_end_an_attempt() {
         for files in [[10, 11 + MAX_FILES], [COUNTED, COUNTED]] {
             let walks = Mutex::new(files.into_iter());
-            let held = move |_: &AtomicBool| {
+            let measure = move |_: &AtomicBool| {
                 let files = walks.lock().unwrap().next().unwrap_or(11 + MAX_FILES);
                 DiskUsage { bytes: 0, files }
             };
-            let (_guard, told) = guarded(filling(), held);
+            let (_guard, told) = guarded(filling(), measure);
             let why = told.recv_timeout(TIMEOUT).unwrap();
             assert!(why.contains("disk, to which it may add 2000000 files"), "{why}");
         }
@@ -385,14 +385,14 @@ mod tests {
             if *looks < 3 { RESERVE * 4 } else { RESERVE / 2 }
         };
         let (walks, walking) = channel();
-        let held = move |over: &AtomicBool| {
+        let measure = move |over: &AtomicBool| {
             walks.send(()).unwrap();
             while !over.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             DiskUsage::default()
         };
-        let (guard, told) = guarded(left, held);
+        let (guard, told) = guarded(left, measure);
         walking.recv_timeout(TIMEOUT).unwrap();
         let why = told.recv_timeout(TIMEOUT).unwrap();
         assert!(why.contains("the disk has less than 512 MiB left"), "{why}");

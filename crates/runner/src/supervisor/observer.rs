@@ -260,7 +260,7 @@ mod tests {
     }
 
     /// Those that still wait, and the results of the others.
-    async fn told(
+    async fn settled(
         waiting: Vec<BoxFuture<'_, Admission>>,
     ) -> (Vec<BoxFuture<'_, Admission>>, Vec<Admission>) {
         let (mut still, mut answers) = (Vec::new(), Vec::new());
@@ -283,12 +283,12 @@ mod tests {
         let turns = Allowance { turns: Some(10), ..Allowance::default() };
         let (observer, _kept) = observer(turns, 9);
         Runtime::new().unwrap().block_on(async {
-            let (waiting, answers) = told((0..50).map(|_| ask(&observer)).collect()).await;
+            let (waiting, answers) = settled((0..50).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers), (49, vec![Admission::Pass]));
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (49, 0), "its answer is on its way");
             observer.on_response(took(1));
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (0, 49));
             let spent = Admission::Refuse("the budget is spent: turns".to_owned());
             assert!(answers.iter().all(|answer| *answer == spent), "{answers:?}");
@@ -303,10 +303,10 @@ mod tests {
             let (observer, _kept) = observer(budget, 0);
             Runtime::new().unwrap().block_on(async {
                 // Until the size of a response is known, one at a time.
-                let (waiting, answers) = told((0..30).map(|_| ask(&observer)).collect()).await;
+                let (waiting, answers) = settled((0..30).map(|_| ask(&observer)).collect()).await;
                 assert_eq!(answers.len(), first, "{budget:?}");
                 observer.on_response(took(20));
-                let (waiting, answers) = told(waiting).await;
+                let (waiting, answers) = settled(waiting).await;
                 assert_eq!((waiting.len(), answers.len()), (0, 30 - first), "{budget:?}");
                 assert!(answers.iter().all(|answer| *answer == Admission::Pass), "{answers:?}");
             });
@@ -316,7 +316,7 @@ mod tests {
         Runtime::new().unwrap().block_on(async {
             assert_eq!(ask(&observer).await, Admission::Pass);
             observer.on_response(took(490));
-            let (waiting, answers) = told((0..5).map(|_| ask(&observer)).collect()).await;
+            let (waiting, answers) = settled((0..5).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (3, 2));
         });
     }
@@ -326,18 +326,18 @@ mod tests {
         let turns = Allowance { turns: Some(2), ..Allowance::default() };
         let (observer, _kept) = observer(turns, 0);
         Runtime::new().unwrap().block_on(async {
-            let (waiting, answers) = told((0..4).map(|_| ask(&observer)).collect()).await;
+            let (waiting, answers) = settled((0..4).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (2, 2));
             observer.release_request();
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
             // A request that is dropped while it waits makes no reservation.
             drop(waiting);
             observer.release_request();
-            let (waiting, answers) = told(vec![ask(&observer), ask(&observer)]).await;
+            let (waiting, answers) = settled(vec![ask(&observer), ask(&observer)]).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
             observer.attempt_state.end(ExitReason::Stopped, "enough");
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             let over = Admission::Refuse("the run has ended (stopped): enough".to_owned());
             assert_eq!((waiting.len(), answers), (0, vec![over]));
         });

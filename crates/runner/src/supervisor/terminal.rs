@@ -204,7 +204,7 @@ impl InputForwarder {
                 continue;
             }
             if waiting.is_empty() {
-                match taken(self.input.as_fd()) {
+                match read_ready(self.input.as_fd()) {
                     // A closed terminal sends no more input; its signal ends the program.
                     ReadResult::Closed => hears = false,
                     ReadResult::Nothing => {}
@@ -243,7 +243,7 @@ fn print(program: &OwnedFd, output: &OwnedFd, over: &AtomicBool) -> Modes {
             }
             continue;
         }
-        match taken(program.as_fd()) {
+        match read_ready(program.as_fd()) {
             ReadResult::Closed => return modes,
             ReadResult::Nothing => {}
             ReadResult::Bytes(bytes) => {
@@ -271,7 +271,7 @@ enum ReadResult {
     Closed,
 }
 
-fn taken(from: BorrowedFd<'_>) -> ReadResult {
+fn read_ready(from: BorrowedFd<'_>) -> ReadResult {
     let mut bytes = vec![0_u8; 16 * 1024];
     match read(from, &mut bytes) {
         Ok(0) => ReadResult::Closed,

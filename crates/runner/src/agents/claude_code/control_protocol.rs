@@ -25,7 +25,7 @@ use super::super::wiring::hook_timeout;
 
 const GATE: &str = "gate";
 const ANNOUNCES: &str = "announces";
-const RESTS: &str = "rests";
+const IDLE: &str = "rests";
 
 /// The first lines of its input.
 pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
@@ -37,7 +37,7 @@ pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
     let hooks = json!({
         "PreToolUse": before,
         "UserPromptSubmit": ask(ANNOUNCES),
-        "Stop": ask(RESTS),
+        "Stop": ask(IDLE),
     });
     let request = json!({"subtype": "initialize", "hooks": hooks});
     let first = json!({"type": "control_request", "request_id": "bailiwick", "request": request});
@@ -112,7 +112,7 @@ impl ClaudeControl {
                 ControlMessage::Decide(payload.unwrap_or_default(), Box::new(answer))
             }
             ANNOUNCES if known => ControlMessage::Announce(answered(&id, &json!({}))),
-            RESTS if known => {
+            IDLE if known => {
                 self.background = left(line);
                 ControlMessage::Reply(answered(&id, &json!({})))
             }

@@ -125,7 +125,7 @@ impl Adapter for ClaudeCode {
         &["*claude*haiku*"]
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
         let family = |name: &str| format!("*claude*{name}*");
         let Some(model) = model else { return Vec::new() };
         match model.split_once('[').map_or(model, |(name, _)| name) {

@@ -98,7 +98,7 @@ impl Adapter for Gemini {
         &["gemini-*flash*"]
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
         match model {
             // Left alone, it chooses between a large and a small one for each turn.
             None | Some("pro" | "auto" | "auto-gemini-3" | "auto-gemini-2.5") => {
