@@ -40,17 +40,10 @@ pub enum ReconcileError {
     RepositoryMissing(String),
     /// The credential of a repository.
     #[error("the credential `{secret}/{key}` {problem}")]
-    Credential {
-        secret: String,
-        key: String,
-        problem: CredentialProblem,
-    },
+    Credential { secret: String, key: String, problem: CredentialProblem },
     /// The stored launch of an attempt.
     #[error("{attempt}: {problem}")]
-    LaunchRecord {
-        attempt: String,
-        problem: LaunchRecordProblem,
-    },
+    LaunchRecord { attempt: String, problem: LaunchRecordProblem },
     /// An attempt may not be launched.
     #[error(transparent)]
     Launch(#[from] LaunchRefusal),

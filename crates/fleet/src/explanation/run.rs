@@ -39,7 +39,7 @@ impl RunFacts {
         }
         let run = object.typed::<AgentDispatchRun>().ok()?;
         let mut facts = vec![Fact { title: "led to by", lines: origin(&run, around) }];
-        let approvals: Vec<String> = around.approvals.iter().map(asked).collect();
+        let approvals: Vec<String> = around.approvals.iter().map(approval_line).collect();
         let children = around.children.iter().map(|child| {
             format!("{} {} ({})", child.name(), child.status.phase.as_str(), child.spec.agent_stack)
         });
@@ -95,7 +95,7 @@ fn origin(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> Vec<String
     lines
 }
 
-fn asked(approval: &Object<AgentApproval>) -> String {
+fn approval_line(approval: &Object<AgentApproval>) -> String {
     let spec = &approval.spec;
     let answer = match (approval.status.phase, &approval.status.decided_by) {
         (ApprovalPhase::Pending, _) => "nobody has answered".to_owned(),

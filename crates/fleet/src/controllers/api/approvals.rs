@@ -14,7 +14,7 @@ use crate::controllers::commit_status;
 use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::tool_approvals::QUESTION;
-use crate::controllers::write_back_controller::{kept_write, moved};
+use crate::controllers::write_back_controller::{moved, stored_write};
 use crate::controllers::write_targets::{ObservedTarget, observe_target};
 use crate::controllers::{ReconcileError, StoredWriteError};
 use crate::ports::{
@@ -181,7 +181,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
         }
         let record = run.status.write_backs.iter().find(|record| own(&record.approval)).cloned();
         let Some(record) = record else { return Ok(None) };
-        match kept_write(self.store.as_ref(), &record).await {
+        match stored_write(self.store.as_ref(), &record).await {
             Ok(write) => Ok(Some((run, write))),
             Err(ReconcileError::StoredWrite(
                 StoredWriteError::Gone | StoredWriteError::Unreadable(_),

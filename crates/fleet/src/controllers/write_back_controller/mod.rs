@@ -222,7 +222,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         attempt: &Object<AgentDispatchAttempt>,
         mut record: WriteBackRecord,
     ) -> Result<(WriteBackRecord, Option<Write>), ReconcileError> {
-        let write = match kept_write(self.store.as_ref(), &record).await {
+        let write = match stored_write(self.store.as_ref(), &record).await {
             Ok(write) => write,
             Err(error @ ReconcileError::StoredWrite(_)) => {
                 return Ok((failed(record, &error.to_string()), None));
@@ -352,7 +352,7 @@ pub(super) async fn pushed(
 ) -> Result<Option<String>, ReconcileError> {
     let written = |one: &&WriteBackRecord| one.state == WriteBackState::Written;
     for record in run.status.write_backs.iter().filter(written) {
-        match kept_write(store, record).await {
+        match stored_write(store, record).await {
             Ok(WriteBack::Push { branch, commit, from: Some(_) })
                 if run.spec.branch.as_deref() == Some(branch.as_str()) =>
             {
@@ -366,7 +366,7 @@ pub(super) async fn pushed(
 }
 
 /// The value that a record sends.
-pub(super) async fn kept_write(
+pub(super) async fn stored_write(
     store: &impl ObjectStore,
     record: &WriteBackRecord,
 ) -> Result<WriteBack, ReconcileError> {
@@ -467,7 +467,7 @@ pub(super) fn planned(
         Plan::Ask(mut approval) => {
             if !run.spec.write_back_policy.dispatcher_may_approve {
                 approval.dispatched_by = dispatcher(&run.spec.source_event).map(str::to_owned);
-                approval.attempt_asked_by = asked_again_by(run, attempt).map(str::to_owned);
+                approval.attempt_asked_by = attempt_requester(run, attempt).map(str::to_owned);
             }
             Plan::Ask(approval)
         }
@@ -476,7 +476,7 @@ pub(super) fn planned(
 }
 
 /// The person who requested an attempt, if it is not the one who started the run.
-pub(super) fn asked_again_by<'a>(
+pub(super) fn attempt_requester<'a>(
     run: &Object<AgentDispatchRun>,
     attempt: &'a Object<AgentDispatchAttempt>,
 ) -> Option<&'a str> {

@@ -57,7 +57,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let Some(onto) = record.moved_to.clone() else {
             return Ok(RebaseStep::Settled(Vec::new()));
         };
-        let write = super::kept_write(self.store.as_ref(), &record).await;
+        let write = super::stored_write(self.store.as_ref(), &record).await;
         let branch = match write {
             Ok(WriteBack::Push { branch, from: Some(_), .. }) => branch,
             Ok(_) => return Ok(give_up(run, at, "only a push to a branch is rebased")),
