@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use bailiwick_model::{Problem, Source};
 use toml_edit::{Array, DocumentMut, Item, Table, Value};
 
-use super::places::Kept;
+use super::places::StateFiles;
 
 const TABLE: &str = "sandbox_workspace_write";
 const KEY: &str = "writable_roots";
 
 /// The directories that commands of one gate need.
-pub fn wanted(kept: &Kept) -> Vec<PathBuf> {
+pub fn wanted(kept: &StateFiles) -> Vec<PathBuf> {
     vec![kept.commands(), kept.removed(), kept.scratch()]
 }
 

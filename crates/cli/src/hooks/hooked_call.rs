@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use super::agent::Agent;
 use super::own_rules::{self, Around};
 use super::pending_command::{Commands, Pending};
-use super::places::Kept;
+use super::places::StateFiles;
 use super::record::{self, Record, RecordError};
 use super::sandboxed_shell;
 use crate::failure::Failure;
@@ -96,7 +96,7 @@ enum HookError {
 }
 
 fn answered(directory: &Path, gate: &OsStr, words: &[OsString]) -> Result<HookOutcome, HookError> {
-    let kept = Kept { directory: directory.to_owned() };
+    let kept = StateFiles { directory: directory.to_owned() };
     let payload = bailiwick_gate::read(&mut io::stdin().lock())?;
     let record = std::fs::read_to_string(kept.record())
         .map_err(RecordError::from)
@@ -111,7 +111,7 @@ fn answered(directory: &Path, gate: &OsStr, words: &[OsString]) -> Result<HookOu
 }
 
 struct Hook {
-    kept: Kept,
+    kept: StateFiles,
     record: Record,
     payload: Vec<u8>,
     value: Value,
@@ -151,7 +151,7 @@ impl Hook {
         let session = self.text("session_id");
         let verified = session.is_some_and(|session| self.commands().is_verified(session));
         let sandboxed = (verified && command.is_some()).then_some("--sandboxed");
-        let answer = asked(gate, words, sandboxed, &self.payload)?;
+        let answer = ask_gate(gate, words, sandboxed, &self.payload)?;
         let (0, Some(command)) = (answer.exit, command) else {
             return Ok(HookOutcome::Goes(answer));
         };
@@ -257,7 +257,7 @@ impl Hook {
 }
 
 /// Asks the gate.
-fn asked(
+fn ask_gate(
     gate: &OsStr,
     words: &[OsString],
     sandboxed: Option<&str>,

@@ -11,7 +11,7 @@ use super::agent::{Agent, Scope, Wrapping};
 use super::codex_trust::{self, Trust};
 use super::disarmed::{self, Part};
 use super::draft::{Draft, Readers, missing_directories};
-use super::places::{Kept, Places};
+use super::places::{Places, StateFiles};
 use super::record::{Bound, Commands, Record, VERSION};
 use super::settings_entry::{Made, Position, Shape};
 use super::{
@@ -50,7 +50,7 @@ pub struct Planned {
     /// The record.
     pub record: Record,
     /// Our own files.
-    pub kept: Kept,
+    pub kept: StateFiles,
     /// Settings that were mended.
     pub mended: Vec<String>,
     /// Notes for the person, each with advice.
@@ -237,7 +237,7 @@ fn entry(
     draft: &mut Draft,
     shape: Shape,
     record: &mut Record,
-    kept: &Kept,
+    kept: &StateFiles,
     scope: &Scope,
 ) -> Result<(String, Position), Failure> {
     let found = draft.source(&record.settings)?;
@@ -260,7 +260,7 @@ fn entry(
 fn after_entry(
     text: String,
     record: &mut Record,
-    kept: &Kept,
+    kept: &StateFiles,
     scope: &Scope,
 ) -> Result<(String, Option<(Shape, Position)>), Failure> {
     let Some(shape) = Shape::after(record.agent) else { return Ok((text, None)) };
@@ -291,7 +291,7 @@ fn is_plain(one: char) -> bool {
 }
 
 /// Has the program start its shell commands through ours, or no longer.
-fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String, Failure> {
+fn commands_entry(text: &str, record: &mut Record, kept: &StateFiles) -> Result<String, Failure> {
     let shell = gate_command::text(&kept.shell())?;
     let file = record.settings.display().to_string();
     match record.commands {
@@ -314,7 +314,7 @@ fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String
 }
 
 /// Drafts the wrapper of shell commands, or removes it.
-fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Failure> {
+fn set_shell(draft: &mut Draft, record: &Record, kept: &StateFiles) -> Result<(), Failure> {
     let text = match record.commands {
         Commands::Free => None,
         Commands::Sandboxed => {
@@ -324,7 +324,7 @@ fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Fail
     draft.set(&kept.shell(), text, Readers::OwnerRuns)
 }
 
-fn plugin_text(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<String, Failure> {
+fn plugin_text(draft: &mut Draft, record: &Record, kept: &StateFiles) -> Result<String, Failure> {
     if let Some(found) = draft.text(&record.settings)?
         && !found.starts_with(plugin::HEAD)
     {
@@ -352,7 +352,7 @@ impl TrustStep<'_> {
         &self,
         draft: &mut Draft,
         record: &mut Record,
-        kept: &Kept,
+        kept: &StateFiles,
         hook: Hook,
     ) -> Result<(Trust, Option<String>), Failure> {
         let command = record.command(kept)?;
@@ -394,7 +394,7 @@ impl TrustStep<'_> {
         &self,
         draft: &mut Draft,
         record: &mut Record,
-        kept: &Kept,
+        kept: &StateFiles,
         earlier: &[PathBuf],
     ) -> Result<(), Failure> {
         let found = draft.source(self.config)?;

@@ -102,19 +102,19 @@ impl Places {
     }
 
     /// Our own directory for one program and scope.
-    pub fn kept(&self, agent: Agent, scope: &Scope) -> Kept {
-        Kept { directory: self.state.join(scope.id(agent)) }
+    pub fn kept(&self, agent: Agent, scope: &Scope) -> StateFiles {
+        StateFiles { directory: self.state.join(scope.id(agent)) }
     }
 }
 
 /// Our own files for one program and scope.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct StateFiles {
     /// Their directory.
     pub directory: PathBuf,
 }
 
-impl Kept {
+impl StateFiles {
     /// The policy that the gate decides by.
     pub fn policy(&self) -> PathBuf {
         self.directory.join("policy.json")

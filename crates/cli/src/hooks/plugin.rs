@@ -2,7 +2,7 @@
 
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 
-use super::places::Kept;
+use super::places::StateFiles;
 use super::record::{Commands, Record};
 use crate::failure::Failure;
 
@@ -50,7 +50,7 @@ export const BailiwickGate = async ({ directory }) => {
 "#;
 
 /// The plugin's file.
-pub fn text(record: &Record, kept: &Kept) -> Result<String, Failure> {
+pub fn text(record: &Record, kept: &StateFiles) -> Result<String, Failure> {
     let unwritten = |error| Failure::general(format!("the plugin cannot be written: {error}"));
     let announcement = super::gate_command::text(&kept.announcement())?;
     let gate = serde_json::to_string(&record.arguments(kept)?).map_err(unwritten)?;

@@ -11,7 +11,7 @@ use super::codex_trust::Trust;
 use super::draft::Draft;
 use super::gate_command::{arguments, hook_command, text};
 use super::hooked_call::SEPARATOR;
-use super::places::Kept;
+use super::places::StateFiles;
 use super::settings_entry::Made;
 use crate::failure::Failure;
 
@@ -148,7 +148,7 @@ impl Record {
     /// The stored record, if it is readable.
     pub fn read(
         draft: &mut Draft,
-        kept: &Kept,
+        kept: &StateFiles,
     ) -> Result<Option<Result<Self, RecordError>>, Failure> {
         let Some(text) = draft.text(&kept.record())? else { return Ok(None) };
         Ok(Some(parse(&text)))
@@ -160,7 +160,7 @@ impl Record {
     }
 
     /// The gate with its arguments.
-    pub fn arguments(&self, kept: &Kept) -> Result<Vec<String>, Failure> {
+    pub fn arguments(&self, kept: &StateFiles) -> Result<Vec<String>, Failure> {
         let mut words = arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)?;
         let sandboxed = self.commands == Commands::Sandboxed;
         if sandboxed && self.agent.wrapping() == Wrapping::Setting {
@@ -176,7 +176,7 @@ impl Record {
     }
 
     /// The command of its hooks.
-    pub fn command(&self, kept: &Kept) -> Result<String, Failure> {
+    pub fn command(&self, kept: &StateFiles) -> Result<String, Failure> {
         let gate = self.arguments(kept)?;
         if !self.changes_commands() {
             return Ok(hook_command(self.agent, &gate));

@@ -28,7 +28,7 @@ use bailiwick_source_control::Repository;
 
 use super::agent::Agent;
 use super::pending_command::Commands;
-use super::places::Kept;
+use super::places::StateFiles;
 use super::record::Record;
 use super::scratch_space::{self, InUse};
 use crate::failure::Failure;
@@ -123,7 +123,7 @@ const NOT_SHOWN: [&str; 17] = [
 ];
 
 /// The text of the file that the agent's program starts.
-pub fn text(program: &Path, kept: &Kept, agent: Agent) -> Result<String, Failure> {
+pub fn text(program: &Path, kept: &StateFiles, agent: Agent) -> Result<String, Failure> {
     let form = match agent {
         Agent::OpenCode => AS_SHELL,
         Agent::Claude | Agent::Codex | Agent::Gemini => AS_PREFIX,
@@ -132,13 +132,13 @@ pub fn text(program: &Path, kept: &Kept, agent: Agent) -> Result<String, Failure
 }
 
 /// The text of the file that the agent's program starts for one command.
-pub fn by_id(kept: &Kept, record: &Record, id: &str) -> Result<String, Failure> {
+pub fn by_id(kept: &StateFiles, record: &Record, id: &str) -> Result<String, Failure> {
     let none = || Failure::general("the record does not name the program: install again");
     let program = record.program.as_ref().ok_or_else(none)?;
     script("hooked-call", program, kept, &format!("{BY_ID} {id}"))
 }
 
-fn script(by: &str, program: &Path, kept: &Kept, words: &str) -> Result<String, Failure> {
+fn script(by: &str, program: &Path, kept: &StateFiles, words: &str) -> Result<String, Failure> {
     let quoted = |path: &Path| {
         super::gate_command::text(path).map(|path| super::gate_command::quoted(&path))
     };
@@ -156,7 +156,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let held = match arguments.as_slice() {
         [directory, form, id] if form == BY_ID => handed_over(Path::new(directory), id),
         [directory, form, words @ ..] => argv(form, words).and_then(|argv| {
-            let kept = Kept { directory: PathBuf::from(directory) };
+            let kept = StateFiles { directory: PathBuf::from(directory) };
             let started = || {
                 // Without the record the gate trusts in the text alone, which denies more.
                 let _ = Commands::of(kept.commands()).started_by_agent();
@@ -188,7 +188,7 @@ const BY_ID: &str = "id";
 
 /// Runs a command that the hook has handed over, and records that it was started in the sandbox.
 fn handed_over(directory: &Path, id: &OsString) -> Result<u8, Failure> {
-    let kept = Kept { directory: directory.to_owned() };
+    let kept = StateFiles { directory: directory.to_owned() };
     let commands = Commands::of(kept.commands());
     let id = id.to_str().ok_or_else(|| Failure::usage("the id is not UTF-8"))?;
     let pending = commands.take(id).map_err(|error| {
@@ -226,7 +226,7 @@ struct Command {
 
 impl Command {
     fn prepare(directory: &Path) -> Result<Self, Failure> {
-        let kept = Kept { directory: directory.to_owned() };
+        let kept = StateFiles { directory: directory.to_owned() };
         let (record, policy) = installed(&kept)?;
         let here = std::env::current_dir().map_err(|error| {
             Failure::general(format!("the working directory cannot be determined: {error}"))
@@ -293,7 +293,7 @@ impl Command {
 }
 
 /// The installation, if its policy is unchanged.
-fn installed(kept: &Kept) -> Result<(Record, Policy), Failure> {
+fn installed(kept: &StateFiles) -> Result<(Record, Policy), Failure> {
     let unusable = |file: PathBuf, why: String| {
         Failure::general(format!("{} cannot be used: {why}", file.display()))
     };
@@ -319,7 +319,7 @@ fn logins(home: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The machine as the person sees it, in which nothing can be written but caches and temporary files.
-fn machine(kept: &Kept, here: &Path) -> Result<CommandPlaces, Failure> {
+fn machine(kept: &StateFiles, here: &Path) -> Result<CommandPlaces, Failure> {
     let mut shown = directories(Path::new("/"))?;
     // The sandbox has a private `/var/tmp`.
     shown.extend(directories(Path::new("/var"))?);
@@ -399,7 +399,7 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
 fn in_repository(
     repository: &Repository,
     policy: &Policy,
-    kept: &Kept,
+    kept: &StateFiles,
     agent: Agent,
 ) -> Result<(CommandRepository, Option<NewFiles>), Failure> {
     let worktree = std::fs::canonicalize(repository.root())

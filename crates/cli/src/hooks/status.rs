@@ -14,7 +14,7 @@ use super::draft::Draft;
 use super::gate_command::{self, can_run, head};
 use super::json_text::{self, Node};
 use super::pending_command::Commands;
-use super::places::{Kept, Places};
+use super::places::{Places, StateFiles};
 use super::record::{self, Bound, Record};
 use super::settings_entry::Shape;
 use super::{
@@ -148,7 +148,7 @@ struct Look<'a> {
     places: &'a Places,
     agent: Agent,
     scope: &'a Scope,
-    kept: &'a Kept,
+    kept: &'a StateFiles,
     findings: Vec<Finding>,
 }
 

@@ -153,7 +153,7 @@ impl Capability for KitCapability {
     fn verify(&self, context: &VerifyContext<'_>) -> VerifyResult {
         match self.verified(context) {
             Ok(result) => result,
-            Err(failure) => VerifyResult::Fail { reason: said(&failure), detail: None },
+            Err(failure) => VerifyResult::Fail { reason: failure_text(&failure), detail: None },
         }
     }
 }
@@ -218,7 +218,7 @@ impl KitCapability {
     }
 }
 
-fn said(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     match failure {
         Failure::Service(ServiceFailure::Problems(problems)) => {
             problems.first().map_or_else(String::new, ToString::to_string)

@@ -57,7 +57,7 @@ fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Resul
     if let Some(pipe) = child.stderr.take() {
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                if let Some(line) = told(agent, &line) {
+                if let Some(line) = event_line(agent, &line) {
                     // The receiver is gone when the demo was interrupted.
                     let _ = lines.send(line);
                 }
@@ -68,7 +68,7 @@ fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Resul
 }
 
 /// An event of an agent as a line with its name; none for events of the run itself.
-fn told(agent: &str, line: &str) -> Option<String> {
+fn event_line(agent: &str, line: &str) -> Option<String> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let style = match word {
         "allows" => GREEN,
