@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::routes::{Asked, cut};
+use super::routes::{ForgeRequest, cut};
 use super::state::{Flavour, State};
 
-pub(super) fn answer(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
+pub(super) fn answer(state: &mut State, asked: &ForgeRequest<'_>, rest: &[&str]) -> Answer {
     let github = state.flavour == Flavour::Github;
     match (asked.method, rest) {
         ("GET", ["runs"]) => {
@@ -54,7 +54,7 @@ fn missing() -> Answer {
     Answer::no(404, "Not Found")
 }
 
-fn listed(state: &State, asked: &Asked<'_>, name: &str, all: Vec<Value>) -> Answer {
+fn listed(state: &State, asked: &ForgeRequest<'_>, name: &str, all: Vec<Value>) -> Answer {
     let total = all.len();
     let (shown, _) = cut(state, asked, all);
     Answer::json(200, &json!({ "total_count": total, name: shown }))
@@ -95,7 +95,7 @@ fn waiting(state: &State, id: &str) -> Answer {
     Answer::json(200, &run.waits_for.iter().enumerate().map(one).collect())
 }
 
-fn approve(state: &mut State, asked: &Asked<'_>, id: &str) -> Answer {
+fn approve(state: &mut State, asked: &ForgeRequest<'_>, id: &str) -> Answer {
     let Some(run) = state.runs.iter_mut().find(|run| run.id.to_string() == id) else {
         return missing();
     };

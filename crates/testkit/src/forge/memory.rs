@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::routes::Asked;
+use super::routes::ForgeRequest;
 use super::show::{OUR_LOGIN, label, time, user};
 use super::state::{Flavour, State, StateChange};
 
 const NOT_FOUND: &str = "The target couldn't be found.";
 
 /// The answer to one of these requests; nothing if it is none of them.
-pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Option<Answer> {
+pub(super) fn answer(state: &mut State, asked: &ForgeRequest<'_>) -> Option<Answer> {
     let (number, rest) = match asked.path.as_slice() {
         ["labels"] if asked.method == "POST" => return Some(create_label(state, asked)),
         ["issues", number, rest @ ..] => (number.parse::<u64>().ok()?, rest),
@@ -31,7 +31,7 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Option<Answer> {
     Some(change(state, asked, number))
 }
 
-fn edit(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn edit(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let has_versions = state.has_versions();
     let known: Vec<String> = state.permissions.keys().cloned().collect();
     let updated = state.tick();
@@ -71,12 +71,12 @@ fn edit(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
     Answer::json(status, &state.show_issue(number, &item))
 }
 
-fn list_labels(state: &mut State, _: &Asked<'_>, number: u64) -> Answer {
+fn list_labels(state: &mut State, _: &ForgeRequest<'_>, number: u64) -> Answer {
     let names = state.items.get(&number).map(|item| item.labels.clone()).unwrap_or_default();
     Answer::json(200, &Value::Array(names.iter().map(|name| label(name)).collect()))
 }
 
-fn add_labels(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn add_labels(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let mut names = Vec::new();
     for wanted in asked.body["labels"].as_array().into_iter().flatten() {
         let name = match (state.flavour, wanted.as_str(), wanted.as_u64()) {
@@ -103,7 +103,7 @@ fn add_labels(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
 }
 
 /// Gitea wants the label's id and accepts one that the issue does not have; GitHub wants its name, and does not.
-fn remove_label(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn remove_label(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let wanted = asked.path.last().copied().unwrap_or_default();
     let is_wanted = |name: &String| match state.flavour {
         Flavour::Gitea => wanted.parse().is_ok_and(|wanted: u64| label(name)["id"] == wanted),
@@ -126,7 +126,7 @@ fn remove_label(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
     }
 }
 
-fn create_label(state: &mut State, asked: &Asked<'_>) -> Answer {
+fn create_label(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     let Some(name) = asked.body["name"].as_str() else {
         return Answer::no(422, "[Name]: Required");
     };
@@ -135,7 +135,7 @@ fn create_label(state: &mut State, asked: &Asked<'_>) -> Answer {
     Answer::json(201, &label(name))
 }
 
-fn lock(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn lock(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     if !state.has_locks() {
         return Answer::no(404, NOT_FOUND);
     }
@@ -146,7 +146,7 @@ fn lock(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
 }
 
 /// The events of an issue on GitHub.
-fn events(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn events(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let changes = state.label_changes.iter().filter(|change| change.number == number);
     let shown = changes.map(|change| {
         json!({
