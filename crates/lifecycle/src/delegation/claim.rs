@@ -97,15 +97,15 @@ impl Obstacle {
 }
 
 /// The claims that conflict with a request, oldest first.
-pub fn obstacles(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
+pub fn obstacles(request: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
     let live = others.iter().filter(|claim| claim.is_live(now));
-    meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), live)
+    meeting(&request.run, &request.line, &request.repository, &request.area(), live)
 }
 
 /// The expired claims that end because this request is granted.
-pub fn overtaken(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
+pub fn overtaken(request: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
     let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
-    let met = meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), over);
+    let met = meeting(&request.run, &request.line, &request.repository, &request.area(), over);
     met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
 }
 
@@ -113,22 +113,22 @@ pub fn overtaken(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> 
 /// run whose own line of runs holds those paths: the earlier request must wait for that line anyway, and waiting for
 /// it would be a deadlock.
 pub fn ahead<'a>(
-    wish: &ClaimRequest,
+    request: &ClaimRequest,
     before: &'a [ClaimRequest],
     claims: &[Claim],
     now: u64,
 ) -> Option<(&'a ClaimRequest, Overlap)> {
     let kin: Vec<Claim> =
-        claims.iter().filter(|claim| wish.line.contains(&claim.run)).cloned().collect();
+        claims.iter().filter(|claim| request.line.contains(&claim.run)).cloned().collect();
     before.iter().find_map(|other| {
-        let strange = other.repository == wish.repository
-            && other.run != wish.run
-            && !wish.line.contains(&other.run)
-            && !other.line.contains(&wish.run);
+        let strange = other.repository == request.repository
+            && other.run != request.run
+            && !request.line.contains(&other.run)
+            && !other.line.contains(&request.run);
         if !strange || !obstacles(other, &kin, now).is_empty() {
             return None;
         }
-        match wish.area().overlap(&other.area()) {
+        match request.area().overlap(&other.area()) {
             Overlap::Never => None,
             at @ (Overlap::At(_) | Overlap::Unclear(_)) => Some((other, at)),
         }
@@ -267,7 +267,7 @@ mod tests {
         AgentId::parse(name).unwrap()
     }
 
-    fn wish(run: &str, inside: &str) -> ClaimRequest {
+    fn request(run: &str, inside: &str) -> ClaimRequest {
         ClaimRequest {
             run: id(run),
             line: Vec::new(),
@@ -286,8 +286,9 @@ mod tests {
 
     #[test]
     fn a_path_that_a_claim_is_not_on_is_found() {
-        let wish = ClaimRequest { except: vec!["src/old/**".to_owned()], ..wish("one", "src/**") };
-        let claim = wish.granted(Fence(4), 0);
+        let request =
+            ClaimRequest { except: vec!["src/old/**".to_owned()], ..request("one", "src/**") };
+        let claim = request.granted(Fence(4), 0);
         let first = |paths: &[&str]| {
             let changes: Vec<Change> = paths.iter().map(|path| change(path, Mode::File)).collect();
             outside(&claim.area(), &claim.run, &changes).map(str::to_owned)
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn both_sides_of_a_rename_need_a_claim_and_of_a_copy_the_new_one() {
-        let own = wish("one", "src/**");
+        let own = request("one", "src/**");
         let moved = Change { from: Some("docs/a".to_owned()), ..change("src/a", Mode::File) };
         let copied = Change { copied: true, ..moved.clone() };
         assert_eq!(outside(&own.area(), &own.run, &[moved]), Some("docs/a"));
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_submodule_is_a_directory_and_the_own_report_needs_no_claim() {
-        let own = wish("one", "vendor/x/");
+        let own = request("one", "vendor/x/");
         let first = |path: &str, mode| {
             let changes = [change(path, mode)];
             outside(&own.area(), &own.run, &changes).is_none()
@@ -323,8 +324,8 @@ mod tests {
 
     #[test]
     fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
-        let mine = wish("one", "src/**");
-        let other = wish("two", "**/lexer.rs").granted(Fence(4), 0);
+        let mine = request("one", "src/**");
+        let other = request("two", "**/lexer.rs").granted(Fence(4), 0);
         let met = obstacles(&mine, std::slice::from_ref(&other), 99);
         let reason = met.first().unwrap().reason();
         assert_eq!(reason, "`two` has claim 4 there: both have `src/lexer.rs`");
@@ -332,8 +333,8 @@ mod tests {
         assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
         let release = Some(Release { outcome: ClaimOutcome::Failed, at: 1 });
         assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
-        let sources = wish("two", "src/**").granted(Fence(5), 0);
-        assert_eq!(obstacles(&wish("one", "docs/*.md"), &[sources], 50), []);
+        let sources = request("two", "src/**").granted(Fence(5), 0);
+        assert_eq!(obstacles(&request("one", "docs/*.md"), &[sources], 50), []);
         let elsewhere = Claim { repository: "/other".to_owned(), ..other };
         assert_eq!(obstacles(&mine, &[elsewhere], 50), []);
     }
@@ -389,20 +390,20 @@ mod tests {
 
     #[test]
     fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
-        let above = wish("parent", "src/**").granted(Fence(1), 0);
-        let child = ClaimRequest { line: vec![id("parent")], ..wish("child", "src/a/**") };
+        let above = request("parent", "src/**").granted(Fence(1), 0);
+        let child = ClaimRequest { line: vec![id("parent")], ..request("child", "src/a/**") };
         assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
         let child = child.granted(Fence(2), 0);
         assert_eq!(holding(&above, std::slice::from_ref(&child)), FenceState::Valid);
         // Siblings are in each other's way.
-        let sibling = ClaimRequest { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
+        let sibling = ClaimRequest { line: vec![id("parent")], ..request("sibling", "src/a/x") };
         assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
     }
 
     #[test]
     fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
-        let own = wish("one", "src/**").granted(Fence(3), 0);
-        let higher = wish("two", "src/a").granted(Fence(5), 200);
+        let own = request("one", "src/**").granted(Fence(3), 0);
+        let higher = request("two", "src/a").granted(Fence(5), 200);
         assert_eq!(holding(&own, &[]), FenceState::Valid);
         let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
         assert_eq!(by.claim.fence, Fence(5));
@@ -417,7 +418,7 @@ mod tests {
     fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
         for outcome in ClaimOutcome::ALL {
             let release = Some(Release { outcome, at: 7 });
-            let own = Claim { release, ..wish("one", "a").granted(Fence(1), 0) };
+            let own = Claim { release, ..request("one", "a").granted(Fence(1), 0) };
             assert_eq!(
                 holding(&own, &[]) == FenceState::Valid,
                 outcome == ClaimOutcome::Expired,
@@ -428,24 +429,24 @@ mod tests {
 
     #[test]
     fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
-        let first = wish("first", "src/**");
+        let first = request("first", "src/**");
         let before = std::slice::from_ref(&first);
-        let holder = wish("holder", "src/a/**").granted(Fence(1), 0);
+        let holder = request("holder", "src/a/**").granted(Fence(1), 0);
         let claims = std::slice::from_ref(&holder);
-        let (met, at) = ahead(&wish("second", "src/b/x"), before, claims, 0).unwrap();
+        let (met, at) = ahead(&request("second", "src/b/x"), before, claims, 0).unwrap();
         assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
         // Other paths, another repository, or the same line: nobody waits for it.
-        assert_eq!(ahead(&wish("second", "docs/**"), before, claims, 0), None);
+        assert_eq!(ahead(&request("second", "docs/**"), before, claims, 0), None);
         let elsewhere =
-            ClaimRequest { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
+            ClaimRequest { repository: "/other".to_owned(), ..request("second", "src/b/x") };
         assert_eq!(ahead(&elsewhere, before, claims, 0), None);
-        let below = ClaimRequest { line: vec![id("first")], ..wish("second", "src/b/x") };
+        let below = ClaimRequest { line: vec![id("first")], ..request("second", "src/b/x") };
         assert_eq!(ahead(&below, before, claims, 0), None);
         // The holder's child works on: the first waits for its parent anyhow.
-        let child = ClaimRequest { line: vec![id("holder")], ..wish("child", "src/a/x") };
+        let child = ClaimRequest { line: vec![id("holder")], ..request("child", "src/a/x") };
         assert_eq!(ahead(&child, before, claims, 0), None);
         // Among siblings, the earlier request is first.
-        let older = ClaimRequest { line: vec![id("holder")], ..wish("older", "src/a/**") };
+        let older = ClaimRequest { line: vec![id("holder")], ..request("older", "src/a/**") };
         assert!(ahead(&child, &[older], claims, 0).is_some());
         // When the holder's time is over, the first need not wait for it.
         assert!(ahead(&child, before, claims, 100).is_some());
