@@ -36,7 +36,7 @@ pub(super) fn answer(state: &mut State, asked: &ForgeRequest<'_>, rest: &[&str])
         ("GET", ["jobs", id, "logs"]) => {
             let job = state.jobs.iter().find(|job| job.id.to_string() == **id);
             match job {
-                // Kept elsewhere, where nobody must see the token.
+                // Stored elsewhere, where the token must not be sent.
                 Some(_) if github => Answer::text(302, "")
                     .with("Location", format!("{}/kept-logs/{id}", state.base_url)),
                 Some(job) => Answer::text(200, &job.log),

@@ -1,4 +1,4 @@
-//! Git behind a stand-in: a real bare repository, served by git's own program for HTTP.
+//! Git behind a stand-in: a real bare repository, served by `git http-backend`.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -96,7 +96,7 @@ fn activity(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     }
 }
 
-/// What happened, newest first. It appears late.
+/// Events, newest first. They appear late.
 fn events(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     let newest = state.activities.iter().rev();
     let visible = newest.filter(|one| !state.late_events.contains(&one.reference));

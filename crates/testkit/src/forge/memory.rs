@@ -1,4 +1,4 @@
-//! Requests by which agents keep their state in an issue: its text, labels, assignee and lock.
+//! Requests for the state of agents in issues: text, labels, assignee and lock.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn edit(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let known: Vec<String> = state.permissions.keys().cloned().collect();
     let updated = state.tick();
     let Some(item) = state.items.get_mut(&number) else { return Answer::no(404, NOT_FOUND) };
-    // An older server takes a version and ignores it.
+    // An older server accepts a version and ignores it.
     let version = asked.body["content_version"].as_u64().filter(|_| has_versions);
     if version.is_some_and(|version| version != item.content_version) {
         return Answer::no(409, "the content has been changed by someone else");
@@ -85,7 +85,7 @@ fn add_labels(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answe
                 let known = state.all_labels();
                 known.into_iter().find(|name| label(name)["id"].as_u64() == Some(id))
             }
-            // Gitea 1.22 takes ids alone.
+            // Gitea 1.22 accepts only IDs.
             (Flavour::Gitea | Flavour::Github, _, _) => {
                 return Answer::no(422, "labels are given by their ids");
             }
@@ -102,7 +102,7 @@ fn add_labels(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answe
     list_labels(state, asked, number)
 }
 
-/// Gitea wants the label's id and accepts one that the issue does not have; GitHub wants its name, and does not.
+/// Gitea needs the label's ID and accepts one that the issue does not have; GitHub needs its name, and does not.
 fn remove_label(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let wanted = asked.path.last().copied().unwrap_or_default();
     let is_wanted = |name: &String| match state.flavour {
@@ -130,7 +130,7 @@ fn create_label(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     let Some(name) = asked.body["name"].as_str() else {
         return Answer::no(422, "[Name]: Required");
     };
-    // A second label of one name is no error.
+    // A second label with the same name is not an error.
     state.created_labels.push(name.to_owned());
     Answer::json(201, &label(name))
 }
@@ -167,7 +167,7 @@ fn events(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
             "created_at": time(change.at),
         })
     }));
-    // One whose label nobody knows any more.
+    // An entry whose label was deleted.
     shown.push(json!({
         "id": 0, "event": "labeled", "actor": null, "label": { "name": null, "color": null },
         "created_at": time(state.clock),

@@ -1,4 +1,4 @@
-//! Requests about one repository, and what becomes of them.
+//! Requests about one repository.
 
 use std::collections::BTreeSet;
 
@@ -136,14 +136,14 @@ pub(super) fn cut(state: &State, asked: &ForgeRequest<'_>, all: Vec<Value>) -> (
         Flavour::Github => "per_page",
     };
     let number = |name| asked.parameter(name).and_then(|text| text.parse::<usize>().ok());
-    // However many were asked for, there is a most.
+    // The page size has a maximum.
     let size = number(size).unwrap_or(30).clamp(1, state.page_limit);
     let before = size * (number("page").unwrap_or(1).max(1) - 1);
     let next = all.len() > before + size;
     (all.into_iter().skip(before).take(size).collect(), next)
 }
 
-/// What somebody may do here; a name that nobody has is not there. The access of a team to the repository counts,
+/// The permission of an account; unknown names are not found. The access of a team to the repository counts,
 /// whatever its members may write.
 fn permission(state: &State, name: &str) -> Answer {
     if state.is_writer_token {
@@ -198,7 +198,7 @@ fn open_issue(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     if asked.text("title").is_empty() {
         return Answer::no(422, "[Title]: Required");
     }
-    // Seen with 1.22 on PostgreSQL: its column is no longer.
+    // As observed with 1.22 on PostgreSQL: the column is limited.
     if asked.text("title").chars().count() > 255 {
         return Answer::no(500, "");
     }
@@ -223,7 +223,7 @@ fn open_issue(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
 
 fn comments(state: &mut State, asked: &ForgeRequest<'_>, number: &str) -> Answer {
     let number: u64 = number.parse().unwrap_or_default();
-    // Gitea looks at the content first.
+    // Gitea checks the content first.
     if asked.method == "POST" && asked.text("body").is_empty() {
         return Answer::no(422, "[Body]: Required");
     }
@@ -425,7 +425,7 @@ fn branch(state: &State, name: &str) -> Answer {
     };
     let protected = state.protected.iter().any(|one| one == name);
     let shown = match state.flavour {
-        // Gitea says it of the account of the token.
+        // Gitea reports it for the account of the token.
         Flavour::Gitea => json!({
             "name": name, "commit": { "id": commit, "message": "", "url": "" },
             "protected": protected, "user_can_push": !protected,

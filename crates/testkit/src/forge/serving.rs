@@ -1,4 +1,4 @@
-//! One request to a stand-in: what goes wrong with it, who may send it, whether it is in the contract.
+//! Handles one request to a stand-in: faults, authentication, contract.
 
 use std::io::BufReader;
 use std::net::TcpStream;
@@ -179,7 +179,7 @@ fn missing_scope(state: &State, method: &str, path: &str, prefix: &str) -> Optio
     state.missing_scopes.contains(&scope).then_some(scope)
 }
 
-/// What of this is not in Gitea's contract.
+/// The violations of Gitea's contract.
 fn breaches(
     known: Option<contract::Known>,
     asked: &ForgeRequest<'_>,
