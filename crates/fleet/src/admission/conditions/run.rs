@@ -46,7 +46,7 @@ pub enum RunnerFacts {
     Accepted(String),
     /// No pool has room.
     NoCapacity(String),
-    /// The pool may not take it.
+    /// The pool does not permit the run.
     Forbidden(String),
     /// It waited for too long.
     QueueTimeout(String),

@@ -13,8 +13,9 @@ use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::{EndCode, RunEnd};
 use crate::controllers::redaction::TextRedactor;
 use crate::controllers::run_results::{ResultWriter, Results};
-use crate::controllers::write_back_controller::{
-    WriteBackController, denied, planned, policies, recorded, requester,
+use crate::controllers::write_back_controller::WriteBackController;
+use crate::controllers::write_back_controller::records::{
+    denied, planned, policies, recorded, requester,
 };
 use crate::controllers::write_targets::push_rights;
 use crate::ports::{

@@ -7,8 +7,9 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
+use super::WriteBackController;
 use super::proposals::PushContents;
-use super::{WriteBackController, failed, planned, recorded, requester};
+use super::records::{failed, planned, recorded, requester};
 use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::{Correlation, subject};
 use crate::controllers::launch::agent_of;
